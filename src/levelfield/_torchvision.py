@@ -1,0 +1,24 @@
+"""Makes `import torchvision` work where its compiled part does not fit the installed torch.
+
+On a CPU-only torch the registry's torchvision cannot load its compiled operators and fails with
+"operator torchvision::nms does not exist". We use none of them; declaring the two names is enough.
+Import this module before torchvision or timm.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+try:
+    import torchvision  # noqa: F401
+except RuntimeError as error:
+    if "torchvision::nms" not in str(error):
+        raise
+    for name in [name for name in sys.modules if name == "torchvision" or name.startswith("torchvision.")]:
+        del sys.modules[name]
+    _declared = torch.library.Library("torchvision", "DEF")
+    _declared.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _declared.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision  # noqa: F401

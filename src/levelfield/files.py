@@ -1,0 +1,68 @@
+"""Files appear whole or not at all: written under a temporary name, flushed, renamed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from levelfield.errors import BadInput
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Call `write` with an open binary file that becomes `path` only once it is complete and on disk.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> write_whole(target, lambda file: file.write(b"whole"))
+    >>> target.read_text()
+    'whole'
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise BadInput(f"Cannot write {path}: {error.strerror or error}. Nothing was lost; choose another place "
+                       "or make room and start again.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock file `path`; yields False at once if somebody else has it and `wait` is off.
+
+    The kernel releases the lock when the process ends, however it ends.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a+b")
+    except OSError as error:
+        raise BadInput(f"Cannot write {path}: {error.strerror or error}.") from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)
