@@ -1,0 +1,125 @@
+"""What may be evaluated: finite rows, a label for each, ids that exist. All else is refused by name and row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from levelfield.errors import BadInput
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Queries and the gallery they are searched in, checked. `codes` are labels renamed 0..C-1 over both sets.
+
+    `query_ids[i]` is the gallery row that is query i itself, -1 if there is none.
+    """
+
+    query: Array
+    query_codes: Array
+    gallery: Array
+    gallery_codes: Array
+    query_ids: Array
+    classes: Array
+    self_search: bool
+    bits: int  # per value as it came, before float16 was lifted to float32
+
+
+def check_inputs(
+    embeddings: Any, labels: Any, *, gallery: Any = None, gallery_labels: Any = None, query_ids: Any = None,
+    dim: int | None = None,
+) -> Inputs:
+    """Arrays as the engine needs them; the caller's own are never changed.
+
+    >>> check_inputs([[0.0, 1.0], [1.0, float("nan")]], [0, 0])
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadInput: embeddings: 1 of 2 rows have a NaN or an infinity, the first is row 1.
+    """
+    query = _rows(embeddings, "embeddings", dim)
+    bits = 8 * (embeddings.element_size() if isinstance(embeddings, torch.Tensor) else np.asarray(embeddings).itemsize)
+    names = _labels(labels, "labels", len(query), "embeddings")
+    if gallery is None:
+        if gallery_labels is not None or query_ids is not None:
+            raise BadInput("gallery_labels and query_ids belong to a gallery, and none was given: add gallery=.")
+        if len(query) < 2:
+            raise BadInput("embeddings has 1 row: a search needs at least 2, the query and something to find.")
+        classes, codes = np.unique(names, return_inverse=True)
+        return Inputs(query, codes, query, codes, np.arange(len(query)), classes,
+                      self_search=True, bits=bits)
+    if gallery_labels is None:
+        raise BadInput("A gallery was given without gallery_labels: one label per gallery row is needed.")
+    rows = _rows(gallery, "gallery", dim)
+    if rows.shape[1] != query.shape[1]:
+        raise BadInput(f"embeddings have {query.shape[1]} columns and the gallery {rows.shape[1]}: "
+                       "the same number is needed.")
+    if len(rows) < 2:
+        raise BadInput(f"gallery has {len(rows)} row: at least 2 are needed.")
+    others = _labels(gallery_labels, "gallery_labels", len(rows), "gallery rows")
+    if (names.dtype.kind == "U") != (others.dtype.kind == "U"):
+        raise BadInput("labels and gallery_labels must both be numbers or both be text.")
+    common = np.promote_types(query.dtype, rows.dtype)
+    classes, codes = np.unique(np.concatenate([names, others]), return_inverse=True)
+    ids = _ids(query_ids, len(query), len(rows))
+    return Inputs(query.astype(common, copy=False), codes[: len(query)], rows.astype(common, copy=False),
+                  codes[len(query):], ids, classes, self_search=False, bits=bits)
+
+
+def _numpy(values: Any) -> Array:
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return np.asarray(values)
+
+
+def _rows(values: Any, name: str, dim: int | None) -> Array:
+    """`[n, d]` float32 or float64, finite."""
+    rows = _numpy(values)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        raise BadInput(f"{name} has shape {rows.shape} and type {rows.dtype}: numbers of shape (rows, dim) are needed.")
+    if not rows.size:
+        raise BadInput(f"{name} is empty (shape {rows.shape}): nothing can be evaluated.")
+    if dim is not None:
+        if not 1 <= dim <= rows.shape[1]:
+            raise BadInput(f"dim={dim} was asked of {name} with {rows.shape[1]} columns: "
+                           f"1 to {rows.shape[1]} are possible.")
+        rows = rows[:, :dim]
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64 if rows.dtype.kind in "iu" and rows.dtype.itemsize > 2 else np.float32)
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows have a NaN or an infinity, the first is row {bad[0]}.")
+    return rows
+
+
+def _labels(values: Any, name: str, count: int, owner: str) -> Array:
+    labels = _numpy(values)
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str)
+    if labels.ndim != 1:
+        raise BadInput(f"{name} has shape {labels.shape}: one label per row, shape ({count},), is needed.")
+    if len(labels) != count:
+        raise BadInput(f"{count} {owner} but {len(labels)} {name}: one label per row is needed, "
+                       f"the first row without its partner is {min(count, len(labels))}.")
+    if labels.dtype.kind not in "iubU":
+        raise BadInput(f"{name} are of type {labels.dtype}: whole numbers or text are needed.")
+    return labels
+
+
+def _ids(values: Any, queries: int, gallery: int) -> Array:
+    if values is None:
+        return np.full(queries, -1)
+    ids = _numpy(values)
+    if ids.shape != (queries,) or ids.dtype.kind not in "iu":
+        raise BadInput(f"query_ids has shape {ids.shape} and type {ids.dtype}: one whole number per query, "
+                       f"shape ({queries},), is needed (-1: the query is not in the gallery).")
+    bad = np.flatnonzero((ids < -1) | (ids >= gallery))
+    if len(bad):
+        raise BadInput(f"query_ids: {ids[bad[0]]} at row {bad[0]} is no gallery row "
+                       f"(-1 to {gallery - 1} are possible).")
+    return ids.astype(np.int64)

@@ -1,0 +1,108 @@
+"""What an evaluation gives back: figures, and what lies under them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from levelfield.errors import BadSpecification, unknown
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.signature import Signature
+
+AVERAGES = ("query", "class")
+LONE = ("exclude", "miss")
+
+
+@dataclass(frozen=True)
+class ClassMeans:
+    """Mean of a metric over the counted queries of each class that has any, and how many they are."""
+
+    classes: Array
+    means: Array
+    queries: Array
+
+
+@dataclass(frozen=True)
+class Evaluation(Mapping[str, float]):
+    """Figures by name (fractions, not per cent). A clustering metric is the mean over its starts.
+
+    `per_query[name]` has one value per query in input order; a query without relatives (`lone`) has 0 there, and
+    whoever averages under `lone="exclude"` drops those first. `per_start[name]` holds the value of each k-means start.
+    """
+
+    values_by_name: dict[str, float]
+    per_query: dict[str, Array]
+    per_start: dict[str, tuple[float, ...]]
+    lone: Array
+    counted: Array = field(repr=False)
+    query_codes: Array = field(repr=False)
+    classes: Array = field(repr=False)
+    signatures: dict[str, Signature] = field(repr=False)
+
+    def __getitem__(self, name: str) -> float:
+        return self.values_by_name[self._known(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values_by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    @property
+    def n_queries(self) -> int:
+        """All queries, the lone ones counted."""
+        return len(self.lone)
+
+    @property
+    def n_lone(self) -> int:
+        """Queries without a relative in the gallery."""
+        return int(self.lone.sum())
+
+    @property
+    def spread(self) -> dict[str, float]:
+        """Standard deviation over the starts of each clustering metric (0 for one start)."""
+        return {name: float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+                for name, values in self.per_start.items()}
+
+    def per_class(self, name: str) -> ClassMeans:
+        """Class means of a per-query metric: what the comparison of methods resamples."""
+        if self._known(name) not in self.per_query:
+            raise BadSpecification(f"Metric '{name}' describes the whole set and has no value per class.")
+        found, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
+        return ClassMeans(self.classes[found], means, queries)
+
+    def signature(self, name: str) -> Signature:
+        """How the figure was made."""
+        return self.signatures[self._known(name)]
+
+    def _known(self, name: str) -> str:
+        if name not in self.values_by_name:
+            raise unknown("metric of this evaluation", name, self.values_by_name)
+        return name
+
+
+def mean_of(values: Array, codes: Array, counted: Array, *, average: str) -> float:
+    """Mean over the counted queries, or over their classes' means; NaN if there are none. Order never matters."""
+    if not counted.any():
+        return math.nan
+    parts = values[counted] if average == "query" else class_means(values, codes, counted)[1]
+    return math.fsum(parts) / len(parts)
+
+
+def class_means(values: Array, codes: Array, counted: Array) -> tuple[Array, Array, Array]:
+    """(codes, means, counts) of the classes with counted queries. Summed in order of size: input order never matters.
+
+    >>> class_means(np.array([1.0, 0.0, 1.0]), np.array([4, 4, 2]), np.array([True, True, True]))
+    (array([2, 4]), array([1. , 0.5]), array([1, 2]))
+    """
+    values, codes = values[counted], codes[counted]
+    order = np.lexsort((values, codes))
+    found, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    sums = np.add.reduceat(values[order], starts) if len(values) else np.zeros(0)
+    return found, sums / counts, counts

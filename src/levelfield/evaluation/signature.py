@@ -1,0 +1,82 @@
+"""How a figure was made, as data: figures that were made otherwise do not belong in one column."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+ENGINE = "1"  # raise it when the same embeddings could get another value
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What the figure means. Equal within a column."""
+
+    metric: str
+    self_excluded: str  # "id": the query's own row is left out by its id; "none": no query is in the gallery
+    ties: str
+    lone: str
+    average: str
+    distance: str
+    queries: int
+    gallery: int
+    clusterer: str = "none"
+    engine: str = ENGINE
+
+
+@dataclass(frozen=True)
+class Representation:
+    """What was compared. May differ within a column as a declared deviation."""
+
+    dim: int
+    bits: int = 32  # per value
+    norm: str = "unit"
+    refined: str = "none"
+    ensemble: int = 1
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Definition and representation of one figure.
+
+    >>> definition = Definition("recall@1", "id", "expected", "exclude", "query", "cosine", 5200, 5200)
+    >>> signature = Signature(definition, Representation(dim=128))
+    >>> print(signature)
+    recall@1|self:id|ties:expected|lone:exclude|avg:query|dist:cosine|q:5200|g:5200|v:1|dim:128|bits:32|norm:unit
+    >>> print(signature.declared(ensemble=4).representation.ensemble)
+    4
+    """
+
+    definition: Definition
+    representation: Representation
+
+    def __str__(self) -> str:
+        made, shown = self.definition, self.representation
+        parts = [made.metric, f"self:{made.self_excluded}", f"ties:{made.ties}", f"lone:{made.lone}",
+                 f"avg:{made.average}", f"dist:{made.distance}", f"q:{made.queries}", f"g:{made.gallery}"]
+        parts += [f"clusters:{made.clusterer}"] if made.clusterer != "none" else []
+        parts += [f"v:{made.engine}", f"dim:{shown.dim}", f"bits:{shown.bits}", f"norm:{shown.norm}"]
+        parts += [f"refined:{shown.refined}"] if shown.refined != "none" else []
+        parts += [f"ensemble:{shown.ensemble}"] if shown.ensemble != 1 else []
+        return "|".join(parts)
+
+    def declared(self, **changes: Any) -> Signature:
+        """The same with what only the caller knows of the representation: `refined=`, `ensemble=`."""
+        return replace(self, representation=replace(self.representation, **changes))
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, dict[str, Any]]) -> Signature:
+        return cls(Definition(**content["definition"]), Representation(**content["representation"]))
+
+
+def compatible(first: Signature, second: Signature) -> bool:
+    """Whether two figures may share a column: their definitions are equal.
+
+    >>> one = Signature(Definition("mrr", "id", "expected", "exclude", "query", "cosine", 9, 9), Representation(dim=8))
+    >>> compatible(one, one.declared(dim=64))
+    True
+    """
+    return first.definition == second.definition
