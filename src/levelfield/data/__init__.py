@@ -1,0 +1,38 @@
+"""Which images exist (catalogs), which of them train and test (protocols), how they are seen (views).
+
+>>> names()
+['csv', 'emoji', 'folder']
+
+`levelfield.data.views` is imported on its own: it needs torchvision, which catalogs do not.
+"""
+
+from __future__ import annotations
+
+from levelfield.data import protocols
+from levelfield.data._places import default_cache_folder
+from levelfield.data._registry import DatasetFacts, create, describe, names, register
+from levelfield.data.catalog import Catalog
+from levelfield.data.checking import check_images
+from levelfield.data.images import as_rgb, is_image, read_image
+from levelfield.data.protocols import Fold
+from levelfield.data.sources import csv_file, emoji, folder  # noqa: F401  (they register themselves)
+from levelfield.data.survey import CatalogFacts, describe_folder, survey
+
+__all__ = [
+    "Catalog",
+    "CatalogFacts",
+    "DatasetFacts",
+    "Fold",
+    "as_rgb",
+    "check_images",
+    "create",
+    "default_cache_folder",
+    "describe",
+    "describe_folder",
+    "is_image",
+    "names",
+    "protocols",
+    "read_image",
+    "register",
+    "survey",
+]

@@ -1,0 +1,1 @@
+"""Where catalogs come from: one file per kind of source."""

@@ -1,0 +1,111 @@
+"""What every batching has in common: epoch length, shares of several processes, state."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.randomness import numpy_stream
+
+
+class Batching(ABC):
+    """Which images come together. Usable as the `batch_sampler` of a torch DataLoader.
+
+    The plan of an epoch is a pure function of (labels, settings, seed, epoch). Iterating goes through the plan of the
+    present epoch and then turns to the next one; `set_epoch` goes anywhere.
+
+    A subclass sets `group` (images that stay together in one process) before calling this constructor and
+    writes `_plan`.
+    """
+
+    needs_memory: bool = False
+    roles: np.ndarray | None = None
+    group: int = 1
+
+    def __init__(
+        self,
+        labels: Sequence[int] | np.ndarray,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        batches_per_epoch: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        self.labels = np.asarray(labels)
+        if self.labels.ndim != 1 or self.labels.size == 0 or self.labels.dtype.kind not in "iu":
+            raise BadInput(f"Labels must be a non-empty list of integers, not {self.labels.dtype} of shape "
+                           f"{self.labels.shape}.")
+        if batch_size < 1:
+            raise BadSpecification(f"batch_size must be at least 1, not {batch_size}.")
+        if batch_size % self.group:
+            raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.group} images per class.")
+        if not 0 <= rank < world or (batch_size // self.group) % world:
+            raise BadSpecification(f"A batch of {batch_size // self.group} groups of {self.group} cannot be shared by "
+                                   f"{world} processes (rank {rank}).")
+        if batches_per_epoch is not None and batches_per_epoch < 1:
+            raise BadSpecification(f"batches_per_epoch must be at least 1, not {batches_per_epoch}.")
+        if batches_per_epoch is None and batch_size > len(self.labels):
+            raise BadSpecification(f"A batch of {batch_size} does not fit {len(self.labels)} images: choose a smaller "
+                                   "batch, or set batches_per_epoch.")
+        self.batch_size = int(batch_size)
+        self.seed = int(seed)
+        # The rule of Roth et al. 2020 for every batching: equally many updates for everybody.
+        self.batches = int(batches_per_epoch or len(self.labels) // batch_size)
+        self.rank, self.world = rank, world
+        self.epoch, self.step = 0, 0
+
+    @abstractmethod
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        """[batches, batch_size] positions into `labels`; groups are neighbours."""
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides a plan besides labels, seed and epoch."""
+        return {"batch_size": self.batch_size, "batches": self.batches}
+
+    def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
+        """int32 [batches, size]: positions into `labels`. With several processes: this one's groups of each batch."""
+        whole = self._plan(numpy_stream(self.seed, "batching", epoch), memory).astype(np.int32)
+        share = self.batch_size // self.world
+        return whole[:, self.rank * share : (self.rank + 1) * share]
+
+    def set_epoch(self, epoch: int, step: int = 0) -> None:
+        """Go to the plan of `epoch`, to its batch number `step`."""
+        if epoch < 0 or not 0 <= step <= self.batches:
+            raise BadInput(f"There is no batch {step} of epoch {epoch}; an epoch has {self.batches} batches.")
+        self.epoch, self.step = epoch, step
+
+    def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:  # noqa: B027  (listening is optional)
+        """Called after each step. Batchings by label alone do not listen."""
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self.plan(self.epoch)[self.step :]:
+            self.step += 1
+            yield batch.tolist()
+        self.epoch, self.step = self.epoch + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """`step` counts batches handed out; a loader that fetches ahead is ahead of training: then `set_epoch`."""
+        return {"epoch": self.epoch, "step": self.step, "seed": self.seed, "settings": self.settings(),
+                "labels": self._fingerprint()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken. Refused if labels, seed or settings differ: the batches would differ."""
+        present = self.state_dict()
+        for key in ("labels", "seed", "settings"):
+            if state[key] != present[key]:
+                raise BadInput(f"This state belongs to a batching with other {key}: {state[key]}, here {present[key]}.")
+        self.set_epoch(int(state["epoch"]), int(state["step"]))
+
+    def _fingerprint(self) -> str:
+        """Of the partition into classes: renaming labels in the same order changes nothing."""
+        dense = np.unique(self.labels, return_inverse=True)[1].astype(np.int64)
+        return hashlib.blake2b(dense.tobytes(), digest_size=16).hexdigest()

@@ -1,0 +1,68 @@
+"""Dealing from shuffled decks: everything comes equally often, and nothing twice in a hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def deal(size: int, *, hand: int, hands: int, stream: np.random.Generator) -> np.ndarray:
+    """[hands, hand] numbers 0..size-1 from one deck; needs hand <= size.
+
+    The next `hand` cards each time. When fewer are left, take them, shuffle a new deck and take its first cards that
+    are not yet in this hand; those passed over keep their place. So uses differ by at most 1.
+
+    >>> deal(5, hand=2, hands=3, stream=np.random.default_rng(0)).shape
+    (3, 2)
+    """
+    passes: list[np.ndarray] = []
+    dealt = 0
+    while dealt < hand * hands:
+        deck = stream.permutation(size)
+        begun = dealt % hand  # cards of the open hand, all from the end of the last pass
+        if begun:
+            free = ~np.isin(deck, passes[-1][size - begun :])
+            first = np.flatnonzero(free)[: hand - begun]
+            deck = np.concatenate([deck[first], np.delete(deck, first)])
+        passes.append(deck)
+        dealt += size
+    return np.concatenate(passes)[: hand * hands].reshape(hands, hand)
+
+
+def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.random.Generator) -> np.ndarray:
+    """[sum of hands, hand]: what `deal` does, for many decks at once, deck after deck.
+
+    sizes, hands: (decks,). A deck smaller than a hand begins anew with each hand: all its cards once, then again in a
+    new order until the hand is full. One sort of all cards per pass: O(cards dealt * log).
+
+    >>> deal_many(np.array([2, 4]), np.array([1, 2]), hand=2, stream=np.random.default_rng(0)).shape
+    (3, 2)
+    """
+    pieces = np.where(sizes < hand, hands, 1)  # a small deck becomes one deck for each of its hands
+    needs = np.repeat(np.where(sizes < hand, 1, hands) * hand, pieces)
+    sizes = np.repeat(sizes, pieces)
+    starts = np.cumsum(sizes) - sizes  # where a deck's cards begin among all cards
+    places = np.cumsum(needs) - needs  # where a deck's hands begin in the result
+    result = np.empty(int(needs.sum()), dtype=np.int64)
+    position = np.zeros(int(sizes.sum()), dtype=np.int64)  # of each card in the last pass of its deck
+    done = 0
+    while len(active := np.flatnonzero(needs > done * sizes)):
+        size = sizes[active]
+        deck = np.repeat(np.arange(len(active)), size)
+        begin = np.repeat(np.cumsum(size) - size, size)
+        within = np.arange(len(deck)) - begin
+        card = within[np.lexsort((stream.random(len(deck)), deck))]
+        where = starts[active][deck] + card
+        # A hand may be open: its cards are the last `begun` of the pass before. Bring the first free ones to the front.
+        begun = np.where(size < hand, 0, (done * size) % hand)[deck]
+        free = position[where] < size[deck] - begun
+        count = np.cumsum(free)
+        before = count - free - (count - free)[begin]
+        front = (begun > 0) & free & (before < hand - begun)
+        order = np.lexsort((within, ~front, deck))
+        card, where = card[order], where[order]
+        position[where] = within
+        target = done * size[deck] + within
+        wanted = target < needs[active][deck]
+        result[(places[active][deck] + target)[wanted]] = card[wanted]
+        done += 1
+    return result.reshape(-1, hand)

@@ -1,0 +1,61 @@
+"""A batch layout that fits the data: the wished one if possible, else the largest that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`classes` x `per_class` images; `change` says in a sentence what differs from the wish (empty: nothing).
+
+    >>> classes, per_class = Layout(10, 4)
+    """
+
+    classes: int
+    per_class: int
+    change: str = ""
+
+    @property
+    def batch_size(self) -> int:
+        return self.classes * self.per_class
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.classes, self.per_class))
+
+    def __str__(self) -> str:
+        return f"{self.classes}x{self.per_class}"
+
+
+def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: int = 4) -> Layout:
+    """The largest layout up to classes x per_class in which half of the classes need not repeat an image.
+
+    `labels` are those of the training images.
+
+    >>> print(fit_batch(np.repeat(np.arange(10), 8)).change)
+    The batch is 10x4 instead of 25x4: there are 10 training classes.
+    """
+    _, sizes = np.unique(np.asarray(labels), return_counts=True)
+    if len(sizes) < 2 or sizes.max() < 2:
+        raise BadInput(f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; at "
+                       "least two classes are needed, and one of them with two images.")
+    reasons = []
+    if len(sizes) < classes:
+        reasons.append(f"there are {len(sizes)} training classes")
+    usual = int(np.sort(sizes)[len(sizes) // 2])
+    fitted = max(min(per_class, usual), min(per_class, 2))
+    if fitted < per_class:
+        reasons.append(f"the usual class has {usual} image{'s' if usual > 1 else ''}")
+    count = min(classes, len(sizes))
+    if count * fitted > sizes.sum():
+        count = int(sizes.sum()) // fitted
+        if count < 2:
+            raise BadInput(f"{sizes.sum()} training images are too few for a batch of two classes.")
+        reasons.append(f"there are {sizes.sum()} training images")
+    change = f"The batch is {count}x{fitted} instead of {classes}x{per_class}: {', '.join(reasons)}." if reasons else ""
+    return Layout(count, fitted, change)

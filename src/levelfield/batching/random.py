@@ -1,0 +1,24 @@
+"""All images shuffled, cut into batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Batching
+from levelfield.batching.dealing import deal
+from levelfield.errors import BadSpecification
+
+
+@register("random", "all images shuffled and cut into batches; asks nothing of the classes")
+class Random(Batching):
+    """Coverage batches * batch_size / images. A batch may hold no positive pair.
+
+    >>> Random([0, 0, 1, 1], batch_size=2).plan(0).shape
+    (2, 2)
+    """
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        if self.batch_size > len(self.labels):
+            raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}.")
+        return deal(len(self.labels), hand=self.batch_size, hands=self.batches, stream=stream)

@@ -1,0 +1,85 @@
+"""SPC-n: n images of each of batch_size / n classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Batching
+from levelfield.batching.dealing import deal, deal_many
+from levelfield.errors import BadInput, BadSpecification, unknown
+
+SMALL = ("repeat", "skip", "error")
+
+
+@register("spc", "n images of each class in the batch, dealt from decks: classes equally often, no image twice")
+class SamplesPerClass(Batching):
+    """Classes from one deck, the images of each class from a deck of its own; decks are new in every epoch.
+
+    In a batch no class comes twice, and no image (unless its class has fewer than n). Uses of classes differ by at
+    most 1. Coverage of a class with m images and u uses: min(1, u * n / m).
+
+    samples_per_class: n; the default 2 is that of Roth et al. 2020.
+    small: for classes with fewer than n images: `repeat` them (counted in `repeating`), `skip` the class (counted in
+    `skipped`), or `error`.
+
+    >>> batches = SamplesPerClass([0, 0, 0, 1, 1, 2, 2, 2], batch_size=4, samples_per_class=2)
+    >>> batches.labels[batches.plan(0)].reshape(-1, 2, 2).std(axis=2).tolist()  # pairs of one class
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | np.ndarray,
+        *,
+        batch_size: int,
+        samples_per_class: int = 2,
+        small: str = "repeat",
+        seed: int = 0,
+        batches_per_epoch: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        if samples_per_class < 1:
+            raise BadSpecification(f"samples_per_class must be at least 1, not {samples_per_class}.")
+        if small not in SMALL:
+            raise unknown("treatment of small classes", small, SMALL)
+        self.group = int(samples_per_class)
+        self.small = small
+        super().__init__(labels, batch_size=batch_size, seed=seed, batches_per_epoch=batches_per_epoch, rank=rank,
+                         world=world)
+        classes, dense, sizes = np.unique(self.labels, return_inverse=True, return_counts=True)
+        too_small = sizes < self.group
+        if small == "error" and too_small.any():
+            raise BadInput(f"{int(too_small.sum()):,} of {len(classes):,} classes have fewer than {self.group} images "
+                           f"(first: class {classes[too_small][0]} with {sizes[too_small][0]}).")
+        self.repeating = int(too_small.sum()) if small == "repeat" else 0
+        self.skipped = int(too_small.sum()) if small == "skip" else 0
+        used = ~too_small if small == "skip" else np.ones(len(classes), dtype=bool)
+        self._sizes = sizes[used]
+        self._images = np.argsort(dense, kind="stable")  # positions, class by class
+        self._starts = (np.cumsum(sizes) - sizes)[used]
+        if len(self._sizes) < self.classes_per_batch:
+            left = f" with at least {self.group} images" if small == "skip" else ""
+            raise BadInput(f"A batch of {self.batch_size} with {self.group} images per class needs "
+                           f"{self.classes_per_batch} classes; there are {len(self._sizes)}{left}. Choose a smaller "
+                           f"batch, at most {len(self._sizes)}x{self.group}.")
+
+    @property
+    def classes_per_batch(self) -> int:
+        return self.batch_size // self.group
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "samples_per_class": self.group, "small": self.small}
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        classes = deal(len(self._sizes), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
+        uses = np.bincount(classes, minlength=len(self._sizes))
+        cards = deal_many(self._sizes, uses, hand=self.group, stream=stream)  # class by class
+        by_class = np.argsort(classes, kind="stable")
+        groups = np.empty_like(cards)
+        groups[by_class] = self._images[self._starts[classes[by_class], None] + cards]
+        return groups.reshape(self.batches, self.batch_size)

@@ -1,0 +1,19 @@
+"""Where levelfield keeps what it has computed and can compute again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def default_cache_folder() -> Path:
+    """`LEVELFIELD_CACHE` if set, else the user's cache folder / levelfield. Nothing is created.
+
+    >>> default_cache_folder().is_absolute()
+    True
+    """
+    chosen = os.environ.get("LEVELFIELD_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home).expanduser().absolute() if home else Path.home() / ".cache") / "levelfield"

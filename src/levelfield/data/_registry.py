@@ -1,0 +1,65 @@
+"""The datasets by name, and the way from a name or a path to a catalog."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from levelfield.data.catalog import Catalog
+from levelfield.errors import BadInput, BadSpecification, nearest, unknown
+from levelfield.registry import Registry, is_file_reference, load_from_file
+
+_DATASETS: Registry[Catalog] = Registry("dataset", "datasets")
+register, names, describe = _DATASETS.register, _DATASETS.names, _DATASETS.facts
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """What people want to know before they choose a dataset."""
+
+    what: str
+    needs: str = ""
+    images: int | None = None
+    classes: int | None = None
+    licence: str = ""
+
+
+def create(name_or_path: str | Path, **settings: Any) -> Catalog:
+    """The catalog of a named dataset, of a folder with one sub-folder per class, or of a CSV file.
+
+    Also `my_data.py:function`, a function that returns a Catalog.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, str) and text in _DATASETS:
+        return _call(_DATASETS.get(text), text, settings)
+    if is_file_reference(text):
+        catalog = _call(load_from_file(text), text, settings)
+        if not isinstance(catalog, Catalog):
+            raise BadInput(f"{text} gave a {type(catalog).__name__}; it must return a levelfield.data.Catalog.")
+        return catalog
+    path = Path(text).expanduser()
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return _call(_DATASETS.get("csv"), "csv", {"path": path, **settings})
+    if path.exists() or isinstance(name_or_path, Path) or text.startswith(("~", ".")) or "/" in text or "\\" in text:
+        return _call(_DATASETS.get("folder"), "folder", {"path": path, **settings})
+    folders = [entry.name for entry in Path.cwd().iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    raise unknown("dataset or folder", text, [*names(), *folders], see="levelfield list datasets")
+
+
+def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> Catalog:
+    """Call `make`, but name the nearest setting when one is misspelt."""
+    parameters = inspect.signature(make).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return make(**settings)
+    for setting in settings:
+        if setting not in parameters:
+            close = nearest(setting, parameters)
+            hint = f" Did you mean '{close}'?" if close else f" It has: {', '.join(parameters) or 'none'}."
+            raise BadSpecification(f"The dataset '{name}' has no setting '{setting}'.{hint}")
+    for parameter in parameters.values():
+        if parameter.default is inspect.Parameter.empty and parameter.name not in settings:
+            raise BadSpecification(f"The dataset '{name}' needs the setting '{parameter.name}'.")
+    return make(**settings)

@@ -1,0 +1,115 @@
+"""Catalog: which images exist and of which class. Nothing is decoded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.errors import BadInput
+
+# Four readers hide the latency of slow disks; more would only compete for them.
+_READERS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """Images, their classes, and what a protocol must know about them.
+
+    labels: (images,) int64, dense 0..C-1 in the order of `class_names`.
+    groups: (classes,) int64 or None. A protocol never divides a group between train and test.
+    roles: per image `query`, `gallery`, `train` or empty; None if the data has no roles.
+    notes: sentences for people about what was left out or looks odd.
+
+    >>> catalog = Catalog("pets", (Path("a.png"), Path("b.png"), Path("c.png")), np.array([0, 1, 1]), ("cat", "dog"))
+    >>> len(catalog), catalog.num_classes, catalog.class_sizes.tolist()
+    (3, 2, [1, 2])
+    >>> catalog.subset([2, 1]).class_names
+    ('dog',)
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    labels: np.ndarray
+    class_names: tuple[str, ...]
+    groups: np.ndarray | None = None
+    roles: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        labels = np.array(self.labels, dtype=np.int64)
+        if len(labels) != len(self.paths):
+            raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(labels)} labels.")
+        if not np.array_equal(np.unique(labels), np.arange(len(self.class_names))):
+            raise BadInput(f"The labels of '{self.name}' must be 0..{len(self.class_names) - 1}, one for each of its "
+                           f"{len(self.class_names)} classes, and every class needs an image.")
+        if self.roles is not None and len(self.roles) != len(self.paths):
+            raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(self.roles)} roles.")
+        labels.setflags(write=False)
+        object.__setattr__(self, "labels", labels)
+        if self.groups is not None:
+            groups = np.array(self.groups, dtype=np.int64)
+            if len(groups) != len(self.class_names):
+                raise BadInput(f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(groups)} "
+                               "groups; each class needs one.")
+            groups.setflags(write=False)
+            object.__setattr__(self, "groups", groups)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def class_sizes(self) -> np.ndarray:
+        """(classes,) int64: how many images each class has."""
+        return np.bincount(self.labels, minlength=self.num_classes)
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """Content hash of each file: equal files have equal digests, wherever they lie."""
+        with ThreadPoolExecutor(_READERS) as readers:
+            return tuple(readers.map(file_digest, self.paths))
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of the whole: class names, labels, groups, roles and contents, but not where the files lie."""
+        groups = None if self.groups is None else self.groups.tolist()
+        content = (self.class_names, self.labels.tolist(), groups, self.roles, self.digests)
+        return hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
+
+    def subset(self, indices: Sequence[int] | np.ndarray) -> Catalog:
+        """The images at `indices`, in that order. Classes left without an image go; the others keep their order."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        classes, labels = np.unique(self.labels[chosen], return_inverse=True)
+        part = replace(
+            self,
+            paths=tuple(self.paths[i] for i in chosen),
+            labels=labels,
+            class_names=tuple(self.class_names[c] for c in classes),
+            groups=None if self.groups is None else self.groups[classes],
+            roles=None if self.roles is None else tuple(self.roles[i] for i in chosen),
+        )
+        if "digests" in self.__dict__:  # already read: the part need not read its files again
+            part.__dict__["digests"] = tuple(self.digests[i] for i in chosen)
+        return part
+
+    def with_notes(self, *notes: str) -> Catalog:
+        """The same catalog with more notes."""
+        return replace(self, notes=(*self.notes, *notes)) if notes else self
+
+
+def file_digest(path: Path) -> str:
+    """32 hexadecimal digits that depend on the file's bytes alone."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise BadInput(f"Cannot read {path}: {error.strerror or error}.") from error

@@ -1,0 +1,86 @@
+"""Look at every image before hours of work depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.data.catalog import Catalog
+from levelfield.data.images import verify_image
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra
+
+_NAMED = 5
+_READERS = 2
+
+
+def check_images(
+    catalog: Catalog, *, skip_unreadable: bool = False, progress: Callable[[int], object] | None = None
+) -> Catalog:
+    """Decode every image. Unreadable ones are named and counted in an error, or dropped with a note.
+
+    `progress` is called with the number of images looked at so far.
+    """
+    failures: dict[int, LevelfieldError] = {}
+    with ThreadPoolExecutor(_READERS) as readers:
+        for position, failure in enumerate(readers.map(_failure, catalog.paths)):
+            if failure is not None:
+                failures[position] = failure
+            if progress is not None:
+                progress(position + 1)
+    if not failures:
+        return catalog
+    if not skip_unreadable:
+        raise _error(catalog, failures)
+    kept = np.setdiff1d(np.arange(len(catalog)), np.fromiter(failures, dtype=np.int64))
+    if not len(kept):
+        raise _error(catalog, failures)
+    part = catalog.subset(kept)
+    return part.with_notes(*_notes(catalog, part, failures))
+
+
+def lone_class_note(catalog: Catalog) -> tuple[str, ...]:
+    """A sentence about classes with one image, if there are any."""
+    lone = [catalog.class_names[c] for c in np.flatnonzero(catalog.class_sizes == 1)]
+    if not lone:
+        return ()
+    return (f"{_count(len(lone), 'class has', 'classes have')} one image only and cannot be a query: {_some(lone)}.",)
+
+
+def _failure(path: Path) -> LevelfieldError | None:
+    try:
+        verify_image(path)
+    except LevelfieldError as error:
+        return error
+    return None
+
+
+def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> LevelfieldError:
+    lines = [f"  {error}" for error in list(failures.values())[:_NAMED]]
+    if len(failures) > _NAMED:
+        lines.append(f"  ... and {len(failures) - _NAMED} more")
+    text = "\n".join([f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:", *lines,
+                      "Mend or remove them, or go on without them: --skip-unreadable"])
+    only_extra = all(isinstance(error, MissingExtra) for error in failures.values())
+    return MissingExtra(text) if only_extra else BadInput(text)
+
+
+def _notes(before: Catalog, after: Catalog, failures: dict[int, LevelfieldError]) -> list[str]:
+    names = [str(before.paths[i]) for i in failures]
+    notes = [f"{_count(len(failures), 'image', 'images')} could not be read and {'was' if len(names) == 1 else 'were'} "
+             f"skipped: {_some(names)}."]
+    gone = [name for name in before.class_names if name not in set(after.class_names)]
+    if gone:
+        notes.append(f"{_count(len(gone), 'class has', 'classes have')} no readable image and "
+                     f"{'is' if len(gone) == 1 else 'are'} left out: {_some(gone)}.")
+    return notes + [note for note in lone_class_note(after) if note not in before.notes]
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

