@@ -1,0 +1,52 @@
+# Everything happens in .venv, which `make install` creates; every other verb calls it first.
+
+PYTHON ?= python3
+# As many processes as there are cores, at most 2: another number is `make demo JOBS=8`.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ "$$n" -gt 2 ] && n=2; echo $$n)
+
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint bench docs clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+install: $(INSTALLED)  ## create .venv with all that the other verbs need
+
+demo: $(INSTALLED)  ## compare the methods of studies/demo.yaml on the embedded images
+	$(BIN)/levelfield compare studies/demo.yaml --jobs $(JOBS)
+
+# One thread per test process: the processes share the cores, and small matrices gain nothing from more.
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
+test: export MKL_NUM_THREADS := 1
+test: lint  ## lint, then all tests and examples
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
+
+lint: $(INSTALLED)  ## ruff, mypy and the layers contract
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED)  ## speed of the training loop and of the cache, as ratios
+	$(BIN)/python benchmarks/training.py
+
+docs: $(INSTALLED)  ## write the tables of docs/ anew from the code
+	$(BIN)/python docs/generate.py
+
+clean:  ## remove what the tools left behind; .venv and runs/ stay
+	rm -rf build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+# torch comes first and by name, so that its pinned version is settled before anything else could ask for another.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "levelfield needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name another one: make install PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing into .venv; the first time this takes a few minutes."
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo,dev,tensorboard]'
+	@touch $@
