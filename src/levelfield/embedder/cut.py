@@ -1,0 +1,38 @@
+"""Which pieces of a trunk lie below the cut, and which can be read."""
+
+from __future__ import annotations
+
+import re
+
+from levelfield.errors import BadSpecification, unknown
+
+
+def check_taps(read: list[str], given: tuple[str, ...], possible: tuple[str, ...], backbone: str) -> None:
+    """Refuse taps that the backbone does not have, or one twice."""
+    if not read:
+        raise BadSpecification(f"At least one tap is needed. '{backbone}' has: {', '.join(possible)}.")
+    for tap in given:
+        if tap not in possible:
+            raise unknown(f"tap of '{backbone}'", tap, possible, see=f"levelfield list backbones {backbone}")
+    if len(set(read)) < len(read):
+        raise BadSpecification(f"The taps {', '.join(given)} name one stage twice.")
+
+
+def first_trained(cut: str, used: list[str], stages: list[str], *, whole: bool) -> int:
+    """Number of pieces below the cut.
+
+    >>> first_trained("last-1", ["entrance", "layer1", "layer2"], ["layer1", "layer2"], whole=False)
+    2
+    """
+    if cut == "frozen":
+        return len(used)
+    if cut == "tuned":
+        return 0
+    last = re.fullmatch(r"last-([1-9]\d*)", cut)
+    if last is None:
+        raise BadSpecification(f"Unknown cut '{cut}'. There are: frozen, last-N (such as last-2), tuned.")
+    if whole:
+        raise BadSpecification(f"This backbone cannot be divided, so the cut '{cut}' is not possible: frozen or tuned.")
+    if int(last[1]) > len(stages):
+        raise BadSpecification(f"The cut '{cut}' asks for more stages than are used ({', '.join(stages)}).")
+    return used.index(stages[-int(last[1])])

@@ -1,0 +1,50 @@
+"""From the map of a tap to one vector per image."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.errors import unknown
+
+POOLINGS = ("average", "max", "average+max", "grid")
+
+
+def pool(maps: Tensor, how: str) -> Tensor:
+    """maps: (rows, channels, height, width) -> (rows, width). `average+max` is their sum; `grid` keeps the layout.
+
+    >>> maps = torch.tensor([[[[0.0, 2.0]], [[4.0, 4.0]]]])
+    >>> pool(maps, "average"), pool(maps, "average+max"), pool(maps, "grid")
+    (tensor([[1., 4.]]), tensor([[3., 8.]]), tensor([[0., 2., 4., 4.]]))
+    """
+    if how == "average":
+        return maps.mean(dim=(2, 3))
+    if how == "max":
+        return maps.amax(dim=(2, 3))
+    if how == "average+max":
+        return maps.mean(dim=(2, 3)) + maps.amax(dim=(2, 3))
+    if how == "grid":
+        return maps.flatten(1)
+    raise unknown("pooling", how, POOLINGS)
+
+
+def as_maps(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -> Tensor:
+    """Whatever a stage gives as (rows, channels, height, width).
+
+    Tokens become a column of places; class and register tokens have no place and are left out.
+
+    >>> as_maps(torch.zeros(2, 1 + 9, 5), prefix_tokens=1).shape
+    torch.Size([2, 5, 9, 1])
+    """
+    if output.ndim == 3:
+        return output[:, prefix_tokens:].transpose(1, 2).unsqueeze(-1)
+    if output.ndim == 2:
+        return output[:, :, None, None]
+    return output.permute(0, 3, 1, 2) if channels == "NHWC" else output
+
+
+def join(taps: list[Tensor], how: str, *, normalize: bool) -> Tensor:
+    """Pooled taps side by side, each of length 1 if asked: otherwise the tap with the largest numbers decides alone."""
+    pooled = [pool(maps, how) for maps in taps]
+    return torch.cat([functional.normalize(rows, dim=1) for rows in pooled] if normalize else pooled, dim=1)
