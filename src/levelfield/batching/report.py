@@ -13,6 +13,8 @@ class PlanReport:
 
     classes: np.ndarray  # distinct classes
     repeats: np.ndarray  # places that hold an image already in the batch
+    max_per_class: np.ndarray  # places held by the most frequent class
+    min_per_class: np.ndarray  # places held by the rarest class that is there
     anchors_with_positive: np.ndarray  # places for which another place holds a different image of the class
     coverage: float  # distinct images / images
     max_uses: int  # of any image
@@ -29,28 +31,26 @@ def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:
     labels, plan = np.asarray(labels), np.asarray(plan, dtype=np.int64)
     dense = np.unique(labels, return_inverse=True)[1]
     uses = np.bincount(plan.ravel(), minlength=len(labels))
+    batch, places, images = _classes_of_batches(dense[plan], plan)
+    first = np.flatnonzero(np.r_[True, np.diff(batch) != 0])  # where a batch begins
     return PlanReport(
-        classes=_distinct(dense[plan]),
-        repeats=plan.shape[1] - _distinct(plan),
-        anchors_with_positive=_with_positive(dense[plan], plan),
+        classes=np.add.reduceat(np.ones_like(places), first),
+        repeats=plan.shape[1] - np.add.reduceat(images, first),
+        max_per_class=np.maximum.reduceat(places, first),
+        min_per_class=np.minimum.reduceat(places, first),
+        anchors_with_positive=np.add.reduceat(np.where(images > 1, places, 0), first),
         coverage=float(np.count_nonzero(uses) / len(labels)),
         max_uses=int(uses.max()),
         classes_seen=len(np.unique(dense[plan])),
     )
 
 
-def _distinct(rows: np.ndarray) -> np.ndarray:
-    return 1 + np.count_nonzero(np.diff(np.sort(rows, axis=1), axis=1), axis=1)
-
-
-def _with_positive(classes: np.ndarray, plan: np.ndarray) -> np.ndarray:
-    """A class is counted if it has two distinct images in the batch: then every one of its places has a positive."""
-    batches, size = plan.shape
-    batch = np.repeat(np.arange(batches), size)
+def _classes_of_batches(classes: np.ndarray, plan: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each class in each batch, batch after batch: number of the batch, places held, distinct images."""
+    batch = np.repeat(np.arange(len(plan)), plan.shape[1])
     order = np.lexsort((plan.ravel(), classes.ravel(), batch))
-    b, c, p = batch[order], classes.ravel()[order], plan.ravel()[order]
-    new_class = np.r_[True, (np.diff(b) != 0) | (np.diff(c) != 0)]
-    new_image = new_class | np.r_[True, np.diff(p) != 0]
-    run = np.cumsum(new_class) - 1
-    places, images = np.bincount(run), np.bincount(run, weights=new_image)
-    return np.bincount(b[new_class], weights=np.where(images > 1, places, 0), minlength=batches).astype(np.int64)
+    batch, label, image = batch[order], classes.ravel()[order], plan.ravel()[order]
+    new_class = np.r_[True, (np.diff(batch) != 0) | (np.diff(label) != 0)]
+    new_image = new_class | np.r_[True, np.diff(image) != 0]
+    begin = np.flatnonzero(new_class)
+    return batch[begin], np.diff(np.r_[begin, len(batch)]), np.add.reduceat(new_image.astype(np.int64), begin)

@@ -25,6 +25,8 @@ class SamplesPerClass(Batching):
     samples_per_class: n; the default 2 is that of Roth et al. 2020.
     small: for classes with fewer than n images: `repeat` them (counted in `repeating`), `skip` the class (counted in
     `skipped`), or `error`.
+    replace: draw classes and images independently, as the released code of Roth et al. does: a class may come twice,
+    and an image may be its own positive.
 
     >>> batches = SamplesPerClass([0, 0, 0, 1, 1, 2, 2, 2], batch_size=4, samples_per_class=2)
     >>> batches.labels[batches.plan(0)].reshape(-1, 2, 2).std(axis=2).tolist()  # pairs of one class
@@ -38,6 +40,7 @@ class SamplesPerClass(Batching):
         batch_size: int,
         samples_per_class: int = 2,
         small: str = "repeat",
+        replace: bool = False,
         seed: int = 0,
         batches_per_epoch: int | None = None,
         rank: int = 0,
@@ -49,6 +52,7 @@ class SamplesPerClass(Batching):
             raise unknown("treatment of small classes", small, SMALL)
         self.group = int(samples_per_class)
         self.small = small
+        self.replace = replace
         super().__init__(labels, batch_size=batch_size, seed=seed, batches_per_epoch=batches_per_epoch, rank=rank,
                          world=world)
         classes, dense, sizes = np.unique(self.labels, return_inverse=True, return_counts=True)
@@ -62,7 +66,7 @@ class SamplesPerClass(Batching):
         self._sizes = sizes[used]
         self._images = np.argsort(dense, kind="stable")  # positions, class by class
         self._starts = (np.cumsum(sizes) - sizes)[used]
-        if len(self._sizes) < self.classes_per_batch:
+        if len(self._sizes) < (1 if replace else self.classes_per_batch):
             left = f" with at least {self.group} images" if small == "skip" else ""
             raise BadInput(f"A batch of {self.batch_size} with {self.group} images per class needs "
                            f"{self.classes_per_batch} classes; there are {len(self._sizes)}{left}. Choose a smaller "
@@ -73,9 +77,14 @@ class SamplesPerClass(Batching):
         return self.batch_size // self.group
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "samples_per_class": self.group, "small": self.small}
+        return {**super().settings(), "samples_per_class": self.group, "small": self.small,
+                "replace": self.replace}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        if self.replace:
+            drawn = stream.integers(len(self._sizes), size=(self.batches * self.classes_per_batch, 1))
+            images = stream.integers(self._sizes[drawn], size=(len(drawn), self.group))
+            return self._images[self._starts[drawn] + images].reshape(self.batches, self.batch_size)
         classes = deal(len(self._sizes), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
         uses = np.bincount(classes, minlength=len(self._sizes))
         cards = deal_many(self._sizes, uses, hand=self.group, stream=stream)  # class by class
