@@ -1,0 +1,181 @@
+"""Writes the tables of these pages from the code, so that nobody types them by hand: `make docs`.
+
+A page holds `<!-- table: NAME -->` and `<!-- end -->`; what stands between them is replaced.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from levelfield import batching, data, evaluation, methods, miners, objectives
+from levelfield.data import protocols
+from levelfield.training import Conditions
+
+HERE = Path(__file__).parent
+_PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """Every page with a table, as it should be."""
+    found = {}
+    for path in sorted(HERE.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if _PLACE.search(text):
+            found[path] = _PLACE.sub(lambda place: f"{place[1]}{TABLES[place[2]]()}\n{place[3]}", text)
+    return found
+
+
+def conditions() -> str:
+    rows = []
+    for key, field in Conditions.model_fields.items():
+        rows.append((f"`{key}`", _shown(field.default), _kind(field.annotation, field.metadata), field.description or ""))
+    return _table(("key", "default", "values", "meaning"), rows)
+
+
+def which() -> str:
+    """The question people come with, answered by what the objectives say about themselves."""
+    facts = {name: objectives.describe(name) for name in objectives.names()}
+    alone = [name for name, fact in facts.items() if fact.batch == "any"]
+    pairs = [name for name, fact in facts.items() if fact.batch != "any"]
+    known = [name for name, fact in facts.items() if "num_classes" in fact.needs]
+    free = [name for name, fact in facts.items() if "num_classes" not in fact.needs]
+    whole = [name for name, fact in facts.items() if not fact.miners]
+    mined = [name for name, fact in facts.items() if fact.miners]
+    parts = [name for name, fact in facts.items() if fact.separable]
+    rows = [
+        ("many classes have one image, or batches are drawn at random", alone),
+        ("a batch can hold two or more images of a class", pairs + alone),
+        ("labels are not 0, 1, 2, ... or new classes appear while training", free),
+        ("the classes are fixed; one learned vector for each is fine", known),
+        ("no miner to choose", whole),
+        ("you want to choose which pairs or triplets count", mined),
+        ("the batch does not fit in memory (`accumulate`)", parts),
+    ]
+    return _table(("your situation", "objectives that fit"), [(text, _names(fitting)) for text, fitting in rows])
+
+
+def objective_facts() -> str:
+    rows = []
+    for name in objectives.names():
+        fact = objectives.describe(name)
+        rows.append((f"`{name}`", f"`{fact.formula}`", fact.paper, fact.tuples, fact.batch, _names(fact.needs)))
+    return _table(("objective", "loss", "paper", "uses", "batch", "needs"), rows)
+
+
+def objective_settings() -> str:
+    rows = []
+    for name in objectives.names():
+        fact = objectives.describe(name)
+        for key, default in fact.defaults.items():
+            if default is not inspect.Parameter.empty and key != "generator":
+                rows.append((f"`{name}`", f"`{key}`", _shown(default), _range(fact.search.get(key)), fact.sources.get(key, "")))
+    return _table(("objective", "setting", "default", "search range", "where the default comes from"), rows)
+
+
+def miner_facts() -> str:
+    rows = []
+    for name in miners.names():
+        fact = miners.describe(name)
+        settings = ", ".join(f"`{key}` {_shown(value)}" for key, value in fact.defaults.items())
+        users = [o for o in objectives.names() if name in objectives.describe(o).miners]
+        rows.append((f"`{name}`", f"`{fact.rule}`", fact.returns, "yes" if fact.random else "no", settings, _names(users)))
+    return _table(("miner", "takes", "gives", "random", "settings", "for"), rows)
+
+
+def method_facts() -> str:
+    rows = []
+    for name in methods.names():
+        if name not in objectives.names():
+            what = inspect.getdoc(type(methods.create(name, num_classes=2, dim=2))) or ""
+            rows.append((f"`{name}`", what.partition("\n")[0]))
+    return _table(("row", "what it is"), rows)
+
+
+def batching_facts() -> str:
+    return _table(("batching", "what comes together"), [(f"`{name}`", batching.describe(name)) for name in batching.names()])
+
+
+def dataset_facts() -> str:
+    rows = []
+    for name in data.names():
+        fact = data.describe(name)
+        size = f"{fact.images:,} images of {fact.classes:,} classes" if fact.images and fact.classes else ""
+        rows.append((f"`{name}`", fact.what, size, f"`{fact.needs}`" if fact.needs else ""))
+    return _table(("data", "what it is", "size", "needs"), rows)
+
+
+def metric_facts() -> str:
+    rows = []
+    for name in evaluation.names():
+        fact = evaluation.describe(name)
+        rows.append((f"`{name}`", fact.kind, fact.text, _names(f"{name}[{form}]" for form in fact.forms[1:])))
+    return _table(("metric", "kind", "value", "other forms"), rows)
+
+
+def protocol_facts() -> str:
+    return _table(("protocol", "classes"), [(f"`{name}`", protocols.describe(name)) for name in protocols.names()])
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "conditions": conditions, "which": which, "objectives": objective_facts, "settings": objective_settings,
+    "miners": miner_facts, "methods": method_facts, "batchings": batching_facts, "datasets": dataset_facts,
+    "metrics": metric_facts, "protocols": protocol_facts,
+}
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _shown(value: Any) -> str:
+    """A value as one writes it in a study file."""
+    if isinstance(value, tuple | list):
+        return f"`[{', '.join(map(str, value))}]`"
+    return "`" + {None: "null", True: "true", False: "false"}.get(value, f"{value:g}" if isinstance(value, float) else str(value)) + "`"
+
+
+def _range(found: Any) -> str:
+    if not found:
+        return ""
+    if len(found) == 3 and found[2] in ("log", "linear"):
+        return f"{found[0]:g} to {found[1]:g}" + (" (log)" if found[2] == "log" else "")
+    return _names(map(str, found))
+
+
+def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
+    """What may be written for a field, in words."""
+    if get_origin(annotation) is typing.Annotated:
+        inner, *more = get_args(annotation)
+        return _kind(inner, [*more, *metadata])
+    if get_origin(annotation) is Literal:
+        return _names(get_args(annotation))
+    if get_origin(annotation) in (types.UnionType, typing.Union):
+        return " or ".join(_kind(one, metadata if one is not type(None) else ()) for one in get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return "list of names"
+    words = {int: "whole number", float: "number", str: "text", bool: "`true`, `false`", type(None): "`null`"}
+    return words[annotation] + _bounds(metadata)
+
+
+def _bounds(metadata: Sequence[Any]) -> str:
+    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    flat = [part for entry in metadata for part in getattr(entry, "metadata", [entry])]
+    found = [f"{sign} {getattr(part, name):g}" for name, sign in signs.items() for part in flat if hasattr(part, name)]
+    return f" {' and '.join(found)}" if found else ""
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
+        print(f"wrote {page.relative_to(HERE.parent)}")
