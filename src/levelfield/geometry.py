@@ -1,0 +1,137 @@
+"""Similarities and distances between rows and columns, each computed once, on demand, with finite gradients."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+TINY = 1e-12  # a row no longer than this counts as the zero row
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def working(rows: Tensor) -> Tensor:
+    """Half precision is computed in float32: exponentials and squares overflow there."""
+    return rows.float() if rows.dtype in _HALVES else rows
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Every row divided by its length; a zero row stays zero and gets gradient 0, not 1e12.
+
+    rows: (n, d)
+
+    >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / length.masked_fill(length <= TINY, torch.inf)
+
+
+def related(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Who is a positive and who a negative of whom: two boolean (n, n) matrices. No item is its own positive.
+
+    >>> positive, negative = related(torch.tensor([7, 7, 2**40]))
+    >>> positive.int().tolist(), negative.int().tolist()
+    ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
+    """
+    negative = labels[:, None] != labels[None, :]
+    return (~negative).fill_diagonal_(False), negative
+
+
+def gather(embeddings: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the objective sees of a batch spread over processes; with one process, the batch itself."""
+    return embeddings, labels, indices
+
+
+class Geometry:
+    """Rows against columns (n, d) x (m, d): one batch with itself, with proxies, support with query.
+
+    Without `columns` the rows are compared with themselves and the distance's diagonal is exactly 0. With
+    `normalize` both sides are first brought to unit length. Memory: O(n * m) for each matrix that is asked for.
+
+    >>> geometry = Geometry(torch.tensor([[2.0, 0.0], [0.0, 3.0], [5.0, 0.0]]), normalize=True)
+    >>> geometry.similarity
+    tensor([[1., 0., 1.],
+            [0., 1., 0.],
+            [1., 0., 1.]])
+    >>> geometry.squared_distance[0]
+    tensor([0., 2., 0.])
+    """
+
+    def __init__(self, rows: Tensor, columns: Tensor | None = None, *, normalize: bool) -> None:
+        rows = working(rows)
+        if columns is not None:
+            columns = working(columns)
+            if columns.dtype != rows.dtype:
+                common = torch.promote_types(rows.dtype, columns.dtype)
+                rows, columns = rows.to(common), columns.to(common)
+        self.normalized = normalize
+        self.with_itself = columns is None
+        self.rows = unit(rows) if normalize else rows
+        self.columns = self.rows if columns is None else unit(columns) if normalize else columns
+
+    @cached_property
+    def similarity(self) -> Tensor:
+        """Dot products (n, m): cosines when normalised."""
+        return self.rows @ self.columns.T
+
+    @cached_property
+    def squared_distance(self) -> Tensor:
+        """Squared Euclidean distances (n, m)."""
+        squared, coincident = self._raw_squares
+        return squared.masked_fill(coincident, 0)
+
+    @cached_property
+    def distance(self) -> Tensor:
+        """Euclidean distances (n, m); the derivative at coincident points is 0."""
+        squared, coincident = self._raw_squares
+        # The root is taken of 1 where points coincide: its slope there would be infinite, and infinity times 0 is nan.
+        return squared.masked_fill(coincident, 1).sqrt().masked_fill(coincident, 0)
+
+    def distance_of(self, first: Tensor, second: Tensor, *, squared: bool = False) -> Tensor:
+        """Distances (t,) of the pairs (row `first[i]`, column `second[i]`).
+
+        >>> geometry = Geometry(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), normalize=False)
+        >>> geometry.distance_of(torch.tensor([0, 1]), torch.tensor([1, 1]))
+        tensor([5., 0.])
+        """
+        n, width = self.rows.shape
+        m = self.columns.shape[0]
+        if first.numel() * width <= 4 * n * m:  # few pairs: the coordinates' differences, cheaper and exact when near
+            difference = self.rows.index_select(0, first) - self.columns.index_select(0, second)
+            return difference.square().sum(1) if squared else torch.linalg.vector_norm(difference, dim=1)
+        matrix = self.squared_distance if squared else self.distance
+        return matrix.reshape(-1).index_select(0, first * m + second)
+
+    def detached(self) -> Geometry:
+        """The same geometry without gradients, for miners; what was computed already is shared."""
+        if not (self.rows.requires_grad or self.columns.requires_grad):
+            return self
+        copy = Geometry(self.rows.detach(), None if self.with_itself else self.columns.detach(), normalize=False)
+        copy.normalized = self.normalized
+        for name in ("similarity", "squared_distance", "distance"):
+            if name in self.__dict__:
+                copy.__dict__[name] = self.__dict__[name].detach()
+        return copy
+
+    @cached_property
+    def _raw_squares(self) -> tuple[Tensor, Tensor]:
+        """|x|^2 + |y|^2 - 2 x.y, and where it is nothing but rounding."""
+        if self.normalized:
+            product = self.similarity
+            rows, columns = self.rows.detach(), self.columns.detach()  # a unit row's length has no gradient
+        else:  # distances do not change when all is moved; far from the origin the products lose all digits
+            centre = self.rows.detach().mean(0)
+            rows = self.rows - centre
+            columns = rows if self.with_itself else self.columns - centre
+            product = rows @ columns.T
+        if self.with_itself:
+            lengths = product.detach().diagonal() if self.normalized else product.diagonal()
+            total = lengths[:, None] + lengths[None, :]
+        else:
+            total = rows.square().sum(1)[:, None] + columns.square().sum(1)[None, :]
+        squared = torch.add(total, product, alpha=-2)
+        noise = 4 * torch.finfo(squared.dtype).eps
+        return squared, squared.detach() <= noise * total.detach()

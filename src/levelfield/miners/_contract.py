@@ -1,0 +1,106 @@
+"""What a miner is, and the registry of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification
+from levelfield.geometry import Geometry
+from levelfield.miners._settings import accepted, check_keywords
+from levelfield.registry import Registry
+
+Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), or positive pairs (p, 2) and negative pairs (q, 2)
+
+
+@runtime_checkable
+class Miner(Protocol):
+    """Chooses tuples. It sees detached geometry; no gradient passes through it. All chance is in `generator`."""
+
+    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tuples: ...
+
+
+MinerChoice = str | Mapping[str, Mapping[str, Any]] | Miner
+
+
+@dataclass(frozen=True)
+class MinerFacts:
+    """What is known about a miner, as data: docs and `levelfield list miners` are printed from it."""
+
+    paper: str
+    rule: str
+    returns: str = "triplets"
+    random: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)  # setting -> where its default comes from
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor
+
+
+_registry = Registry[Miner]("miner", "miners")
+_Entry = TypeVar("_Entry", bound=type)
+
+
+def register(name: str, facts: MinerFacts) -> Callable[[_Entry], _Entry]:
+    """Decorator: enter a miner class under `name`."""
+
+    def enter(entry: _Entry) -> _Entry:
+        _registry.register(name, replace(facts, defaults=accepted(entry) or {}))(entry)
+        return entry
+
+    return enter
+
+
+def names() -> list[str]:
+    """Names of all miners."""
+    return _registry.names()
+
+
+def describe(name: str) -> MinerFacts:
+    """The facts of the miner `name`."""
+    facts: MinerFacts = _registry.facts(name)
+    return facts
+
+
+def create(name: str, *, switch: float = 0.0, **settings: Any) -> Miner:
+    """The miner `name` with `settings`; `switch` is the chance of 002's rho-regularisation (see `Switched`).
+
+    >>> create("semihard", mode="closest")
+    Semihard(mode='closest', margin=0.2)
+    """
+    entry = _registry.get(name)
+    check_keywords(f"miner '{name}'", settings, entry, also=["switch"])
+    miner = entry(**settings)
+    if switch:
+        from levelfield.miners.switch import Switched
+
+        return Switched(miner, switch)
+    return miner
+
+
+def resolve(choice: MinerChoice, *, switch: float = 0.0, **hints: Any) -> Miner:
+    """The miner meant by a name, by `{name: settings}`, or the miner itself.
+
+    `hints` are what the objective would suggest (its own margin, say): used if the miner has such a setting
+    and the choice leaves it open.
+
+    >>> resolve({"semihard": {"mode": "all"}}, margin=0.5)
+    Semihard(mode='all', margin=0.5)
+    """
+    if isinstance(choice, str):
+        choice = {choice: {}}
+    if isinstance(choice, Mapping):
+        if len(choice) != 1:
+            raise BadSpecification(f"'miner' is {dict(choice)!r}; it must be a name or one name with its settings.")
+        ((name, settings),) = choice.items()
+        open_hints = {key: value for key, value in hints.items() if key in (accepted(_registry.get(name)) or {})}
+        return create(name, **{"switch": switch, **open_hints, **(settings or {})})
+    if not callable(choice):
+        raise BadSpecification(f"'miner' is {choice!r}; it must be a name, one name with its settings, or a miner.")
+    if switch:
+        from levelfield.miners.switch import Switched
+
+        return Switched(choice, switch)
+    return choice

@@ -1,0 +1,81 @@
+"""Settings of miners and objectives are checked when they are made, and the message says what would be right."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from levelfield.errors import BadSpecification, nearest
+
+
+def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
+    """Keywords that `entry` takes with their defaults (`inspect.Parameter.empty` = required); None if it takes any.
+
+    >>> def loss(embeddings, *, margin=0.2): ...
+    >>> accepted(loss)["margin"]
+    0.2
+    """
+    parameters = inspect.signature(entry).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+
+
+def check_keywords(what: str, given: Iterable[str], entry: Callable[..., Any], *, also: Iterable[str] = ()) -> None:
+    """Refuse a keyword that `entry` does not take.
+
+    >>> def triplet(*, margin=0.2): ...
+    >>> check_keywords("objective 'triplet'", ["margn"], triplet)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: The objective 'triplet' has no setting 'margn'. Did you mean 'margin'? ...
+    """
+    takes = accepted(entry)
+    if takes is None:
+        return
+    names = sorted({*takes, *also})
+    for name in given:
+        if name not in names:
+            close = nearest(name, names)
+            hint = f" Did you mean '{close}'?" if close else ""
+            has = f"It takes: {', '.join(names)}." if names else "It takes none."
+            raise BadSpecification(f"The {what} has no setting '{name}'.{hint} {has}")
+
+
+def number(
+    name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf, most: float = math.inf
+) -> float:
+    """`value` if it is a finite number within the bounds.
+
+    >>> number("temperature", 0.05, above=0)
+    0.05
+    >>> number("temperature", 0, above=0)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: 'temperature' is 0; it must be above 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadSpecification(f"'{name}' is {value!r}; a finite number is needed.")
+    if value <= above:
+        raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")
+    if not least <= value <= most:
+        bounds = f"at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
+        raise BadSpecification(f"'{name}' is {value}; it must be {bounds}.")
+    return float(value)
+
+
+def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
+    """`value` if it is one of `choices`.
+
+    >>> one_of("mode", "nearest", ["random", "closest"])
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: 'mode' is 'nearest'. Choose one of: 'random', 'closest'.
+    """
+    choices = list(choices)
+    # `in` alone would take 1 for True
+    if not any(value == choice and type(value) is type(choice) for choice in choices):
+        raise BadSpecification(f"'{name}' is {value!r}. Choose one of: {', '.join(map(repr, choices))}.")
+    return value

@@ -1,0 +1,58 @@
+"""Pairs that are hard compared with the hardest pair of the other kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._settings import number
+
+
+def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Positives with s < max negative + epsilon, negatives with s > min positive - epsilon: two (n, n) masks.
+
+    An anchor without a positive or without a negative keeps nothing. 002 eq. 11, corrected.
+
+    >>> s = torch.tensor([[1.0, 0.2, 0.5], [0.2, 1.0, -1.0], [0.5, -1.0, 1.0]])
+    >>> kept, _ = kept_pairs(s, *related(torch.tensor([0, 0, 1])), epsilon=0.1)
+    >>> kept.nonzero().tolist()
+    [[0, 1]]
+    """
+    if not len(similarity):
+        return positive, negative
+    hardest_negative = similarity.masked_fill(~negative, -torch.inf).amax(1, keepdim=True)
+    hardest_positive = similarity.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
+    return positive & (similarity < hardest_negative + epsilon), negative & (similarity > hardest_positive - epsilon)
+
+
+@register(
+    "multi_similarity",
+    MinerFacts(
+        paper="Wang et al. 2019; 002 eq. 11",
+        rule="positives: s_ij < max_N s_ik + epsilon; negatives: s_ik > min_P s_ij - epsilon",
+        returns="positive pairs, negative pairs",
+        sources={"epsilon": "Wang et al. 2019; 002"},
+    ),
+)
+@dataclass(frozen=True)
+class MultiSimilarityMiner:
+    """Positive pairs (p, 2) and negative pairs (q, 2), (anchor, other), lexicographic. No chance.
+
+    >>> geometry = Geometry(torch.eye(3), normalize=True)
+    >>> positive, negative = MultiSimilarityMiner()(geometry, torch.tensor([0, 0, 1]), generator=torch.Generator())
+    >>> positive.tolist(), negative.tolist()
+    ([[0, 1], [1, 0]], [[0, 2], [1, 2]])
+    """
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        number("epsilon", self.epsilon)
+
+    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        positive, negative = kept_pairs(geometry.similarity.detach(), *related(labels), epsilon=self.epsilon)
+        return positive.nonzero(), negative.nonzero()

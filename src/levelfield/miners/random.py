@@ -1,0 +1,95 @@
+"""Triplets drawn without looking at the embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._draws import draw_uniform, even, kth, no_triplets
+from levelfield.miners._settings import one_of
+from levelfield.miners.all import all_triplets
+
+
+@register(
+    "random",
+    MinerFacts(
+        paper="Roth et al. 2020 (002), A.2",
+        rule="p uniform in P(a), n uniform in N(a); mode 'triplets' (002 code): b of all triplets, without replacement",
+        random=True,
+        sources={"mode": "002 A.2"},
+    ),
+)
+@dataclass(frozen=True)
+class Random:
+    """One triplet per anchor (`mode="anchor"`), or as many of all triplets as the batch has rows (`"triplets"`).
+
+    >>> from levelfield.randomness import stream
+    >>> labels = torch.tensor([0, 0, 1])
+    >>> Random()(Geometry(torch.eye(3), normalize=True), labels, generator=stream(0, "miner")).tolist()
+    [[0, 1, 2], [1, 0, 2]]
+    """
+
+    mode: Literal["anchor", "triplets"] = "anchor"  # 002 A.2
+
+    def __post_init__(self) -> None:
+        one_of("mode", self.mode, ("anchor", "triplets"))
+
+    @property
+    def one_per_anchor(self) -> bool:
+        return self.mode == "anchor"
+
+    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+        if not len(labels):
+            return no_triplets(labels)
+        positive, negative = related(labels)
+        if self.mode == "triplets":
+            return _some_of_all(positive, negative, generator)
+        usable = positive.any(1) & negative.any(1)
+        chosen_p, chosen_n = draw_uniform(positive, generator), draw_uniform(negative, generator)
+        anchors = torch.arange(len(labels), device=labels.device)
+        return torch.stack((anchors, chosen_p, chosen_n), 1)[usable]
+
+    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+        """`positive`, `negative`: (n, n) laws given the anchor. Mode `triplets`: those, and each one's chance."""
+        positive, negative = related(labels)
+        dtype = geometry.rows.dtype
+        if self.mode == "triplets":
+            listed = all_triplets(positive, negative)
+            return {"triplets": listed, "triplet": torch.full((len(listed),), 1 / max(1, len(listed)), dtype=dtype)}
+        usable = (positive.any(1) & negative.any(1))[:, None]
+        return {"positive": even(positive & usable, dtype), "negative": even(negative & usable, dtype)}
+
+
+def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator) -> Tensor:
+    """As many triplets as rows, drawn without replacement by their number in the list of all, which is never made."""
+    per_positive = negative.sum(1)
+    running = (positive.sum(1) * per_positive).cumsum(0)
+    total, wanted = int(running[-1]), len(positive)
+    if total <= 4 * wanted:
+        numbers = torch.randperm(total, generator=generator, device=generator.device)[:wanted]
+    else:
+        numbers = torch.empty(0, dtype=torch.int64, device=generator.device)
+        while len(numbers) < wanted:  # a number drawn twice is drawn anew; at most a quarter can be taken already
+            more = torch.randint(total, (wanted,), generator=generator, device=generator.device)
+            numbers = _first_occurrences(torch.cat((numbers, more)))[:wanted]
+    numbers = numbers.to(positive.device)
+    anchor = torch.searchsorted(running, numbers, right=True)
+    within = numbers - (running - positive.sum(1) * per_positive)[anchor]
+    negatives = per_positive[anchor]
+    chosen_p = kth(positive[anchor], within // negatives)
+    chosen_n = kth(negative[anchor], within % negatives)
+    triplets = torch.stack((anchor, chosen_p, chosen_n), 1)
+    return triplets[torch.argsort(anchor, stable=True)]
+
+
+def _first_occurrences(numbers: Tensor) -> Tensor:
+    """`numbers` without repeats, in the order of their first occurrence."""
+    ordered, place = numbers.sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return numbers[place[first].sort().values]

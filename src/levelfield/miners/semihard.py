@@ -1,0 +1,109 @@
+"""Negatives a little farther away than the positive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._draws import draw_uniform, even, no_triplets
+from levelfield.miners._settings import number, one_of
+
+
+@register(
+    "semihard",
+    MinerFacts(
+        paper="Schroff et al. 2015; modes as in 002's code (random), 001's code and TensorFlow (closest), PML (all)",
+        rule="d_ap < d_an < d_ap + margin",
+        random=True,
+        sources={"margin": "002 A.1: the triplet objective's margin", "mode": "002 code"},
+    ),
+)
+@dataclass(frozen=True)
+class Semihard:
+    """`random`: one uniform positive per anchor, then a uniform semi-hard negative (any negative if there is none).
+
+    `closest`: for every positive pair the nearest negative beyond it (the farthest of all if there is none).
+    `all`: every triplet with 0 < d_an - d_ap <= margin. `margin=None` leaves out the upper bound.
+
+    >>> line = Geometry(torch.tensor([[0.0], [1.0], [1.1], [9.0]]), normalize=False)
+    >>> labels = torch.tensor([0, 0, 1, 1])
+    >>> Semihard(mode="closest")(line, labels, generator=torch.Generator())[:2].tolist()
+    [[0, 1, 2], [1, 0, 3]]
+    """
+
+    mode: Literal["random", "closest", "all"] = "random"  # 002 code
+    margin: float | None = 0.2  # 002 A.1
+
+    def __post_init__(self) -> None:
+        one_of("mode", self.mode, ("random", "closest", "all"))
+        if self.margin is not None:
+            number("margin", self.margin)
+
+    @property
+    def one_per_anchor(self) -> bool:
+        return self.mode == "random"
+
+    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+        if not len(labels):
+            return no_triplets(labels)
+        positive, negative = related(labels)
+        distance = geometry.distance.detach()
+        if self.mode == "closest":
+            return _closest(distance, positive, negative)
+        if self.mode == "all":
+            return self._all(distance, positive, negative)
+        chosen_p = draw_uniform(positive, generator)
+        band = self._band(distance, distance.gather(1, chosen_p[:, None]), negative)
+        chosen_n = draw_uniform(torch.where(band.any(1, keepdim=True), band, negative), generator)
+        usable = positive.any(1) & negative.any(1)
+        anchors = torch.arange(len(labels), device=labels.device)
+        return torch.stack((anchors, chosen_p, chosen_n), 1)[usable]
+
+    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+        """Mode `random`: `positive` (n, n), `negative_given_positive` (n, n, n), `fallback` (n, n): O(n^3) memory."""
+        positive, negative = related(labels)
+        usable = (positive.any(1) & negative.any(1))[:, None]
+        pair = positive & usable
+        distance = geometry.distance.detach()
+        band = self._band(distance[:, None, :], distance[:, :, None], negative[:, None, :]) & pair[:, :, None]
+        fallback = pair & ~band.any(2)
+        allowed = torch.where(fallback[:, :, None], negative[:, None, :], band)
+        return {
+            "positive": even(pair, distance.dtype),
+            "negative_given_positive": even(allowed, distance.dtype),
+            "fallback": fallback.long(),
+        }
+
+    def _band(self, to_negative: Tensor, to_positive: Tensor, negative: Tensor) -> Tensor:
+        band = negative & (to_negative > to_positive)
+        return band if self.margin is None else band & (to_negative < to_positive + self.margin)
+
+    def _all(self, distance: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        blocks = [no_triplets(positive)]
+        for block in positive.nonzero().split(len(positive)):  # masks no larger than the distance matrix
+            anchor, other = block.T
+            beyond = distance.index_select(0, anchor) - distance[anchor, other][:, None]
+            keep = negative.index_select(0, anchor) & (beyond > 0)
+            if self.margin is not None:
+                keep &= beyond <= self.margin
+            pair, chosen_n = keep.nonzero(as_tuple=True)
+            blocks.append(torch.column_stack((block.index_select(0, pair), chosen_n)))
+        return torch.cat(blocks)
+
+
+def _closest(distance: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """By one sort per anchor: O(n^2) memory for any class size. Among equals the lowest index is taken."""
+    ordered, index = distance.masked_fill(~negative, torch.inf).sort(dim=1, stable=True)
+    count = negative.sum(1, keepdim=True)
+    last = ordered.gather(1, (count - 1).clamp_min(0))
+    farthest = torch.searchsorted(ordered, last)
+    beyond = torch.searchsorted(ordered, distance.contiguous(), right=True)
+    place = torch.where(beyond < count, beyond, farthest)
+    pairs = (positive & (count > 0)).nonzero()
+    anchor, other = pairs.T
+    return torch.column_stack((pairs, index[anchor, place[anchor, other]]))

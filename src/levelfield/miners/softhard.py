@@ -1,0 +1,60 @@
+"""Positives farther than the nearest negative, negatives nearer than the farthest positive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._draws import draw_uniform, even, no_triplets
+
+
+@register(
+    "softhard",
+    MinerFacts(
+        paper="Roth & Brattoli 2019; 002 eq. 21-22",
+        rule="p uniform in {d_ap > min_n d_an}, n uniform in {d_an < max_p d_ap}; everything if there is none",
+        random=True,
+    ),
+)
+@dataclass(frozen=True)
+class Softhard:
+    """One triplet per anchor, both partners drawn among the hard ones, independently.
+
+    >>> line = Geometry(torch.tensor([[0.0], [2.0], [1.0]]), normalize=False)
+    >>> Softhard()(line, torch.tensor([0, 0, 1]), generator=torch.Generator()).tolist()
+    [[0, 1, 2], [1, 0, 2]]
+    """
+
+    one_per_anchor = True
+
+    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+        if not len(labels):
+            return no_triplets(labels)
+        positive, negative, usable = _candidates(geometry, labels)
+        chosen_p, chosen_n = draw_uniform(positive, generator), draw_uniform(negative, generator)
+        anchors = torch.arange(len(labels), device=labels.device)
+        return torch.stack((anchors, chosen_p, chosen_n), 1)[usable]
+
+    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+        """`positive`, `negative`: (n, n) laws given the anchor."""
+        positive, negative, usable = _candidates(geometry, labels)
+        dtype, rows = geometry.rows.dtype, usable[:, None]
+        return {"positive": even(positive & rows, dtype), "negative": even(negative & rows, dtype)}
+
+
+def _candidates(geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    positive, negative = related(labels)
+    distance = geometry.distance.detach()
+    nearest_negative = distance.masked_fill(~negative, torch.inf).amin(1, keepdim=True)
+    farthest_positive = distance.masked_fill(~positive, -torch.inf).amax(1, keepdim=True)
+    hard_p = positive & (distance > nearest_negative)
+    hard_n = negative & (distance < farthest_positive)
+    return (
+        torch.where(hard_p.any(1, keepdim=True), hard_p, positive),
+        torch.where(hard_n.any(1, keepdim=True), hard_n, negative),
+        positive.any(1) & negative.any(1),
+    )

@@ -1,0 +1,176 @@
+"""What an objective is: the facts about it, the call, and the little state that all share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import BadInput
+from levelfield.geometry import Geometry, working
+from levelfield.miners import Miner, MinerChoice, Tuples, resolve
+from levelfield.miners._settings import accepted
+from levelfield.miners.all import All
+from levelfield.randomness import stream
+from levelfield.registry import Registry
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about an objective, as data: tables, `levelfield list` and the ledger are printed from it."""
+
+    paper: str
+    formula: str
+    equation: str = ""  # where the formula stands
+    tuples: str = "pairs"  # "pairs", "triplets", "none"
+    needs: tuple[str, ...] = ()  # "num_classes", "dim", "miner"
+    batch: str = "2 per class"
+    miners: tuple[str, ...] = ()  # those that fit, the default first
+    sources: Mapping[str, str] = field(default_factory=dict)  # setting -> where its default comes from
+    search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
+    separable: bool = False  # the loss is a mean over independent samples
+    weights: bool = True  # takes a weight per anchor
+    tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> why, in one sentence
+    name: str = ""  # filled when registered
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor when registered
+
+
+class Given(NamedTuple):
+    """One call's input, checked: rows (b, d) in float32 or float64, labels (b,) int64."""
+
+    embeddings: Tensor
+    labels: Tensor
+    tuples: Tuples | None
+    weights: Tensor | None
+    roles: Any
+    generator: torch.Generator
+
+
+class Objective(nn.Module):
+    """`objective(embeddings, labels) -> loss`. A subclass writes `parts`: named terms whose sum is the loss.
+
+    Without a `generator` the objective draws from its own, made from seed 0 and kept in `state_dict`.
+    Objectives with one vector per class hold them as the parameter `proxies` (C, d).
+    """
+
+    facts: ClassVar[Facts] = Facts(paper="", formula="")
+    active: Tensor | int | None = None  # tuples or terms that were not zero in the last call
+
+    def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
+        super().__init__()
+        chosen = None if miner is None else resolve(miner, switch=switch, **hints)
+        self.miner: Miner | None = None if isinstance(chosen, All) else chosen  # None: everything, never listed
+        self._own_generator = stream(0, "objective")
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        raise NotImplementedError(f"{type(self).__name__} must say what its terms are: def parts(self, given).")
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        tuples: Tuples | None = None,
+        weights: Tensor | None = None,
+        roles: Any = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The loss. embeddings: raw rows (b, d). labels: (b,) integers. weights: (b,), one per anchor."""
+        terms = self.terms(embeddings, labels, tuples=tuples, weights=weights, roles=roles, generator=generator)
+        return reduce(torch.add, terms.values())
+
+    def terms(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        tuples: Tuples | None = None,
+        weights: Tensor | None = None,
+        roles: Any = None,
+        generator: torch.Generator | None = None,
+    ) -> dict[str, Tensor]:
+        """The loss in named parts, so that logs can show each."""
+        self._check(embeddings, labels, weights)
+        given = Given(working(embeddings), labels.long(), tuples, weights, roles, generator or self._own_generator)
+        device = embeddings.device.type
+        if torch.is_autocast_enabled(device):
+            with torch.autocast(device, enabled=False):
+                return self.parts(given)
+        return self.parts(given)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        """Learning rate of each own parameter as a multiple of the head's."""
+        return {}
+
+    @property
+    def separable(self) -> bool:
+        return self.facts.separable
+
+    def chosen(self, geometry: Geometry, given: Given) -> Tuples | None:
+        """The tuples handed in, else the mined ones; None means all of the batch."""
+        if given.tuples is not None:
+            return given.tuples
+        if self.miner is None:
+            return None
+        return self.miner(geometry.detached(), given.labels, generator=given.generator)
+
+    def chosen_triplets(self, geometry: Geometry, given: Given) -> Tensor | None:
+        """As `chosen`, for objectives that can use nothing but triplets (t, 3)."""
+        found = self.chosen(geometry, given)
+        if found is None or (isinstance(found, Tensor) and found.dim() == 2 and found.shape[1] == 3):
+            return found
+        got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else "pairs"
+        raise BadInput(f"Objective '{self._label}' needs triplets, a tensor of shape (t, 3), and got {got}.")
+
+    def get_extra_state(self) -> Tensor:
+        return self._own_generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self._own_generator.set_state(state.cpu())
+
+    @property
+    def _label(self) -> str:
+        return self.facts.name or type(self).__name__
+
+    def _check(self, embeddings: Tensor, labels: Tensor, weights: Tensor | None) -> None:
+        if embeddings.dim() != 2 or labels.dim() != 1 or not embeddings.is_floating_point():
+            raise BadInput(
+                f"Objective '{self._label}' got embeddings of shape {tuple(embeddings.shape)} ({embeddings.dtype}) and "
+                f"labels of shape {tuple(labels.shape)}: floating rows (batch, dim) and labels (batch,) are needed."
+            )
+        if len(embeddings) != len(labels):
+            raise BadInput(
+                f"Objective '{self._label}' got {len(embeddings)} embeddings but {len(labels)} labels: "
+                "one label per embedding is needed."
+            )
+        if labels.is_floating_point() or labels.is_complex():
+            raise BadInput(f"Objective '{self._label}' got labels of type {labels.dtype}; integers are needed.")
+        if weights is not None:
+            if not self.facts.weights:
+                raise BadInput(f"Objective '{self._label}' has no anchors among the samples and takes no weights.")
+            if weights.shape != labels.shape:
+                raise BadInput(
+                    f"Objective '{self._label}' got weights of shape {tuple(weights.shape)} for {len(labels)} "
+                    "embeddings: one weight per embedding is needed."
+                )
+
+
+registry = Registry[nn.Module]("objective", "objectives")
+_Entry = TypeVar("_Entry", bound=type)
+
+
+def register(name: str, facts: Facts) -> Callable[[_Entry], _Entry]:
+    """Decorator: enter an objective class under `name`, with the facts about it."""
+
+    def enter(entry: _Entry) -> _Entry:
+        known = replace(facts, name=name, defaults=accepted(entry) or {})
+        if issubclass(entry, Objective):
+            entry.facts = known
+        registry.register(name, known)(entry)
+        return entry
+
+    return enter

@@ -1,0 +1,116 @@
+"""Objectives by name: registered ones, and anybody's `nn.Module` from a file."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.miners import MinerChoice
+from levelfield.miners._settings import accepted, check_keywords
+from levelfield.objectives._contract import Facts, Given, Objective, registry
+from levelfield.registry import is_file_reference, load_from_file
+
+
+def names() -> list[str]:
+    """Names of all objectives."""
+    return registry.names()
+
+
+def describe(name: str) -> Facts:
+    """The facts of the objective `name`: paper, formula, defaults, batch layout, miners that fit, search ranges.
+
+    >>> describe("proxy_anchor").needs
+    ('num_classes', 'dim')
+    """
+    facts: Facts = registry.facts(name)
+    return facts
+
+
+def create(
+    name: str,
+    *,
+    num_classes: int | None = None,
+    dim: int | None = None,
+    miner: MinerChoice | None = None,
+    generator: torch.Generator | None = None,
+    **hyperparameters: Any,
+) -> Objective:
+    """The objective `name`, or `my_losses.py:MyLoss`. `num_classes`, `dim` and `generator` go only to those that ask.
+
+    `miner` is a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; without it the
+    objective's own default. `generator` decides how proxies and the like start.
+
+    >>> objective = create("margin", beta=0.6, miner="distance_weighted")
+    >>> objective(torch.eye(4, requires_grad=True), torch.tensor([0, 0, 1, 1]))
+    tensor(1.0142, grad_fn=<AddBackward0>)
+    """
+    entry = load_from_file(name) if is_file_reference(name) else registry.get(name)
+    check_keywords(f"objective '{name}'", hyperparameters, entry)
+    takes = accepted(entry) or {}
+    offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
+    settings: dict[str, Any] = {key: value for key, value in offered.items() if key in takes and value is not None}
+    if miner is not None:
+        if "miner" not in takes:
+            raise BadSpecification(f"The objective '{name}' takes no miner; it uses the whole batch by its own rule.")
+        settings["miner"] = miner
+    settings |= hyperparameters
+    missing = [key for key, default in takes.items() if default is inspect.Parameter.empty and key not in settings]
+    if missing:
+        raise BadSpecification(f"The objective '{name}' needs {' and '.join(missing)}.")
+    return as_objective(entry(**settings))
+
+
+def as_objective(module: nn.Module) -> Objective:
+    """`module` if it is an Objective, else a plain `forward(embeddings, labels)` behind the same call.
+
+    >>> class Mean(nn.Module):
+    ...     def forward(self, embeddings, labels):
+    ...         return embeddings.mean()
+    >>> as_objective(Mean()).terms(torch.ones(2, 3), torch.tensor([0, 1]))
+    {'loss': tensor(1.)}
+    """
+    if isinstance(module, Objective):
+        return module
+    if not isinstance(module, nn.Module):
+        raise BadInput(f"An objective must be a torch.nn.Module; this is a {type(module).__name__}.")
+    return Plain(module)
+
+
+class Plain(Objective):
+    """Anybody's module with `forward(embeddings, labels)`. What it says about itself is passed on."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self._takes = accepted(module.forward)
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        more: dict[str, Any] = {}
+        for name in ("tuples", "weights", "roles", "generator"):
+            if self._takes is not None and name in self._takes:
+                more[name] = getattr(given, name)
+            elif name != "generator" and getattr(given, name) is not None:
+                raise BadInput(f"{type(self.module).__name__} takes no {name}: its forward has no such argument.")
+        found = self.module(given.embeddings, given.labels, **more)
+        self.active = getattr(self.module, "active", None)
+        return found if isinstance(found, dict) else {"loss": found}
+
+    def lr_multipliers(self) -> dict[str, float]:
+        own: dict[str, float] = getattr(self.module, "lr_multipliers", dict)()
+        return {f"module.{name}": value for name, value in own.items()}
+
+    @property
+    def proxies(self) -> Tensor | None:
+        return getattr(self.module, "proxies", None)
+
+    @property
+    def separable(self) -> bool:
+        return bool(getattr(self.module, "separable", False))
+
+    @property
+    def _label(self) -> str:
+        return type(self.module).__name__

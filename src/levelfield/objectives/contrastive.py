@@ -1,0 +1,88 @@
+"""Contrastive: relatives nearer than one margin, strangers farther than another."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.miners import MinerChoice
+from levelfield.miners._settings import number, one_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._sums import Reduction, mean
+
+
+def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0, neg_margin: float = 1.0) -> Tensor:
+    """Loss of every pair (002 eq. 1), in the shape of `distance`.
+
+    >>> contrastive_terms(torch.tensor([0.25, 0.25]), torch.tensor([True, False]))
+    tensor([0.2500, 0.7500])
+    """
+    return torch.where(same, (distance - pos_margin).relu(), (neg_margin - distance).relu())
+
+
+@register(
+    "contrastive",
+    Facts(
+        paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (002)",
+        equation="002 eq. 1",
+        formula="mean_pos [d - pos_margin]+ + mean_neg [neg_margin - d]+",
+        tuples="pairs",
+        miners=("distance_weighted", "all", "random", "semihard", "softhard", "multi_similarity"),
+        sources={"pos_margin": "002 A.1", "neg_margin": "002 A.1", "miner": "002 A.2", "reduction": "002 eq. 1"},
+        search={"neg_margin": (0.3, 1.4, "linear"), "pos_margin": (0.0, 0.5, "linear")},
+    ),
+)
+class Contrastive(Objective):
+    """Contrastive loss on mined pairs, or with `miner="all"` on every ordered pair. Memory: O(batch * batch).
+
+    Hadsell et al. square the terms and halve them; neither 001 nor 002 does. `squared` uses d^2 for d.
+
+    >>> loss = Contrastive(miner="all")
+    >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    {'positive': tensor(1.4142), 'negative': tensor(0.)}
+    """
+
+    def __init__(
+        self,
+        *,
+        pos_margin: float = 0.0,
+        neg_margin: float = 1.0,
+        squared: bool = False,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        miner: MinerChoice = "distance_weighted",
+        switch: float = 0.0,
+    ) -> None:
+        super().__init__(miner=miner, switch=switch)
+        self.pos_margin = number("pos_margin", pos_margin)
+        self.neg_margin = number("neg_margin", neg_margin)
+        self.squared = one_of("squared", squared, (True, False))
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        tuples = self.chosen(geometry, given)
+        if tuples is None:
+            return self._of_everything(geometry, given)
+        pairs = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
+        sides = []
+        for (anchor, other), same in zip((pair.T for pair in pairs), (True, False), strict=True):
+            distance = geometry.distance_of(anchor, other, squared=self.squared)
+            hinge = (distance - self.pos_margin).relu() if same else (self.neg_margin - distance).relu()
+            sides.append((hinge, None if given.weights is None else given.weights[anchor]))
+        self.active = sum((hinge.detach() > 0).sum() for hinge, _ in sides)
+        positive, negative = (mean(hinge, None, self.reduction, weights) for hinge, weights in sides)
+        return {"positive": positive, "negative": negative}
+
+    def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
+        positive, negative = related(given.labels)
+        distance = geometry.squared_distance if self.squared else geometry.distance
+        terms = contrastive_terms(distance, positive, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
+        weights = None if given.weights is None else given.weights[:, None]
+        self.active = ((terms.detach() > 0) & (positive | negative)).sum()
+        return {
+            "positive": mean(terms, positive, self.reduction, weights),
+            "negative": mean(terms, negative, self.reduction, weights),
+        }

@@ -1,0 +1,143 @@
+"""Margin: relatives inside a boundary beta, strangers outside, both by a margin; the boundary may be learned."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import BadSpecification
+from levelfield.geometry import Geometry, related
+from levelfield.miners import MinerChoice
+from levelfield.miners._settings import number, one_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._proxies import check_classes
+
+
+def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, margin: float) -> tuple[Tensor, Tensor]:
+    """[d_ap - beta + margin]+ and [beta - d_an + margin]+ (Wu et al. 2017; 002 eq. 10, which lost the brackets).
+
+    >>> margin_terms(torch.tensor([1.0]), torch.tensor([1.5]), torch.tensor([1.0]), margin=0.25)
+    (tensor([0.2500]), tensor([0.]))
+    """
+    return (to_positive - beta + margin).relu(), (beta - to_negative + margin).relu()
+
+
+@register(
+    "margin",
+    Facts(
+        paper="Wu et al. 2017",
+        equation="Wu et al. 2017 eq. 5; 002 eq. 10",
+        formula="sum([d_ap - beta + margin]+ + [beta - d_an + margin]+) / number of terms above 0",
+        tuples="triplets",
+        miners=("distance_weighted", "random", "semihard", "softhard", "all"),
+        sources={
+            "margin": "Wu et al. 2017, section 5; 001, 002",
+            "beta": "Wu et al. 2017, section 5",
+            "nu": "all published settings use 0",
+            "divisor": "Wu et al. 2017, 001, PML; 'active_triplets' is what 002's code computes on a current torch",
+            "beta_lr_multiplier": "002: 5e-4 for beta, 1e-5 for the network",
+            "miner": "Wu et al. 2017",
+        },
+        search={"beta": (0.4, 1.4, "linear"), "margin": (0.05, 0.4, "log")},
+    ),
+)
+class Margin(Objective):
+    """Margin loss with one boundary `beta`, or one per class (`beta_per_class`, looked up by the anchor's class).
+
+    `nu` pulls the boundary down: `nu` times the anchors' betas, over the divisor (`nu_reduction="pairs"`) or not
+    (`"sum"`, 002's code). Memory: O(batch * batch), also for all triplets (`miner="all"`).
+
+    >>> loss = Margin(beta=1.2, miner="all")
+    >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))["pull"].item()  # 16 terms, the 8 pulls above 0
+    0.414...
+    """
+
+    beta: Tensor
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        beta: float = 1.2,
+        learn_beta: bool = True,
+        beta_per_class: bool = False,
+        num_classes: int | None = None,
+        nu: float = 0.0,
+        nu_reduction: Literal["pairs", "sum"] = "pairs",
+        divisor: Literal["active_pairs", "active_triplets"] = "active_pairs",
+        normalize: bool = True,
+        beta_lr_multiplier: float = 50.0,
+        miner: MinerChoice = "distance_weighted",
+        switch: float = 0.0,
+    ) -> None:
+        super().__init__(miner=miner, switch=switch, margin=margin)
+        self.margin = number("margin", margin)
+        self.nu = number("nu", nu)
+        self.nu_reduction = one_of("nu_reduction", nu_reduction, ("pairs", "sum"))
+        self.divisor = one_of("divisor", divisor, ("active_pairs", "active_triplets"))
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.beta_lr_multiplier = number("beta_lr_multiplier", beta_lr_multiplier, least=0)
+        self.beta_per_class = one_of("beta_per_class", beta_per_class, (True, False))
+        if beta_per_class and num_classes is None:
+            raise BadSpecification("'margin' with beta_per_class needs num_classes.")
+        start = torch.full((num_classes or 1,) if beta_per_class else (1,), number("beta", beta))
+        if one_of("learn_beta", learn_beta, (True, False)):
+            self.beta = nn.Parameter(start)
+        else:
+            self.register_buffer("beta", start)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {"beta": self.beta_lr_multiplier} if isinstance(self.beta, nn.Parameter) else {}
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        if self.beta_per_class:
+            check_classes(given.labels, len(self.beta), self._label)
+        triplets = self.chosen_triplets(geometry, given)
+        if triplets is None:
+            return self._of_everything(geometry, given)
+        anchor, positive, negative = triplets.T
+        beta = self._beta(given.labels.index_select(0, anchor))
+        pull, push = margin_terms(
+            geometry.distance_of(anchor, positive), geometry.distance_of(anchor, negative), beta, margin=self.margin
+        )
+        pulled, pushed = pull.detach() > 0, push.detach() > 0
+        active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
+        if given.weights is not None:
+            weights = given.weights.index_select(0, anchor)
+            pull, push = pull * weights, push * weights
+        return self._divided(pull.sum(), push.sum(), beta.expand_as(pull).sum(), active)
+
+    def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
+        """Over all triplets each positive pair counts once per negative of its anchor, and the other way round."""
+        positive, negative = related(given.labels)
+        positives, negatives = positive.sum(1), negative.sum(1)
+        beta = self._beta(given.labels).expand(len(given.labels))
+        pull, push = margin_terms(geometry.distance, geometry.distance, beta[:, None], margin=self.margin)
+        pulled = ((pull.detach() > 0) & positive).sum(1)
+        pushed = ((push.detach() > 0) & negative).sum(1)
+        pull, push = (pull * positive).sum(1), (push * negative).sum(1)
+        if self.divisor == "active_pairs":
+            active = (pulled * negatives + pushed * positives).sum()
+        else:
+            active = (positives * negatives - (positives - pulled) * (negatives - pushed)).sum()
+        weights = torch.ones_like(pull) if given.weights is None else given.weights
+        return self._divided(
+            (weights * pull * negatives).sum(),
+            (weights * push * positives).sum(),
+            (beta * (positives * negatives)).sum(),
+            active,
+        )
+
+    def _beta(self, labels: Tensor) -> Tensor:
+        return self.beta.index_select(0, labels) if self.beta_per_class else self.beta
+
+    def _divided(self, pull: Tensor, push: Tensor, betas: Tensor, active: Tensor) -> dict[str, Tensor]:
+        self.active = active
+        divisor = active.clamp_min(1)
+        terms = {"pull": pull / divisor, "push": push / divisor}
+        if self.nu:
+            terms["beta"] = self.nu * (betas / divisor if self.nu_reduction == "pairs" else betas)
+        return terms

@@ -1,0 +1,114 @@
+"""Multi-similarity: log-sums over the hard pairs of each anchor."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadInput
+from levelfield.geometry import Geometry, related
+from levelfield.miners._settings import number, one_of
+from levelfield.miners.multi_similarity import kept_pairs
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._sums import log_one_plus_sum_exp
+
+
+def multi_similarity_terms(
+    similarity: Tensor, positive: Tensor, negative: Tensor, *, alpha: float, beta: float, base: float
+) -> tuple[Tensor, Tensor]:
+    """The two log-sums of each anchor (002 eq. 12); `positive` and `negative` say how often each pair counts.
+
+    >>> positive, negative = related(torch.tensor([0, 0, 1]))
+    >>> pull, push = multi_similarity_terms(torch.eye(3), positive, negative, alpha=2.0, beta=40.0, base=0.5)
+    >>> pull
+    tensor([0.6566, 0.6566, 0.0000])
+    """
+    pull = log_one_plus_sum_exp(_times(-alpha * (similarity - base), positive)) / alpha
+    push = log_one_plus_sum_exp(_times(beta * (similarity - base), negative)) / beta
+    return pull, push
+
+
+@register(
+    "multi_similarity",
+    Facts(
+        paper="Wang et al. 2019",
+        equation="002 eq. 11-12",
+        formula="1/b sum_i [ 1/alpha log(1 + sum_pos e^(-alpha (s - base))) "
+        "+ 1/beta log(1 + sum_neg e^(beta (s - base))) ]",
+        tuples="pairs",
+        sources={
+            "alpha": "Wang et al. 2019; 002 A.1",
+            "beta": "authors' code; 002 A.1 (Wang et al. write 50)",
+            "base": "authors' code; 002 A.1 (Wang et al. write 1)",
+            "epsilon": "Wang et al. 2019; 002 A.1",
+            "reduction": "002 eq. 12, authors' code; 'valid' is 002's code",
+        },
+        search={"alpha": (0.5, 20, "log"), "beta": (10, 100, "log"), "base": (0.2, 1.0, "linear")},
+    ),
+)
+class MultiSimilarity(Objective):
+    """Multi-similarity loss with its own mining (`epsilon`; None takes every pair). Memory: O(batch * batch).
+
+    `reduction="batch"` divides by the batch size, `"valid"` by the number of anchors that keep a pair.
+    Explicit `tuples` are two lists of pairs, positive (p, 2) and negative (q, 2).
+
+    >>> loss = MultiSimilarity()
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    tensor(0.6566)
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 2.0,
+        beta: float = 40.0,
+        base: float = 0.5,
+        epsilon: float | None = 0.1,
+        normalize: bool = True,
+        reduction: Literal["batch", "valid"] = "batch",
+    ) -> None:
+        super().__init__()
+        self.alpha = number("alpha", alpha, above=0)
+        self.beta = number("beta", beta, above=0)
+        self.base = number("base", base)
+        self.epsilon = None if epsilon is None else number("epsilon", epsilon)
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.reduction = one_of("reduction", reduction, ("batch", "valid"))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        positive, negative = self._counted(geometry, given)
+        pull, push = multi_similarity_terms(
+            geometry.similarity, positive, negative, alpha=self.alpha, beta=self.beta, base=self.base
+        )
+        valid = (positive > 0).any(1) | (negative > 0).any(1)
+        self.active = valid.sum()
+        divisor = max(1, len(pull)) if self.reduction == "batch" else self.active.clamp_min(1)
+        if given.weights is not None:
+            pull, push = pull * given.weights, push * given.weights
+        return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
+
+    def _counted(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor]:
+        if given.tuples is not None:
+            if isinstance(given.tuples, Tensor):
+                raise BadInput("Objective 'multi_similarity' takes two lists of pairs as tuples: positive, negative.")
+            first, second = given.tuples
+            return _counts(first, geometry.similarity), _counts(second, geometry.similarity)
+        positive, negative = related(given.labels)
+        if self.epsilon is None:
+            return positive, negative
+        return kept_pairs(geometry.similarity.detach(), positive, negative, epsilon=self.epsilon)
+
+
+def _counts(pairs: Tensor, like: Tensor) -> Tensor:
+    """How often each pair is listed, in the shape of `like`."""
+    return torch.zeros_like(like).index_put(tuple(pairs.T), like.new_ones(()), accumulate=True)
+
+
+def _times(logits: Tensor, counted: Tensor) -> Tensor:
+    """Logits such that each exponential counts as often as `counted` (a mask or numbers) says."""
+    if counted.dtype == torch.bool:
+        return logits.masked_fill(~counted, -torch.inf)
+    return logits + counted.log()

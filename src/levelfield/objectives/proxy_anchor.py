@@ -1,0 +1,85 @@
+"""Proxy anchor: each class's proxy against the whole batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry
+from levelfield.miners._settings import number
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
+from levelfield.objectives._sums import log_one_plus_sum_exp
+
+
+def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delta: float) -> tuple[Tensor, Tensor]:
+    """Both log-sums of each proxy (C,); similarity and member: (C, b), proxies against samples.
+
+    >>> member = torch.tensor([[True], [False]])
+    >>> proxy_anchor_terms(torch.tensor([[1.0], [0.0]]), member, alpha=32.0, delta=0.0)
+    (tensor([0., 0.]), tensor([0.0000, 0.6931]))
+    """
+    pull = log_one_plus_sum_exp((-alpha * (similarity - delta)).masked_fill(~member, -torch.inf))
+    push = log_one_plus_sum_exp((alpha * (similarity + delta)).masked_fill(member, -torch.inf))
+    return pull, push
+
+
+@register(
+    "proxy_anchor",
+    Facts(
+        paper="Kim et al. 2020",
+        equation="Kim et al. 2020 eq. 4",
+        formula="1/|C+| sum_c log(1 + sum_{y=c} e^(-alpha (s - delta))) "
+        "+ 1/C sum_c log(1 + sum_{y!=c} e^(alpha (s + delta)))",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="any",
+        sources={
+            "alpha": "Kim et al. 2020, section 4.2",
+            "delta": "Kim et al. 2020, section 4.2",
+            "proxy_init": "authors' code: Kaiming normal, fan out",
+            "proxy_lr_multiplier": "Kim et al. 2020, section 4.2: 100 times the network's rate",
+        },
+        search={"alpha": (8, 64, "log"), "delta": (0.0, 0.4, "linear"), "proxy_lr_multiplier": (1, 1000, "log")},
+        weights=False,
+    ),
+)
+class ProxyAnchor(Objective):
+    """Proxy-anchor loss. Labels are 0..num_classes-1; all proxies are pushed, also those of absent classes.
+
+    Memory: O(num_classes * batch).
+
+    >>> loss = ProxyAnchor(num_classes=2, dim=4)
+    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    ['negative', 'positive']
+    """
+
+    proxies: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        alpha: float = 32.0,
+        delta: float = 0.1,
+        proxy_init: ProxyInit = "kaiming_normal",
+        proxy_lr_multiplier: float = 100.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.alpha = number("alpha", alpha, above=0)
+        self.delta = number("delta", delta)
+        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {"proxies": self.proxy_lr_multiplier}
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        classes = len(self.proxies)
+        check_classes(given.labels, classes, self._label)
+        geometry = Geometry(self.proxies, given.embeddings, normalize=True)  # the proxies are the anchors
+        member = torch.arange(classes, device=given.labels.device)[:, None] == given.labels[None, :]
+        pull, push = proxy_anchor_terms(geometry.similarity, member, alpha=self.alpha, delta=self.delta)
+        return {"positive": pull.sum() / member.any(1).sum().clamp_min(1), "negative": push.sum() / classes}

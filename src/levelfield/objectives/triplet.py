@@ -1,0 +1,103 @@
+"""Triplet: the positive nearer than the negative, by a margin."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.geometry import Geometry, related
+from levelfield.miners import MinerChoice
+from levelfield.miners._settings import number, one_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
+
+
+def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0.2, smooth: bool = False) -> Tensor:
+    """h(d_ap - d_an + margin), h = relu or (`smooth`) softplus (001 eq. 1, 002 eq. 2).
+
+    >>> triplet_terms(torch.tensor([0.5, 0.5]), torch.tensor([0.5, 1.0]), margin=0.25)
+    tensor([0.2500, 0.0000])
+    """
+    difference = to_positive - to_negative + margin
+    return functional.softplus(difference) if smooth else difference.relu()
+
+
+@register(
+    "triplet",
+    Facts(
+        paper="Schroff et al. 2015",
+        equation="001 eq. 1, 002 eq. 2",
+        formula="mean [d_ap - d_an + margin]+",
+        tuples="triplets",
+        miners=("semihard", "distance_weighted", "softhard", "random", "all"),
+        sources={"margin": "002 A.1", "squared": "002 eq. 2 (its code squares)", "miner": "Schroff et al. 2015"},
+        search={"margin": (0.02, 0.5, "log"), "squared": [False, True]},
+    ),
+)
+class Triplet(Objective):
+    """Triplet loss on mined triplets, or with `miner="all"` on all of them without listing them.
+
+    002's published figures come from squared distances (`squared=True`), though its equation writes plain ones.
+    `swap` uses min(d_an, d_pn). A `semihard` miner takes this margin unless told another. Memory: O(batch * batch).
+
+    >>> loss = Triplet(margin=0.2, miner="all")
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    tensor(0.2000)
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        squared: bool = False,
+        smooth: bool = False,
+        swap: bool = False,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        miner: MinerChoice = "semihard",
+        switch: float = 0.0,
+    ) -> None:
+        super().__init__(miner=miner, switch=switch, margin=margin)
+        self.margin = number("margin", margin)
+        self.squared = one_of("squared", squared, (True, False))
+        self.smooth = one_of("smooth", smooth, (True, False))
+        self.swap = one_of("swap", swap, (True, False))
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        triplets = self.chosen_triplets(geometry, given)
+        if triplets is None:
+            return {"triplet": self._of_everything(geometry, given)}
+        anchor, positive, negative = triplets.T
+        to_positive = geometry.distance_of(anchor, positive, squared=self.squared)
+        to_negative = geometry.distance_of(anchor, negative, squared=self.squared)
+        if self.swap:
+            to_negative = torch.minimum(to_negative, geometry.distance_of(positive, negative, squared=self.squared))
+        terms = triplet_terms(to_positive, to_negative, margin=self.margin, smooth=self.smooth)
+        self.active = (terms.detach() > 0).sum()
+        return {"triplet": mean(terms, None, self.reduction, None if given.weights is None else given.weights[anchor])}
+
+    def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
+        """All triplets, a block of positive pairs against all negatives at a time."""
+        positive, negative = related(given.labels)
+        weights = given.weights
+        self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
+
+        def block_sum(distance: Tensor, pairs: Tensor) -> Tensor:
+            anchor, other = pairs.T
+            to_negative = distance.index_select(0, anchor)
+            if self.swap:
+                to_negative = torch.minimum(to_negative, distance.index_select(0, other))
+            to_positive = distance[anchor, other][:, None]
+            terms = triplet_terms(to_positive, to_negative, margin=self.margin, smooth=self.smooth)
+            terms = terms * negative.index_select(0, anchor)
+            active.add_((terms.detach() > 0).sum())
+            return (terms if weights is None else terms * weights[anchor][:, None]).sum()
+
+        matrix = geometry.squared_distance if self.squared else geometry.distance
+        total = sum_over_blocks(block_sum, matrix, positive.nonzero())
+        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else active
+        return total / count.clamp_min(1)
