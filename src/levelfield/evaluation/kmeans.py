@@ -83,17 +83,30 @@ class _Lloyd:
             self.score[block], self.label[block] = score, label
 
     def move_centres(self) -> None:
+        self._refill()
         sizes = np.bincount(self.label, minlength=len(self.centres))
-        for empty in np.flatnonzero(sizes == 0).tolist():
-            largest = int(sizes.argmax())
-            members = np.flatnonzero(self.label == largest)
-            spread = np.square(self.rows[members] - self.rows[members].mean(axis=0)).sum(axis=1)
-            far = members[np.argsort(-spread, kind="stable")[: len(members) // 2]]
-            self.label[far] = empty
-            sizes[empty], sizes[largest] = len(far), len(members) - len(far)
-            self.stale[[empty, largest]] = True
+        self.stale &= sizes > 0
         positions = np.flatnonzero(self.stale[self.label])
         sums = torch.zeros(self.centres.shape, dtype=torch.from_numpy(self.centres).dtype)
         sums.index_add_(0, torch.from_numpy(self.label[positions]), torch.from_numpy(self.rows[positions]))
         self.centres[self.stale] = sums.numpy()[self.stale] / sizes[self.stale, None].astype(self.rows.dtype)
         self.moved, self.stale = self.stale, np.zeros(len(self.centres), dtype=bool)
+
+    def _refill(self) -> None:
+        """Each empty cluster takes the farther half of the largest one whose rows are not all equal, if any is."""
+        sizes = np.bincount(self.label, minlength=len(self.centres))
+        for empty in np.flatnonzero(sizes == 0).tolist():
+            while sizes.max() > 1:
+                largest = int(sizes.argmax())
+                members = np.flatnonzero(self.label == largest)
+                rows = self.rows[members]
+                if (rows != rows[0]).any():
+                    break
+                sizes[largest] = 1  # equal rows can't be told apart: splitting them would leave one half empty again
+            else:
+                return
+            spread = np.square(rows - rows.mean(axis=0)).sum(axis=1)
+            far = members[np.argsort(-spread, kind="stable")[: len(members) // 2]]
+            self.label[far] = empty
+            sizes[empty], sizes[largest] = len(far), len(members) - len(far)
+            self.stale[[empty, largest]] = True

@@ -22,6 +22,7 @@ from levelfield.randomness import numpy_stream
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _CHUNK_ENTRIES = 2**20  # counts held at once: 8 MB as float64
+_SAMPLE_ENTRIES = 2**22  # resampled differences held at once: 32 MB
 _ZERO = 1e-12  # a resampled difference below this is rounding
 
 
@@ -80,7 +81,7 @@ def compare_all(
 ) -> list[Comparison]:
     """All pairs in the table's order, Holm-corrected. All pairs see the same draws of classes.
 
-    With many methods `draws` grows to 400 per pair: with fewer the smallest possible p, corrected, could not be small.
+    With many methods `draws` grows to 100 per pair: with fewer, even the smallest p could not survive the correction.
 
     >>> better, worse = [[0.9, 0.8, 0.9, 0.7]], [[0.5, 0.4, 0.6, 0.3]]
     >>> [(c.first, c.second, c.real()) for c in compare_all({"A": better, "B": worse, "C": worse}, [5, 5, 5, 5])]
@@ -89,7 +90,7 @@ def compare_all(
     pairs = list(combinations(table, 2))
     if not pairs:
         return []
-    found = _compare(pairs, table, weights, draws=max(draws, 400 * len(pairs)), seed=seed, level=level)
+    found = _compare(pairs, table, weights, draws=max(draws, 100 * len(pairs)), seed=seed, level=level)
     return [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
 
 
@@ -194,12 +195,14 @@ def _compare(
     differences = np.stack([_difference(rows, first, second) for first, second in pairs])
     shares = _weights(weights, differences.shape[1])
     observed = differences @ shares / shares.sum()
-    drawn = _resampled(differences, shares, draws, seed)
     result = []
-    for (first, second), difference, sample in zip(pairs, observed, drawn.T, strict=True):
-        fewer = min(int((sample <= _ZERO).sum()), int((sample >= -_ZERO).sum()))
-        p = min(1.0, 2 * (1 + fewer) / (draws + 1))
-        result.append(Comparison(first, second, float(difference), *_bounds(sample, level), p, p, draws))
+    size = max(_SAMPLE_ENTRIES // draws, 1)
+    for start in range(0, len(pairs), size):  # the same seed gives every portion of the pairs the same draws
+        samples = _resampled(differences[start : start + size], shares, draws, seed).T
+        for (first, second), difference, sample in zip(pairs[start:], observed[start:], samples, strict=False):
+            fewer = min(int((sample <= _ZERO).sum()), int((sample >= -_ZERO).sum()))
+            p = min(1.0, 2 * (1 + fewer) / (draws + 1))
+            result.append(Comparison(first, second, float(difference), *_bounds(sample, level), p, p, draws))
     return result
 
 

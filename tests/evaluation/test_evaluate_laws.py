@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+
+from levelfield.evaluation import evaluate, names
+from levelfield.evaluation.distances import prepare
+from levelfield.evaluation.metrics import parse
+from levelfield.evaluation.ranks import tie_groups
+
+ALL = ["recall@1", "recall@2", "recall@8", "precision@1", "precision@4", "r_precision", "map@r", "map", "mrr",
+       "map@c[released]", "map@10"]
+
+
+@pytest.fixture
+def sample():
+    """Overlapping classes of uneven size, with a lone query, duplicates within and between classes."""
+    random = np.random.default_rng(0)
+    labels = np.concatenate([random.integers(0, 40, 299), [99]])
+    points = (random.normal(size=(100, 12))[labels] + 1.2 * random.normal(size=(300, 12))).astype(np.float32)
+    points[10], points[20] = points[11], points[21]
+    labels[10], labels[20] = labels[11], labels[21] + 1
+    return points, labels
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
+def test_row_order_changes_no_bit(sample, distance):
+    points, labels = sample
+    order = np.random.default_rng(1).permutation(len(points))
+    metrics = [*ALL, "nmi", "ami", "ari", "f1"]
+    one = evaluate(points, labels, metrics=metrics, distance=distance)
+    other = evaluate(points[order], labels[order], metrics=metrics, distance=distance)
+    assert dict(one) == dict(other)
+    for name in ALL:
+        np.testing.assert_array_equal(one.per_query[name][order], other.per_query[name])
+
+
+@pytest.mark.parametrize("average", ["query", "class"])
+def test_both_averages_ignore_row_order(sample, average):
+    points, labels = sample
+    order = np.random.default_rng(2).permutation(len(points))
+    one, other = (evaluate(points[rows], labels[rows], average=average) for rows in (slice(None), order))
+    assert dict(one) == dict(other)
+
+
+@pytest.mark.parametrize("block", [64, 100, 1000])
+def test_block_size_changes_no_bit(sample, block):
+    points, labels = sample
+    prepared = prepare(points, points, distance="euclidean")
+    ids = np.arange(len(points))
+
+    def values(size):
+        found = np.zeros(len(points))
+        for positions, groups in tie_groups(prepared, labels, labels, ids, ties="expected", block=size):
+            found[positions] = parse("map").compute(groups, k=None, form=None)
+        return found
+
+    np.testing.assert_array_equal(values(block), values(None))
+
+
+def test_two_threads_give_the_bits_of_one(sample):
+    points, labels = sample
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = evaluate(points, labels, metrics=[*ALL, "nmi"])
+        torch.set_num_threads(2)
+        assert dict(one) == dict(evaluate(points, labels, metrics=[*ALL, "nmi"]))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_names_of_classes_do_not_matter(sample):
+    points, labels = sample
+    renamed = np.array([f"class {label:03d}" for label in 2**40 - labels])
+    assert dict(evaluate(points, labels, metrics=ALL)) == dict(evaluate(points, renamed, metrics=ALL))
+
+
+def test_self_search_equals_a_gallery_with_ids(sample):
+    points, labels = sample
+    order = np.random.default_rng(3).permutation(len(points))
+    place = np.argsort(order)
+    split = evaluate(points, labels, gallery=points[order], gallery_labels=labels[order], query_ids=place, metrics=ALL)
+    assert dict(split) == dict(evaluate(points, labels, metrics=ALL))
+
+
+def test_a_gallery_class_nobody_asks_for_never_raises_a_metric(sample):
+    points, labels = sample
+    extra = np.random.default_rng(4).normal(size=(80, 12)).astype(np.float32)
+    ids = np.arange(len(points))
+    before = evaluate(points, labels, gallery=points, gallery_labels=labels, query_ids=ids, metrics=ALL)
+    after = evaluate(points, labels, gallery=np.concatenate([points, extra]), query_ids=ids, metrics=ALL,
+                     gallery_labels=np.concatenate([labels, np.full(80, 1000)]))
+    for name in ALL:
+        assert (after.per_query[name] <= before.per_query[name] + 1e-12).all(), name
+
+
+def test_metrics_are_ordered_as_their_definitions_say(sample):
+    result = evaluate(*sample, metrics=ALL).per_query
+    tolerance = 1e-12
+    assert (result["map@r"] <= result["r_precision"] + tolerance).all()
+    assert (result["map@r"] <= result["map"] + tolerance).all()
+    assert (result["recall@1"] <= result["recall@2"] + tolerance).all()
+    assert (result["recall@2"] <= result["recall@8"] + tolerance).all()
+    np.testing.assert_allclose(result["recall@1"], result["precision@1"], atol=tolerance)
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
+def test_a_collapsed_net_scores_chance(distance):
+    labels = np.repeat(np.arange(6), 5)
+    result = evaluate(np.full((30, 7), 0.37, np.float32), labels, metrics=["recall@3", "precision@1", "mrr", "nmi"],
+                      distance=distance)
+    assert result["recall@3"] == pytest.approx(1 - comb(25, 3) / comb(29, 3))
+    assert result["precision@1"] == pytest.approx(4 / 29)
+    assert result["nmi"] == 0.0
+
+
+def test_float32_agrees_with_float64(sample):
+    points, labels = sample
+    one, other = (evaluate(points.astype(kind), labels, metrics=ALL) for kind in (np.float32, np.float64))
+    for name in ALL:
+        assert one[name] == pytest.approx(other[name], abs=1e-4)
+
+
+def test_binary_codes_equal_euclidean_distance_of_zeros_and_ones(sample):
+    points, labels = sample
+    codes = (points > 0).astype(np.float64)
+    assert dict(evaluate(points, labels, metrics=ALL, distance="hamming")) == dict(
+        evaluate(codes, labels, metrics=ALL, distance="euclidean"))
+
+
+def test_cosine_and_euclidean_agree_on_unit_rows(sample):
+    points, labels = sample
+    unit = points.astype(np.float64) / np.linalg.norm(points.astype(np.float64), axis=1, keepdims=True)
+    cosine, euclidean = (evaluate(unit, labels, metrics=["map", "mrr"], distance=d) for d in ("cosine", "euclidean"))
+    assert dict(cosine) == pytest.approx(dict(euclidean), abs=1e-9)
+
+
+@pytest.mark.parametrize("distance", ["dot", "euclidean", "cosine"])
+def test_sizes_at_the_edge_of_float32_change_nothing(sample, distance):
+    points, labels = sample
+    assert dict(evaluate(points * np.float32(2.0**110), labels, distance=distance)) == dict(
+        evaluate(points, labels, distance=distance))
+
+
+def test_inputs_are_left_alone(sample):
+    points, labels = sample
+    copies = points.copy(), labels.copy()
+    points.setflags(write=False)
+    evaluate(points, labels, metrics=[*ALL, "nmi"])
+    np.testing.assert_array_equal(points, copies[0])
+    np.testing.assert_array_equal(labels, copies[1])
+
+
+def test_no_global_random_number_is_drawn(sample):
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002 (the global state is the point)
+    evaluate(*sample, metrics=["recall@1", "nmi"])
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", [name.replace("@K", "@3") for name in names()])
+def test_every_metric_works_alone_and_equals_itself_among_others(sample, name):
+    points, labels = sample
+    alone = evaluate(points, labels, metrics=[name])
+    assert list(alone) == [name]
+    assert alone[name] == evaluate(points, labels, metrics=["mrr", "recall@1", "f1", name])[name]
+
+
+def test_lone_queries_are_left_out_or_missed(sample):
+    points, labels = sample
+    out, missed = (evaluate(points, labels, metrics=["recall@1"], lone=lone) for lone in ("exclude", "miss"))
+    assert (out.n_queries, out.n_lone, out.lone[-1]) == (300, missed.n_lone, True)
+    assert missed["recall@1"] * 300 == pytest.approx(out["recall@1"] * (300 - out.n_lone))
+
+
+def test_class_means_weighted_by_their_queries_give_the_query_mean(sample):
+    result = evaluate(*sample, metrics=["map@r"])
+    found = result.per_class("map@r")
+    assert found.queries.sum() == result.n_queries - result.n_lone
+    assert np.average(found.means, weights=found.queries) == pytest.approx(result["map@r"])
+    assert evaluate(*sample, metrics=["map@r"], average="class")["map@r"] == pytest.approx(found.means.mean())
+
+
+def test_truncated_dimensions_equal_a_cut_array(sample):
+    points, labels = sample
+    cut = evaluate(points, labels, dim=5)
+    assert dict(cut) == dict(evaluate(points[:, :5], labels))
+    assert cut.signature("map").representation.dim == 5
+
+
+def test_half_precision_and_tensors_are_accepted(sample):
+    points, labels = sample
+    half = points.astype(np.float16)
+    want = dict(evaluate(half.astype(np.float32), labels))
+    assert dict(evaluate(half, labels)) == want
+    assert dict(evaluate(torch.from_numpy(half), torch.from_numpy(labels))) == want
+    assert evaluate(half, labels).signature("map").representation.bits == 16
+    bfloat = torch.from_numpy(points).bfloat16().requires_grad_()
+    assert dict(evaluate(bfloat, labels)) == dict(evaluate(bfloat.detach().float(), labels))

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levelfield.errors import BadInput, BadSpecification, UnknownName
+from levelfield.evaluation import evaluate
+
+ROWS = np.arange(12, dtype=np.float32).reshape(6, 2)
+LABELS = np.array([0, 0, 1, 1, 2, 2])
+
+
+def broken(value: float) -> np.ndarray:
+    rows = ROWS.copy()
+    rows[[3, 5], 1] = value
+    return rows
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    ({"embeddings": broken(np.nan)}, "embeddings: 2 of 6 rows have a NaN or an infinity, the first is row 3"),
+    ({"embeddings": broken(-np.inf)}, "embeddings: 2 of 6 rows"),
+    ({"gallery": broken(np.inf), "gallery_labels": LABELS}, "gallery: 2 of 6 rows .* row 3"),
+    ({"labels": LABELS[:4]}, "6 embeddings but 4 labels: .* row without its partner is 4"),
+    ({"labels": LABELS[:, None]}, r"labels has shape \(6, 1\)"),
+    ({"labels": LABELS + 0.5}, "whole numbers or text"),
+    ({"embeddings": ROWS[0]}, r"embeddings has shape \(2,\)"),
+    ({"embeddings": ROWS[:0], "labels": LABELS[:0]}, "embeddings is empty"),
+    ({"embeddings": ROWS[:1], "labels": LABELS[:1]}, "at least 2"),
+    ({"gallery": ROWS}, "without gallery_labels"),
+    ({"gallery": ROWS[:, :1], "gallery_labels": LABELS}, "2 columns and the gallery 1"),
+    ({"gallery": ROWS[:1], "gallery_labels": LABELS[:1]}, "gallery has 1 row"),
+    ({"gallery": ROWS, "gallery_labels": LABELS.astype(str)}, "both be numbers or both be text"),
+    ({"gallery": ROWS, "gallery_labels": LABELS, "query_ids": [0, 1, 2, 3, 4, 6]}, "query_ids: 6 at row 5"),
+    ({"gallery": ROWS, "gallery_labels": LABELS, "query_ids": [0, 1]}, "one whole number per query"),
+    ({"query_ids": np.arange(6)}, "belong to a gallery"),
+    ({"dim": 3}, "dim=3 was asked of embeddings with 2 columns"),
+])
+def test_bad_arrays_are_refused_by_name_and_row(arguments, text):
+    with pytest.raises(BadInput, match=text):
+        evaluate(**{"embeddings": ROWS, "labels": LABELS, **arguments})
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    ({"metrics": ["recal@1"]}, "Did you mean 'recall@1'"),
+    ({"metrics": ["recall@x"]}, "Unknown metric 'recall@x'"),
+    ({"metrics": ["map_at_r"]}, "Did you mean 'map@r'"),
+    ({"metrics": ["nmi[geometrc]"]}, "Did you mean 'geometric'"),
+    ({"distance": "cosin"}, "Did you mean 'cosine'"),
+    ({"ties": "expect"}, "Did you mean 'expected'"),
+    ({"lone": "misses"}, "Did you mean 'miss'"),
+    ({"average": "classes"}, "Did you mean 'class'"),
+])
+def test_unknown_names_get_the_nearest_right_one(arguments, text):
+    with pytest.raises(UnknownName, match=text):
+        evaluate(ROWS, LABELS, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"metrics": ["recall@0"]}, {"metrics": ["mrr[best]"]}, {"starts": 0}])
+def test_senseless_settings_are_refused(arguments):
+    with pytest.raises(BadSpecification):
+        evaluate(ROWS, LABELS, **arguments)
+
+
+def test_labels_beyond_float32_stay_apart():
+    labels = np.array([2**24, 2**24, 2**24 + 1, 2**24 + 1, 2**60, 2**60])
+    assert dict(evaluate(ROWS, labels)) == dict(evaluate(ROWS, LABELS))
+
+
+def test_no_relatives_at_all_is_no_error():
+    result = evaluate(ROWS, np.arange(6), metrics=["recall@1", "map"])
+    assert np.isnan(list(result.values())).all()
+    assert result.n_lone == 6
+    assert len(result.per_class("map").means) == 0
+
+
+def test_usual_metrics_come_without_asking():
+    assert list(evaluate(ROWS, LABELS, k=(1, 10))) == ["recall@1", "recall@10", "r_precision", "map@r", "map", "mrr"]
+
+
+def test_a_figure_that_was_not_asked_for_is_named():
+    result = evaluate(ROWS, LABELS, metrics=["recall@1", "nmi"])
+    with pytest.raises(UnknownName, match="recall@1"):
+        result["recall@2"]
+    with pytest.raises(BadSpecification, match="no value per class"):
+        result.per_class("nmi")
+    assert "recall@2" not in result

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+import levelfield
+from levelfield import evaluation
+from levelfield.evaluation import Signature, compatible, describe, evaluate, names
+
+ROWS = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+LABELS = np.repeat(np.arange(5), 4)
+
+
+def signed(name: str = "recall@1", rows: np.ndarray = ROWS, labels: np.ndarray = LABELS, **settings) -> Signature:
+    return evaluate(rows, labels, metrics=[name], **settings).signature(name)
+
+
+def test_dimension_may_differ_within_a_column():
+    assert compatible(signed(), signed(dim=3))
+    assert signed() != signed(dim=3)
+
+
+@pytest.mark.parametrize("other", [
+    {"ties": "optimistic"}, {"lone": "miss"}, {"average": "class"}, {"distance": "euclidean"},
+    {"rows": ROWS[:16], "labels": LABELS[:16]}, {"gallery": ROWS, "gallery_labels": LABELS}, {"name": "recall@2"},
+], ids=str)
+def test_another_definition_never_shares_a_column(other):
+    assert not compatible(signed(), signed(**other))
+
+
+def test_clusterings_of_other_starts_never_share_a_column():
+    assert compatible(signed("nmi"), signed("nmi", ties="optimistic"))
+    assert not compatible(signed("nmi"), signed("nmi", starts=1))
+    assert not compatible(signed("nmi"), signed("nmi[geometric]"))
+
+
+def test_it_survives_json_and_cannot_be_changed():
+    signature = signed().declared(refined="reciprocal", ensemble=4)
+    assert Signature.from_dict(json.loads(json.dumps(signature.to_dict()))) == signature
+    assert str(signature).endswith("|refined:reciprocal|ensemble:4")
+    with pytest.raises(FrozenInstanceError):
+        signature.definition = None
+
+
+def test_one_bit_codes_say_so():
+    shown = signed(distance="hamming").representation
+    assert (shown.bits, shown.norm) == (1, "none")
+
+
+def test_public_names_are_these():
+    assert evaluation.__all__ == ["ClassMeans", "Definition", "Evaluation", "Facts", "Representation", "Signature",
+                                  "compatible", "describe", "evaluate", "kmeans", "names", "parse", "register"]
+    assert levelfield.evaluate is evaluate
+
+
+def test_registry_describes_every_metric():
+    assert {"recall@K", "precision@K", "r_precision", "map@r", "map", "mrr", "nmi", "ami", "ari", "f1"} <= set(names())
+    assert all(describe(name).text and describe(name).kind in ("retrieval", "clustering") for name in names())
+    assert describe("nmi[geometric]").forms[0] == "arithmetic"
