@@ -13,7 +13,8 @@ CASES = json.loads((GOLDEN / "index.json").read_text())["cases"]
 
 
 def cases(what):
-    return pytest.mark.parametrize("case", [case for case in CASES if case["what"] == what], ids=lambda case: case["name"])
+    chosen = [case for case in CASES if case["what"] == what]
+    return pytest.mark.parametrize("case", chosen, ids=[case["name"] for case in chosen])
 
 
 @cases("batch-stats")

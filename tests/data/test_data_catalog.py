@@ -1,0 +1,144 @@
+"""Catalogs: identity, parts, and a look at every image."""
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from levelfield import data
+from levelfield.data import Catalog
+from levelfield.errors import BadInput, MissingExtra
+
+
+def test_digest_depends_on_content_not_on_place(pets, tmp_path):
+    first = data.create(pets)
+    shutil.copytree(pets, tmp_path / "moved")
+    second = data.create(tmp_path / "moved")
+    assert first.digests == second.digests
+    assert first.digest == second.digest
+    (tmp_path / "moved" / "cat" / "0.png").write_bytes((pets / "dog" / "0.png").read_bytes())
+    third = data.create(tmp_path / "moved")
+    assert third.digests[0] == first.digests[3]
+    assert third.digest != first.digest
+
+
+def test_digest_depends_on_names_labels_groups_and_roles(pets):
+    catalog = data.create(pets)
+    others = [
+        replace(catalog, class_names=("cat", "dog", "eel", "fax")),
+        replace(catalog, labels=catalog.labels[::-1]),
+        replace(catalog, groups=np.zeros(4)),
+        replace(catalog, roles=("query",) * 11),
+    ]
+    assert len({other.digest for other in [catalog, *others]}) == 5
+
+
+def test_subset_keeps_order_and_dense_labels(pets):
+    catalog = replace(data.create(pets), groups=np.array([4, 5, 5, 6]), roles=tuple("abcdefghijk"))
+    part = catalog.subset([10, 3, 4])
+    assert part.class_names == ("dog", "fox")
+    assert part.labels.tolist() == [1, 0, 0]
+    assert part.paths == tuple(catalog.paths[i] for i in (10, 3, 4))
+    assert part.groups.tolist() == [5, 6]
+    assert part.roles == ("k", "d", "e")
+
+
+def test_subset_does_not_read_files_again(pets):
+    catalog = data.create(pets)
+    digests = catalog.digests
+    shutil.rmtree(pets)
+    assert catalog.subset([2, 0]).digests == (digests[2], digests[0])
+
+
+def test_missing_file_is_named_by_the_digest(pets):
+    catalog = data.create(pets)
+    catalog.paths[2].unlink()
+    with pytest.raises(BadInput, match=r"cat/2.png"):
+        _ = catalog.digests
+
+
+def test_labels_cannot_be_changed(pets):
+    with pytest.raises(ValueError, match="read-only"):
+        data.create(pets).labels[0] = 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"labels": np.array([0])}, {"labels": np.array([0, 2])}, {"labels": np.array([0, 0])}, {"groups": np.array([1])},
+     {"roles": ("query",)}],
+)
+def test_contradictory_catalog_is_refused(change):
+    with pytest.raises(BadInput, match="'x'"):
+        Catalog(**{"name": "x", "paths": (Path("a"), Path("b")), "labels": np.array([0, 1]),
+                   "class_names": ("a", "b"), **change})
+
+
+def test_check_of_sound_images_gives_the_same_catalog(pets):
+    catalog = data.create(pets)
+    seen = []
+    assert data.check_images(catalog, progress=seen.append) is catalog
+    assert seen == list(range(1, 12))
+
+
+def test_unreadable_images_are_named_and_counted(pets):
+    for path in pets.glob("*/[01].png"):
+        path.write_bytes(b"")
+    with pytest.raises(BadInput) as caught:
+        data.check_images(data.create(pets))
+    message = str(caught.value)
+    assert "8 of 11 images of 'pets' cannot be read" in message
+    assert message.count("empty") == 5
+    assert "and 3 more" in message
+    assert "--skip-unreadable" in message
+    assert f"{pets}/cat/0.png" in message
+
+
+def test_unreadable_images_are_skipped_on_request_with_notes(pets):
+    for path in [*pets.glob("dog/*"), pets / "eel" / "0.png"]:
+        path.write_bytes(b"no image")
+    part = data.check_images(data.create(pets), skip_unreadable=True)
+    assert part.class_names == ("cat", "eel", "fox")
+    assert part.class_sizes.tolist() == [3, 1, 4]
+    notes = " ".join(part.notes)
+    assert "3 images could not be read and were skipped" in notes
+    assert "dog" in notes
+    assert "1 class has no readable image and is left out: dog" in notes
+    assert "cannot be a query: eel" in notes
+
+
+def test_nothing_readable_is_an_error_even_when_skipping(pets):
+    for path in pets.glob("*/*"):
+        path.write_bytes(b"")
+    with pytest.raises(BadInput, match="11 of 11"):
+        data.check_images(data.create(pets), skip_unreadable=True)
+
+
+def test_only_heic_missing_its_extra_says_what_to_install(pets, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    (pets / "cat" / "a.heic").write_bytes(b"x")
+    catalog = data.create(pets)
+    with pytest.raises(MissingExtra, match=r"levelfield\[heic\]"):
+        data.check_images(catalog)
+    assert len(data.check_images(catalog, skip_unreadable=True)) == 11
+
+
+def test_default_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("LEVELFIELD_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert data.default_cache_folder() == tmp_path / "levelfield"
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "mine"))
+    assert data.default_cache_folder() == tmp_path / "mine"
+    monkeypatch.delenv("LEVELFIELD_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert data.default_cache_folder() == Path.home() / ".cache" / "levelfield"
+
+
+def test_public_names():
+    assert set(data.__all__) == {
+        "Catalog", "CatalogFacts", "DatasetFacts", "Fold", "as_rgb", "check_images", "create", "default_cache_folder",
+        "describe", "describe_folder", "is_image", "names", "protocols", "read_image", "register", "survey"}
+    assert data.names() == ["csv", "emoji", "folder"]
+    assert data.describe("emoji").images == 10_370

@@ -1,0 +1,157 @@
+"""Own photos: one sub-folder per class."""
+
+import numpy as np
+import pytest
+
+from levelfield import data
+from levelfield.errors import BadInput, BadSpecification, UnknownName
+
+
+def names_of(catalog, root):
+    return [path.relative_to(root).as_posix() for path in catalog.paths]
+
+
+def test_each_sub_folder_is_a_class(pets):
+    catalog = data.create(pets)
+    assert catalog.name == "pets"
+    assert catalog.class_names == ("cat", "dog", "eel", "fox")
+    assert catalog.class_sizes.tolist() == [3, 2, 2, 4]
+    assert names_of(catalog, pets)[:4] == ["cat/0.png", "cat/1.png", "cat/2.png", "dog/0.png"]
+    assert catalog.notes == ()
+    assert catalog.groups is None
+    assert catalog.roles is None
+
+
+def test_classes_and_images_are_in_natural_order(make_folder):
+    root = make_folder("flowers", {"10": 12, "2": 1, "1": 1, "b": 1})
+    catalog = data.create(str(root))
+    assert catalog.class_names == ("1", "2", "10", "b")
+    assert names_of(catalog, root)[2:5] == ["10/0.png", "10/1.png", "10/2.png"]
+    assert names_of(catalog, root)[12:14] == ["10/10.png", "10/11.png"]
+
+
+def test_deeper_folders_belong_to_the_top_one(make_folder):
+    root = make_folder("deep", {"cat/old": 2, "cat/new/best": 1, "dog": 2})
+    catalog = data.create("folder", path=root)
+    assert catalog.class_names == ("cat", "dog")
+    assert catalog.class_sizes.tolist() == [3, 2]
+
+
+def test_capitals_count_and_dot_files_do_not(pets, picture):
+    picture(1).save(pets / "cat" / "IMG.JPG")
+    (pets / "cat" / "._IMG.JPG").write_bytes(b"resource fork")
+    (pets / "cat" / ".DS_Store").write_bytes(b"")
+    for hidden in (".git", "__MACOSX", "cat/.thumbs", "cat/__MACOSX"):
+        (pets / hidden).mkdir()
+        picture(2).save(pets / hidden / "0.png")
+    catalog = data.create(pets)
+    assert catalog.class_names == ("cat", "dog", "eel", "fox")
+    assert names_of(catalog, pets)[:4] == ["cat/0.png", "cat/1.png", "cat/2.png", "cat/IMG.JPG"]
+    assert catalog.notes == ()
+
+
+def test_links_are_followed_and_circles_end(pets, make_folder):
+    elsewhere = make_folder("elsewhere", {"goat": 2})
+    (pets / "goat").symlink_to(elsewhere / "goat")
+    (pets / "cat" / "linked.png").symlink_to(elsewhere / "goat" / "0.png")
+    (pets / "cat" / "circle").symlink_to(pets / "cat")
+    catalog = data.create(pets)
+    assert dict(zip(catalog.class_names, catalog.class_sizes.tolist(), strict=True)) == {
+        "cat": 4, "dog": 2, "eel": 2, "fox": 4, "goat": 2}
+
+
+def test_oddities_are_noted(pets, picture):
+    picture(1).save(pets / "loose.png")
+    (pets / "empty").mkdir()
+    (pets / "cat" / "notes.txt").write_text("x")
+    (pets / "lone").mkdir()
+    picture(2).save(pets / "lone" / "a.png")
+    notes = " ".join(data.create(pets).notes)
+    assert "1 images lie directly" in notes
+    assert "sub-folders without images ignored: empty" in notes
+    assert "1 files that are not images" in notes
+    assert "1 class has one image only and cannot be a query: lone" in notes
+    assert "lone" in data.create(pets).class_names
+
+
+def test_missing_folder_names_the_nearest(pets):
+    with pytest.raises(BadInput, match=r"does not exist. Did you mean .*/pets\?"):
+        data.create(pets.with_name("petts"))
+    with pytest.raises(BadInput, match=r"does not exist. Did you mean .*/pets\?"):
+        data.create(str(pets.with_name("petz") / "cat"))
+    with pytest.raises(BadInput, match="does not exist"):
+        data.create("/nowhere/at/all")
+
+
+def test_bare_name_that_is_no_dataset_looks_at_folders_here(pets, monkeypatch):
+    monkeypatch.chdir(pets.parent)
+    assert len(data.create("pets")) == 11
+    with pytest.raises(UnknownName, match="Did you mean 'pets'"):
+        data.create("pest")
+    with pytest.raises(UnknownName, match="Did you mean 'emoji'"):
+        data.create("emojis")
+
+
+def test_unusable_folders_are_refused(tmp_path, make_folder, picture):
+    with pytest.raises(BadInput, match="is empty"):
+        data.create(make_folder("empty", {}))
+    with pytest.raises(BadInput, match=r"2 sub-folders \(a, b\) but none holds an image"):
+        data.create(make_folder("hollow", {"a": 0, "b": 0}))
+    with pytest.raises(BadInput, match="only one class, 'a'"):
+        data.create(make_folder("single", {"a": 3}))
+    flat = make_folder("flat", {})
+    picture().save(flat / "a.jpg")
+    with pytest.raises(BadInput, match="1 images but no sub-folders"):
+        data.create(flat)
+    with pytest.raises(BadInput, match="is a file"):
+        data.create(flat / "a.jpg")
+
+
+def test_one_folder_too_high_is_noticed(make_folder):
+    with pytest.raises(BadInput, match=r"Did you mean .*/photos, which has 2 sub-folders"):
+        data.create(make_folder("high", {"photos/cat": 2, "photos/dog": 2}))
+
+
+def test_parts_are_not_taken_for_classes(make_folder):
+    with pytest.raises(BadInput, match="test, train, which are parts, not classes"):
+        data.create(make_folder("parts", {"train/cat": 2, "train/dog": 2, "test/cat": 1, "test/dog": 1}))
+
+
+def test_misspelt_setting_names_the_nearest(pets):
+    with pytest.raises(BadSpecification, match=r"no setting 'paht'. Did you mean 'path'"):
+        data.create("folder", paht=pets)
+    with pytest.raises(BadSpecification, match="needs the setting 'path'"):
+        data.create("folder")
+
+
+def test_own_source_from_a_file(pets, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        f"from levelfield import data\ndef photos(half=False):\n    c = data.create({str(pets)!r})\n"
+        "    return c.subset(range(5)) if half else c\ndef wrong():\n    return 3\n"
+    )
+    assert len(data.create(f"{tmp_path}/mine.py:photos", half=True)) == 5
+    with pytest.raises(BadInput, match=r"must return a levelfield.data.Catalog"):
+        data.create(f"{tmp_path}/mine.py:wrong")
+
+
+def test_facts_about_a_folder(make_folder, picture):
+    root = make_folder("mixed", {"a": 5, "b": 2, "c": 1})
+    picture(size=(300, 200)).save(root / "a" / "big.jpg")
+    (root / "a" / "broken.jpg").write_bytes(b"")
+    facts = data.describe_folder(root)
+    assert (facts.images, facts.classes, facts.per_class, facts.lone_classes) == (10, 3, (1, 2.0, 7), 1)
+    assert facts.shorter_side == (30, 30, 200)
+    assert facts.sampled == 9
+    assert str(facts) == "10 images of 3 classes, 1 to 7 each (median 2); shorter side 30 to 200 px, usually 30"
+
+
+def test_facts_sample_images_from_the_whole_catalog(make_folder):
+    facts = data.survey(data.create(make_folder("many", {"a": 30, "b": 30})), sample=10)
+    assert facts.sampled == 10
+
+
+def test_twenty_classes_of_eight_have_two_usable_halves(make_folder):
+    catalog = data.create(make_folder("small", {f"class {i}": 8 for i in range(20)}))
+    [fold] = data.protocols.create("standard", catalog)
+    assert np.unique(catalog.labels[fold.train]).tolist() == list(range(10))
+    assert catalog.class_names[9] == "class 9"

@@ -1,0 +1,215 @@
+"""Every kind of file becomes an upright RGB image, or an error that names it."""
+
+import struct
+import sys
+import types
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from levelfield.data.images import as_rgb, is_image, read_image, verify_image
+from levelfield.errors import BadInput, MissingExtra
+
+
+def smooth(size=(40, 30)):
+    x, y = np.meshgrid(np.linspace(0, 255, size[0]), np.linspace(0, 255, size[1]))
+    return Image.fromarray(np.stack([x, y, 255 - x], axis=-1).astype(np.uint8))
+
+
+def corner(image):
+    return image.getpixel((0, 0))
+
+
+# What an orientation means, by the standard: where the first row and the first column of the file really are.
+STORED_AS = {
+    1: lambda a: a,
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.transpose(1, 0, 2),
+    6: lambda a: a.transpose(1, 0, 2)[::-1],
+    7: lambda a: a[::-1, ::-1].transpose(1, 0, 2),
+    8: lambda a: a.transpose(1, 0, 2)[:, ::-1],
+}
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+@pytest.mark.parametrize("orientation", STORED_AS)
+def test_exif_orientation_is_applied(tmp_path, orientation, suffix):
+    upright = np.asarray(smooth())
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = Image.fromarray(np.ascontiguousarray(STORED_AS[orientation](upright)))
+    stored.save(tmp_path / f"a.{suffix}", exif=exif)
+    assert np.array_equal(np.asarray(read_image(tmp_path / f"a.{suffix}")), upright)
+
+
+def test_illegal_exif_orientation_means_as_it_is(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 0
+    smooth().save(tmp_path / "a.jpg", exif=exif)
+    assert read_image(tmp_path / "a.jpg").size == (40, 30)
+
+
+def test_damaged_exif_does_not_spoil_a_sound_image(tmp_path):
+    smooth().save(tmp_path / "a.jpg", exif=b"Exif\x00\x00this is no TIFF header")
+    assert read_image(tmp_path / "a.jpg").size == (40, 30)
+
+
+def test_transparent_becomes_white_in_rgba(tmp_path):
+    Image.new("RGBA", (4, 4), (0, 0, 255, 0)).save(tmp_path / "a.png")
+    assert corner(read_image(tmp_path / "a.png")) == (255, 255, 255)
+
+
+def test_half_transparent_mixes_with_white(tmp_path):
+    Image.new("RGBA", (4, 4), (0, 0, 0, 128)).save(tmp_path / "a.png")
+    assert corner(read_image(tmp_path / "a.png")) == (127, 127, 127)
+
+
+def test_transparent_becomes_white_in_la(tmp_path):
+    Image.new("LA", (4, 4), (0, 0)).save(tmp_path / "a.png")
+    assert corner(read_image(tmp_path / "a.png")) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("kind", ["png", "gif"])
+def test_transparent_palette_entry_becomes_white(tmp_path, kind):
+    image = Image.new("P", (4, 4), 0)
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putpixel((1, 1), 1)
+    image.save(tmp_path / f"a.{kind}", transparency=0)
+    read = read_image(tmp_path / f"a.{kind}")
+    assert corner(read) == (255, 255, 255)
+    assert read.getpixel((1, 1)) == (200, 100, 50)
+
+
+def test_palette_with_several_alphas(tmp_path):
+    image = Image.new("P", (2, 1), 0)
+    image.putpalette([0, 0, 0, 200, 100, 50])
+    image.putpixel((1, 0), 1)
+    image.save(tmp_path / "a.png", transparency=bytes([128, 255]))
+    read = read_image(tmp_path / "a.png")
+    assert [read.getpixel((x, 0)) for x in range(2)] == [(127, 127, 127), (200, 100, 50)]
+
+
+def test_one_transparent_colour_of_rgb_and_grey(tmp_path):
+    Image.new("RGB", (4, 4), (1, 2, 3)).save(tmp_path / "a.png", transparency=(1, 2, 3))
+    Image.new("L", (4, 4), 7).save(tmp_path / "b.png", transparency=7)
+    assert corner(read_image(tmp_path / "a.png")) == corner(read_image(tmp_path / "b.png")) == (255, 255, 255)
+
+
+def test_cmyk_jpeg(tmp_path):
+    Image.new("CMYK", (16, 16), (0, 255, 255, 0)).save(tmp_path / "a.jpg", quality=95)
+    red, green, blue = corner(read_image(tmp_path / "a.jpg"))
+    assert red > 230
+    assert max(green, blue) < 25
+
+
+def test_16_bits_are_scaled_not_clipped(tmp_path):
+    values = np.array([[0, 257, 128 * 257, 65535, 300, 65400]], dtype=np.uint16)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as opened:
+        assert opened.mode.startswith("I")
+    grey = np.asarray(read_image(tmp_path / "a.png"))[..., 0]
+    assert grey.tolist() == [[0, 1, 128, 255, 1, 254]]
+
+
+def test_16_bit_tiff_of_either_byte_order():
+    values = np.array([[0, 65535, 257]])
+    for mode, kind in (("I;16", "<u2"), ("I;16B", ">u2")):
+        image = Image.frombytes(mode, (3, 1), values.astype(kind).tobytes())
+        assert np.asarray(as_rgb(image))[..., 0].tolist() == [[0, 255, 1]]
+
+
+def test_1_bit_and_greyscale(tmp_path):
+    Image.new("1", (4, 4), 1).save(tmp_path / "a.png")
+    Image.new("L", (4, 4), 99).save(tmp_path / "b.png")
+    assert corner(read_image(tmp_path / "a.png")) == (255, 255, 255)
+    assert corner(read_image(tmp_path / "b.png")) == (99, 99, 99)
+
+
+def test_animation_gives_its_first_frame(tmp_path):
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert corner(read_image(tmp_path / "a.gif")) == (255, 0, 0)
+
+
+def test_every_result_is_rgb_and_independent_of_the_file(tmp_path):
+    smooth().save(tmp_path / "a.png")
+    image = read_image(str(tmp_path / "a.png"))
+    (tmp_path / "a.png").unlink()
+    assert image.mode == "RGB"
+    assert np.asarray(image).shape == (30, 40, 3)
+
+
+def truncated_jpeg(path):
+    smooth((400, 300)).save(path, quality=95)
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def truncated_png(path):
+    smooth((400, 300)).save(path)
+    path.write_bytes(path.read_bytes()[:-500])
+
+
+def bomb(path):
+    """A PNG of a few bytes whose header promises 100,000 x 100,000 pixels."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")))
+
+
+BROKEN = [
+    ("cut.jpg", truncated_jpeg, "damaged or truncated"),
+    ("cut.png", truncated_png, "damaged or truncated"),
+    ("empty.jpg", lambda path: path.touch(), "empty"),
+    ("notes.jpg", lambda path: path.write_text("not a picture"), "not an image"),
+    ("bomb.png", bomb, "bomb"),
+    ("float.tif", lambda path: Image.new("F", (2, 2)).save(path), "floating-point"),
+    ("long.tif", lambda path: Image.fromarray(np.array([[70000]], np.int32)).save(path), "32-bit"),
+    ("none.jpg", lambda path: None, "does not exist"),
+    ("dir.jpg", lambda path: path.mkdir(), "folder"),
+]
+
+
+@pytest.mark.parametrize("read", [read_image, verify_image])
+@pytest.mark.parametrize(("name", "make", "reason"), BROKEN, ids=[name for name, _, _ in BROKEN])
+def test_unreadable_image_is_named_with_the_reason(tmp_path, name, make, reason, read):
+    make(tmp_path / name)
+    with pytest.raises(BadInput, match=reason) as caught:
+        read(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+
+
+def test_heic_without_the_extra_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    (tmp_path / "IMG_1.HEIC").write_bytes(b"\x00\x00\x00\x18ftypheic")
+    with pytest.raises(MissingExtra, match=r'pip install "levelfield\[heic\]"'):
+        read_image(tmp_path / "IMG_1.HEIC")
+
+
+def test_heic_renamed_to_jpg_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr("levelfield.data.images._heic_installed", lambda: False)
+    (tmp_path / "IMG_1.jpg").write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00")
+    with pytest.raises(MissingExtra, match="HEIC"):
+        read_image(tmp_path / "IMG_1.jpg")
+
+
+def test_heic_with_the_extra_is_opened(tmp_path, monkeypatch):
+    calls = []
+    module = types.SimpleNamespace(register_heif_opener=lambda: calls.append("registered"))
+    monkeypatch.setitem(sys.modules, "pillow_heif", module)
+    smooth().save(tmp_path / "a.png")
+    (tmp_path / "a.png").rename(tmp_path / "a.heic")  # what Pillow can open once the opener is registered
+    assert read_image(tmp_path / "a.heic").size == (40, 30)
+    assert calls == ["registered"]
+
+
+def test_names_of_images(tmp_path):
+    for name in ("a.JPG", "a.jpeg", "a.PnG", "a.webp", "a.TIFF", "a.HEIC"):
+        assert is_image(tmp_path / name)
+    for name in ("._a.jpg", ".a.jpg", "a.txt", "jpg", "__MACOSX/a.jpg", "Thumbs.db"):
+        assert not is_image(tmp_path / name)
