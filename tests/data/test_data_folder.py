@@ -95,6 +95,10 @@ def test_bare_name_that_is_no_dataset_looks_at_folders_here(pets, monkeypatch):
 def test_unusable_folders_are_refused(tmp_path, make_folder, picture):
     with pytest.raises(BadInput, match="is empty"):
         data.create(make_folder("empty", {}))
+    archive = make_folder("archive", {})
+    (archive / "photos.zip").touch()
+    with pytest.raises(BadInput, match=r"only photos.zip"):
+        data.create(archive)
     with pytest.raises(BadInput, match=r"2 sub-folders \(a, b\) but none holds an image"):
         data.create(make_folder("hollow", {"a": 0, "b": 0}))
     with pytest.raises(BadInput, match="only one class, 'a'"):
@@ -108,8 +112,8 @@ def test_unusable_folders_are_refused(tmp_path, make_folder, picture):
 
 
 def test_one_folder_too_high_is_noticed(make_folder):
-    with pytest.raises(BadInput, match=r"Did you mean .*/photos, which has 2 sub-folders"):
-        data.create(make_folder("high", {"photos/cat": 2, "photos/dog": 2}))
+    with pytest.raises(BadInput, match=r"Did you mean .*/mine/photos, which has 2 sub-folders"):
+        data.create(make_folder("high", {"mine/photos/cat": 2, "mine/photos/dog": 2}))
 
 
 def test_parts_are_not_taken_for_classes(make_folder):

@@ -73,12 +73,14 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
         raise BadInput(f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none holds an image. "
                        + _LAYOUT)
     if not by_class:
-        raise BadInput(f"{root} is empty: no image, no sub-folder. {_LAYOUT}")
+        others = [entry.name for entry in root.iterdir() if not _hidden(entry.name)]
+        found = f"holds no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
+        raise BadInput(f"{root} {found}. {_LAYOUT}")
     if len(by_class) == 1:
         [(name, images)] = by_class.items()
-        below = [file.relative_to(root / name).parts for file in images]
-        deeper = {parts[0] for parts in below if len(parts) > 1}
-        hint = f" Did you mean {root / name}, which has {len(deeper)} sub-folders?" if len(deeper) > 1 else ""
+        inner = Path(os.path.commonpath([image.parent for image in images]))
+        deeper = {image.relative_to(inner).parts[0] for image in images if image.parent != inner}
+        hint = f" Did you mean {inner}, which has {len(deeper)} sub-folders with images?" if deeper else ""
         raise BadInput(f"{root} has only one class, '{name}'; at least two are needed to compare.{hint}")
     if all(name.lower() in _PARTS for name in by_class) and all(
         any(file.parent != root / name for file in images) for name, images in by_class.items()
