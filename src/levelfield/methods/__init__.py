@@ -1,0 +1,93 @@
+"""Methods: competitors that a study can name. Any objective is one; the rest is registered here."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from levelfield import objectives
+from levelfield.errors import BadSpecification, nearest, unknown
+from levelfield.methods._contract import Batch, Deviation, Group, Inputs, Layout, Method, TrainingFeatures
+from levelfield.registry import Registry, is_file_reference, load_from_file
+
+__all__ = [
+    "Batch",
+    "Deviation",
+    "Group",
+    "Inputs",
+    "Layout",
+    "Method",
+    "TrainingFeatures",
+    "create",
+    "names",
+    "register",
+]
+
+_registry: Registry[Method] = Registry("method", "methods")
+register = _registry.register
+_SHARED = ("batch", "batching", "lr", "trials")
+
+
+def names() -> list[str]:
+    """Everything a study may name under `methods`.
+
+    >>> {"lda", "margin"} <= set(names())
+    True
+    """
+    return sorted({*_registry.names(), *objectives.names()})
+
+
+def create(
+    name: str, *, num_classes: int, dim: int, generator: torch.Generator | None = None, **settings: Any
+) -> Method:
+    """The method called `name`: a registered one, an objective, or `my_losses.py:MyLoss`.
+
+    `generator` decides how proxies start.
+
+    >>> create("contrastive", num_classes=4, dim=8, neg_margin=0.8).trains
+    True
+    """
+    if name in _registry:
+        return _checked(name, _registry.get(name), settings)
+    if name not in objectives.names() and not is_file_reference(name) and not name.startswith("pml:"):
+        raise unknown("method", name, names(), see="levelfield list methods")
+    if is_file_reference(name):
+        named = load_from_file(name)
+        if isinstance(named, type) and issubclass(named, Method):
+            return named(**settings)
+    shared = {key: settings.pop(key) for key in _SHARED if key in settings}
+    return Method(objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings), **shared)
+
+
+def is_seeded(name: str) -> bool:
+    """Whether the seed changes a method's result."""
+    return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True
+
+
+def _checked(name: str, kind: Any, settings: dict[str, Any]) -> Method:
+    known = [key for key in inspect.signature(kind).parameters if key != "objective"]
+    for key in settings:
+        if key not in known:
+            close = nearest(key, known)
+            raise BadSpecification(
+                f"Method '{name}' has no setting '{key}'."
+                + (f" Did you mean '{close}'?" if close else f" It has: {', '.join(known) or 'none'}.")
+            )
+    return kind(**settings)
+
+
+def _register_own() -> None:
+    from levelfield.methods.baselines import LDA, RandomProjection, Start, Untrained
+
+    for name, kind in {
+        "untrained": Untrained,
+        "random_projection": RandomProjection,
+        "start": Start,
+        "lda": LDA,
+    }.items():
+        register(name)(kind)
+
+
+_register_own()

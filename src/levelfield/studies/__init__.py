@@ -1,0 +1,19 @@
+"""Studies: specification, plan, execution, store, leaderboard."""
+
+from levelfield.studies.compare import compare, prepare
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.plan import PlannedRun, RunSpec, plan
+from levelfield.studies.specification import Study, parse_study, read_study
+
+__all__ = [
+    "Leaderboard",
+    "PlannedRun",
+    "RunSpec",
+    "Study",
+    "compare",
+    "gather",
+    "parse_study",
+    "plan",
+    "prepare",
+    "read_study",
+]

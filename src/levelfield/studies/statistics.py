@@ -62,7 +62,12 @@ class Comparison:
 
 
 def paired_bootstrap(
-    a: npt.ArrayLike, b: npt.ArrayLike, weights: npt.ArrayLike, *, draws: int = 10_000, seed: int = 0,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    *,
+    draws: int = 10_000,
+    seed: int = 0,
     level: float = 0.95,
 ) -> Comparison:
     """Compare two methods; one row of a deterministic method stands for all seeds of the other.
@@ -76,7 +81,11 @@ def paired_bootstrap(
 
 
 def compare_all(
-    table: Mapping[str, npt.ArrayLike], weights: npt.ArrayLike, *, draws: int = 10_000, seed: int = 0,
+    table: Mapping[str, npt.ArrayLike],
+    weights: npt.ArrayLike,
+    *,
+    draws: int = 10_000,
+    seed: int = 0,
     level: float = 0.95,
 ) -> list[Comparison]:
     """All pairs in the table's order, Holm-corrected. All pairs see the same draws of classes.
@@ -131,7 +140,12 @@ def ties(comparisons: Sequence[Comparison], *, alpha: float = 0.05) -> list[list
 
 
 def class_bootstrap_interval(
-    a: npt.ArrayLike, weights: npt.ArrayLike, *, draws: int = 10_000, seed: int = 0, level: float = 0.95,
+    a: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    *,
+    draws: int = 10_000,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Interval:
     """Interval of one method's figure over classes drawn again. Not for comparing methods: their errors are paired.
 
@@ -187,7 +201,12 @@ def _student_within(angle: float, freedom: int) -> float:
 
 
 def _compare(
-    pairs: list[tuple[str, str]], table: Mapping[str, npt.ArrayLike], weights: npt.ArrayLike, *, draws: int, seed: int,
+    pairs: list[tuple[str, str]],
+    table: Mapping[str, npt.ArrayLike],
+    weights: npt.ArrayLike,
+    *,
+    draws: int,
+    seed: int,
     level: float,
 ) -> list[Comparison]:
     rows = {label: _rows(values, label) for label, values in table.items()}
@@ -209,8 +228,10 @@ def _compare(
 def _difference(rows: Mapping[str, Floats], first: str, second: str) -> Floats:
     a, b = rows[first], rows[second]
     if a.shape[1] != b.shape[1] or (len(a) != len(b) and 1 not in (len(a), len(b))):
-        raise BadInput(f"'{first}' has {a.shape[0]} seeds x {a.shape[1]} classes and '{second}' {b.shape[0]} x "
-                       f"{b.shape[1]}: a paired comparison needs the same classes, and the same seeds or one row.")
+        raise BadInput(
+            f"'{first}' has {a.shape[0]} seeds x {a.shape[1]} classes and '{second}' {b.shape[0]} x "
+            f"{b.shape[1]}: a paired comparison needs the same classes, and the same seeds or one row."
+        )
     mean: Floats = (a - b).mean(axis=0)
     return mean
 
@@ -254,6 +275,8 @@ def _rows(values: npt.ArrayLike, label: str) -> Floats:
 def _weights(values: npt.ArrayLike, classes: int) -> Floats:
     weights = np.asarray(values, dtype=np.float64)
     if weights.shape != (classes,) or not (weights > 0).all() or not np.isfinite(weights).all():
-        raise BadInput(f"weights of shape {weights.shape} came for {classes} classes: "
-                       "one positive number of queries per class is needed.")
+        raise BadInput(
+            f"weights of shape {weights.shape} came for {classes} classes: "
+            "one positive number of queries per class is needed."
+        )
     return weights

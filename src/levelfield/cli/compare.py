@@ -1,0 +1,199 @@
+"""`levelfield compare` and `levelfield train`."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.table import Table
+
+from levelfield import methods
+from levelfield.cli.console import StudyBars, console, is_quiet
+from levelfield.data import create as create_catalog
+from levelfield.errors import BadSpecification, LevelfieldError, unknown
+from levelfield.reports import show, write_all
+from levelfield.studies.compare import carry_out, prepare
+from levelfield.studies.estimate import Estimate, estimate
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.own_data import fit_to
+from levelfield.studies.plan import PlannedRun
+from levelfield.studies.run import Options
+from levelfield.studies.specification import Study, parse_study, read_study
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
+]
+OutOption = Annotated[Path, typer.Option("--out", help="Where results go.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs side by side; 0 takes one per core.")]
+WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images, per run.")]
+CacheOption = Annotated[Path | None, typer.Option("--cache", help="Where computed features are kept.")]
+SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
+BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("compare", epilog="Example: levelfield compare studies/demo.yaml conditions.dim=64 seeds=5 --jobs 2")(
+        compare
+    )
+    app.command("train", epilog="Example: levelfield train studies/demo.yaml --method best --all-classes")(train)
+
+
+def compare(
+    study: Annotated[str | None, typer.Argument(help="A study file; without one, the demo's methods.")] = None,
+    overrides: Overrides = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with one sub-folder per class, or a CSV.")] = None,
+    out: OutOption = Path("runs"),
+    device: DeviceOption = "cpu",
+    jobs: JobsOption = 1,
+    workers: WorkersOption = 0,
+    cache: CacheOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan, cost and deviations; train nothing.")] = False,
+    skip_unreadable: SkipOption = False,
+    tensorboard: BoardOption = False,
+) -> None:
+    """Train every method of a study under equal conditions and say which is best, and how sure that is."""
+    overrides = list(overrides or [])
+    if study is not None and "=" in study and not Path(study).exists():
+        overrides, study = [study, *overrides], None
+    chosen = choose_study(study, overrides, data, skip_unreadable)
+    runs = prepare(chosen)
+    folder = out / chosen.name
+    jobs = jobs or os.cpu_count() or 1
+    options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
+    if dry_run or data is not None:
+        print_plan(chosen, runs, estimate(chosen, runs, options=options, jobs=jobs), details=dry_run)
+    if dry_run:
+        return
+    board = run_and_gather(chosen, runs, folder, jobs, options)
+    paths = write_all(board, folder)
+    show(board, console)
+    console.print(f"\nWritten: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
+    _print_next(board, chosen, folder, study, data)
+    if board.missing:
+        raise LevelfieldError(
+            f"{len(board.missing)} of {len(runs)} runs did not finish; see error.txt in their folders under "
+            f"{folder}. Start the same command again to retry them."
+        )
+
+
+def train(
+    study: Annotated[str, typer.Argument(help="The study file.")],
+    overrides: Overrides = None,
+    method: Annotated[
+        str, typer.Option("--method", help="A method's label, or [cyan]best[/cyan]: the leaderboard's winner.")
+    ] = "best",
+    all_classes: Annotated[
+        bool, typer.Option("--all-classes", help="Train on every class, none left to test.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    out: OutOption = Path("runs"),
+    device: DeviceOption = "cpu",
+    workers: WorkersOption = 0,
+    cache: CacheOption = None,
+    tensorboard: BoardOption = False,
+) -> None:
+    """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
+    whole = read_study(study, list(overrides or []))
+    label = _winner(whole, out) if method == "best" else method
+    labels = [m.label for m in whole.methods]
+    if label not in labels:
+        raise unknown("method of the study", label, [*labels, "best"])
+    content = whole.model_dump(mode="json")
+    content |= {"methods": [m for m in content["methods"] if m["label"] == label], "seeds": [seed], "vary": {}}
+    if all_classes:
+        content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}}
+        if whole.conditions.select != "budget":
+            raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
+    chosen = parse_study(content)
+    runs = prepare(chosen)
+    folder = out / chosen.name
+    options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
+    with StudyBars([label]) as bars:
+        outcome = carry_out(chosen, runs, folder, jobs=1, options=options, listen=bars.listen)
+    if outcome.failed:
+        raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
+    run_folder = runs[0].folder(folder)
+    console.print(
+        f"Trained '{label}'" + (" on every class" if all_classes else "") + f": {run_folder}", highlight=False
+    )
+    console.print(f"  levelfield embed {run_folder} FOLDER --out embeddings.npy", highlight=False, soft_wrap=True)
+
+
+def choose_study(study: str | None, overrides: list[str], data: Path | None, skip_unreadable: bool) -> Study:
+    """The study to run: a file, or the demo's methods fitted to the user's photos."""
+    if study is not None:
+        extra = [f"data.name={data}"] if data is not None else []
+        extra += ["data.skip_unreadable=true"] if skip_unreadable else []
+        return read_study(study, [*extra, *overrides])
+    if data is None:
+        raise BadSpecification(
+            "Name a study file (levelfield compare studies/demo.yaml) or photos (levelfield compare --data FOLDER)."
+        )
+    content, changes = fit_to(data, skip_unreadable=skip_unreadable, fixed={o.partition("=")[0] for o in overrides})
+    if not is_quiet():
+        for change in changes:
+            console.print(f"- {change}", highlight=False)
+    return parse_study(content, overrides, origin="the study made for your photos")
+
+
+def run_and_gather(study: Study, runs: list[PlannedRun], folder: Path, jobs: int, options: Options) -> Leaderboard:
+    with StudyBars([f"{run.row} seed {run.spec.seed}" for run in runs]) as bars:
+        outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=bars.listen)
+    if len(outcome.failed) == len(runs):
+        raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
+    return gather(study.name, runs, folder, study.metrics)
+
+
+def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool) -> None:
+    """What would be done and what it would cost; figures that are not known are said to be not known."""
+    if details:
+        table = Table(title=f"{study.name}: {len(runs)} runs", title_justify="left", pad_edge=False)
+        for name in ("method", "runs", "seconds each", "deviations (conditions)"):
+            table.add_column(name, justify="right" if name in ("runs", "seconds each") else "left", overflow="fold")
+        for row in cost.rows:
+            table.add_row(row.label, str(row.runs), f"{row.seconds:.0f}", ", ".join(row.deviations) or "none")
+        console.print(table)
+    console.print(cost.text, highlight=False)
+
+
+def _print_next(board: Leaderboard, study: Study, folder: Path, study_file: str | None, data: Path | None) -> None:
+    """The next three commands, with real paths."""
+    run = Path(board.winner.best_run)
+    file = study_file or str(folder / "study.yaml")
+    example = _example_image(study)
+    photos = str(data) if data is not None else str(example.parent)
+    console.print("\nNext:", highlight=False)
+    for command in (
+        f"levelfield search {run} --gallery {photos} {example}",
+        f"levelfield embed {run} {photos} --out embeddings.npy",
+        f"levelfield train {file} --method best --all-classes",
+    ):
+        console.print(f"  {command}", highlight=False, soft_wrap=True)
+
+
+def _example_image(study: Study) -> Path:
+    settings = {k: v for k, v in study.data.settings.items() if k != "skip_unreadable"}
+    return create_catalog(study.data.name, **settings).paths[-1]
+
+
+def _winner(study: Study, out: Path) -> str:
+    runs = prepare(study)
+    board = gather(study.name, runs, out / study.name, study.metrics, draws=100)
+    label = board.winner.label
+    console.print(f"Best by {board.metrics[0]}: {label}", highlight=False)
+    return label
+
+
+def demo_content() -> dict[str, Any]:
+    """The embedded demo study as plain data."""
+    text = resources.files("levelfield.studies").joinpath("demo.yaml").read_text(encoding="utf-8")
+    content: dict[str, Any] = yaml.safe_load(text)
+    return content
+
+
+__all__ = ["add_to", "methods"]

@@ -1,0 +1,74 @@
+"""Where the command line prints, and the bars it draws while a study runs."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from levelfield.studies.execution import Event
+
+console = Console()
+error_console = Console(stderr=True)
+
+
+def is_quiet() -> bool:
+    return logging.getLogger("levelfield").level >= logging.ERROR
+
+
+def new_progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=error_console,
+        disable=is_quiet(),
+        transient=False,
+    )
+
+
+class StudyBars:
+    """One bar for the study with the time left, and one for each run that is under way."""
+
+    def __init__(self, labels: list[str]) -> None:
+        self._labels = labels
+        self._progress = new_progress()
+        self._shares = [0.0] * len(labels)
+        self._bars: dict[int, TaskID] = {}
+        self._all = self._progress.add_task(f"all {len(labels)} runs", total=len(labels))
+        self._width = max(map(len, labels), default=0)
+
+    def __enter__(self) -> StudyBars:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def listen(self, event: Event) -> None:
+        if event.kind == "progress":
+            self._move(event)
+        elif event.kind in ("done", "failed"):
+            self._shares[event.run] = 1.0
+            if event.run in self._bars:
+                self._progress.remove_task(self._bars.pop(event.run))
+            if event.kind == "failed":
+                self._progress.console.print(
+                    f"[red]failed[/red] {self._labels[event.run]}: {event.text}", highlight=False
+                )
+        self._progress.update(self._all, completed=sum(self._shares))
+
+    def _move(self, event: Event) -> None:
+        text = f"  {self._labels[event.run]:<{self._width}}  {event.text}"
+        if event.run not in self._bars:
+            self._bars[event.run] = self._progress.add_task(text, total=event.total)
+        self._progress.update(self._bars[event.run], description=text, completed=event.done, total=event.total)
+        if event.text == "training":
+            self._shares[event.run] = 0.95 * event.done / max(1, event.total)

@@ -1,0 +1,170 @@
+"""`levelfield list`, `cache`, `report` and `init`: look at what is there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.table import Table
+
+from levelfield import batching, data, evaluation, methods, miners, objectives
+from levelfield.cli.console import console
+from levelfield.embedder import backbones
+from levelfield.embedder.cache import FeatureCache
+from levelfield.errors import BadInput
+from levelfield.files import write_text
+from levelfield.reports import show, write_all
+from levelfield.studies import gather, plan, read_study
+from levelfield.studies.ground import open_catalog
+from levelfield.studies.own_data import fit_to
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    objectives = "objectives"
+    miners = "miners"
+    batchings = "batchings"
+    datasets = "datasets"
+    metrics = "metrics"
+    backbones = "backbones"
+    methods = "methods"
+
+
+_ROOMS: dict[Kind, Any] = {
+    Kind.objectives: objectives,
+    Kind.miners: miners,
+    Kind.batchings: batching,
+    Kind.datasets: data,
+    Kind.metrics: evaluation,
+    Kind.backbones: backbones,
+}
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("list", epilog="Example: levelfield list objectives margin")(list_names)
+    app.command("cache", epilog="Example: levelfield cache --clear")(cache)
+    app.command("report", epilog="Example: levelfield report runs/demo")(report)
+    app.command("init", epilog="Example: levelfield init photos")(init)
+
+
+def list_names(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
+) -> None:
+    """List objectives, miners, batchings, datasets, metrics, backbones or methods."""
+    if kind is Kind.methods:
+        for entry in methods.names():
+            console.print(entry, highlight=False)
+        return
+    room = _ROOMS[kind]
+    if name is not None:
+        _print_facts(name, room.describe(name))
+        return
+    if kind is Kind.backbones:
+        names = room.names()
+        console.print(
+            f"{len(names):,} backbones; embedded weights: tf_efficientnet_lite0. `levelfield list backbones NAME` "
+            "shows one and its stages.",
+            highlight=False,
+        )
+        console.print("  ".join(names), highlight=False)
+        return
+    table = Table(pad_edge=False)
+    table.add_column("name")
+    table.add_column("what")
+    for entry in room.names():
+        table.add_row(entry, _first_fact(room.describe, entry))
+    console.print(table)
+
+
+def cache(
+    folder: Annotated[Path | None, typer.Option("--cache", help="Another place than the default.")] = None,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete what is stored; it is computed again when needed.")
+    ] = False,
+) -> None:
+    """Show (or clear) the features that were computed once and kept."""
+    store = FeatureCache(folder)
+    if clear:
+        size = store.size()
+        store.clear()
+        console.print(f"Cleared {size / 1e6:.1f} MB in {store.folder}.", highlight=False)
+        return
+    table = Table(title=f"{store.folder}: {store.size() / 1e6:.1f} MB", title_justify="left", pad_edge=False)
+    for column in ("what", "MB", "last used"):
+        table.add_column(column, justify="right" if column == "MB" else "left", overflow="fold")
+    for entry in store.entries():
+        used = datetime.fromtimestamp(entry.last_use).strftime("%Y-%m-%d %H:%M")
+        table.add_row(entry.description or entry.key, f"{entry.bytes / 1e6:.1f}", used)
+    console.print(table)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A study's folder, such as runs/demo.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Where the tables go; default: the study's folder.")] = None,
+    metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
+) -> None:
+    """Print the leaderboard of existing runs, and write it as CSV, JSON and Markdown. Trains nothing."""
+    if not (folder / "study.yaml").exists():
+        raise BadInput(f"{folder} holds no study: it has no study.yaml. A study's folder looks like runs/demo.")
+    study = read_study(folder / "study.yaml")
+    runs = plan(study, data_digest=open_catalog(study.data).digest)
+    chosen = tuple(name.strip() for name in metrics.split(",")) if metrics else study.metrics
+    board = gather(study.name, runs, folder, chosen)
+    paths = write_all(board, out or folder)
+    show(board, console)
+    console.print(f"\nWritten: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Your photos: one sub-folder per class, or a CSV.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The study file to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
+    ] = False,
+) -> None:
+    """Look at your photos and write an editable study file for them."""
+    content, changes = fit_to(folder, skip_unreadable=skip_unreadable)
+    target = out or Path(f"{content['name']}.yaml")
+    if target.exists() and not force:
+        raise BadInput(f"{target} exists already: choose another name with --out, or replace it with --force.")
+    remarks = "".join(f"# {line}\n" for line in changes)
+    write_text(target, remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    for change in changes:
+        console.print(f"- {change}", highlight=False)
+    console.print(f"Written: {target}. Look at it, then: levelfield compare {target}", highlight=False, soft_wrap=True)
+
+
+def _first_fact(describe: Callable[[str], Any], name: str) -> str:
+    facts = describe(name)
+    if isinstance(facts, str):
+        return facts
+    for key in ("what", "text", "formula", "paper"):
+        if getattr(facts, key, ""):
+            return str(getattr(facts, key))
+    return ""
+
+
+def _print_facts(name: str, facts: Any) -> None:
+    if isinstance(facts, str) or not dataclasses.is_dataclass(facts):
+        console.print(f"{name}: {facts}", highlight=False)
+        return
+    table = Table(title=name, show_header=False, title_justify="left", pad_edge=False)
+    for key in (f.name for f in dataclasses.fields(facts)):
+        value = getattr(facts, key)
+        if value not in (None, "", (), {}, []):
+            shown = (
+                "\n".join(f"{k}: {v}" for k, v in value.items())
+                if isinstance(value, dict)
+                else (", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+            )
+            table.add_row(key.replace("_", " "), shown)
+    console.print(table)

@@ -1,0 +1,217 @@
+"""What a competitor is: an objective with its miner and batching, and what else it needs.
+
+The loop asks the method; it never asks *which* method.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import BadSpecification
+
+Inputs = Tensor | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a batch is composed: `classes` x `per_class`, or `size` images at random (per_class 0).
+
+    >>> Layout.parse("25x4"), Layout.parse("100").text
+    (Layout(classes=25, per_class=4), '100')
+    """
+
+    classes: int
+    per_class: int
+
+    @classmethod
+    def parse(cls, text: str) -> Layout:
+        match = re.fullmatch(r"\s*(\d+)\s*(?:[x*]\s*(\d+))?\s*", text)
+        layout = cls(int(match[1]), int(match[2] or 0)) if match else cls(0, 0)
+        if layout.size < 2:
+            raise BadSpecification(f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number.")
+        return layout
+
+    @property
+    def size(self) -> int:
+        return self.classes * max(1, self.per_class)
+
+    @property
+    def text(self) -> str:
+        return f"{self.classes}x{self.per_class}" if self.per_class else str(self.classes)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the loop hands to a method: images (or what is stored of them) that came together."""
+
+    inputs: Inputs
+    labels: Tensor
+    indices: np.ndarray
+    roles: Any
+    epoch: int
+    step: int
+
+    def parts(self, count: int) -> list[Batch]:
+        """The batch in `count` equal slices, for accumulation."""
+        if count == 1:
+            return [self]
+        size = len(self.labels) // count
+        return [self._slice(slice(k * size, (k + 1) * size)) for k in range(count)]
+
+    def _slice(self, rows: slice) -> Batch:
+        inputs = self.inputs[rows] if isinstance(self.inputs, Tensor) else tuple(part[rows] for part in self.inputs)
+        return Batch(inputs, self.labels[rows], self.indices[rows], self.roles, self.epoch, self.step)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that share a learning rate. `lr` is absolute, `multiplier` counts against the head's rate."""
+
+    name: str
+    parameters: Sequence[nn.Parameter]
+    lr: float | None = None
+    multiplier: float = 1.0
+    weight_decay: float | None = None
+    optimiser: str | None = None
+    warm: bool = True
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A point in which a method departs from the conditions.
+
+    >>> Deviation("dim", 128, 3840).text
+    'dim 3840 (128)'
+    """
+
+    what: str
+    condition: Any
+    method: Any
+
+    @property
+    def text(self) -> str:
+        shown = [
+            f"{v:g}" if isinstance(v, float) else f"{v:,}" if self.what == "extra_parameters" else str(v)
+            for v in (self.method, self.condition)
+        ]
+        return f"{self.what.replace('_', ' ')} {shown[0]}" + (f" ({shown[1]})" if self.condition else "")
+
+
+class TrainingFeatures(Protocol):
+    """The training images as the untrained trunk sees them, for heads that are computed from data."""
+
+    width: int
+    labels: np.ndarray
+
+    def rows(self) -> np.ndarray: ...
+
+
+class Method(nn.Module):
+    """A competitor. This base is 'one objective on the common head'; everything may be overridden."""
+
+    trains = True
+    """False for closed forms and untrained rows: no step is taken."""
+    seeded = True
+    """False if the seed changes nothing: one run says all."""
+    members = 1
+    requires: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        objective: nn.Module | None = None,
+        *,
+        batch: str | None = None,
+        batching: str | None = None,
+        lr: float | None = None,
+        trials: int = 0,
+    ) -> None:
+        super().__init__()
+        self.objective = objective
+        self.layout = Layout.parse(str(batch)) if batch is not None else None
+        self.batching = batching
+        self.lr = lr
+        self.trials = trials
+        self.bf16 = False
+        self.width = 0  # of the features a head gets; the run says it before anything is asked
+
+    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module | None:
+        """The method's own head; None takes the conditions' head."""
+        return None
+
+    def groups(self) -> list[Group]:
+        """The method's own parameters (proxies, boundaries), each kind with its rate."""
+        if self.objective is None:
+            return []
+        multipliers: dict[str, float] = getattr(self.objective, "lr_multipliers", dict)()
+        return [
+            # boundaries and gains are not weights: decay would pull a learned beta to 0
+            Group(
+                name,
+                [parameter],
+                multiplier=multipliers.get(name, 1.0),
+                weight_decay=None if parameter.dim() > 1 else 0.0,
+            )
+            for name, parameter in self.objective.named_parameters()
+            if parameter.requires_grad
+        ]
+
+    def embed(self, embedder: nn.Module, inputs: Inputs) -> Tensor:
+        """Raw rows in float32, whatever the precision of the network."""
+        device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            rows: Tensor = embedder(inputs)
+        return rows.float()
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """The named terms whose sum is minimised."""
+        rows = self.embed(embedder, batch.inputs)
+        objective: Any = self.objective
+        if hasattr(objective, "terms"):
+            terms: dict[str, Tensor] = objective.terms(rows, batch.labels, roles=batch.roles, generator=generator)
+            return terms
+        return {"loss": objective(rows, batch.labels)}
+
+    def active(self) -> int | None:
+        """How many tuples the last step used; None if the objective has no such thing."""
+        count = getattr(self.objective, "active", None)
+        return None if count is None else int(count)
+
+    @property
+    def separable(self) -> bool:
+        """Whether the loss is a mean over independent parts, so that gradients may be accumulated."""
+        return bool(getattr(self.objective, "separable", False))
+
+    def start_proxies(self, class_means: Tensor) -> None:
+        """Proxies at the class means of the start embedding, where the objective has one proxy per class."""
+        proxies = getattr(self.objective, "proxies", None)
+        if isinstance(proxies, nn.Parameter) and proxies.shape == class_means.shape:
+            with torch.no_grad():
+                proxies.copy_(class_means)
+
+    def labels(self, labels: np.ndarray, member: int) -> np.ndarray:
+        return labels
+
+    def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
+        return embeddings
+
+    def deviations(self) -> list[Deviation]:
+        """Declared points in which this method departs from the conditions, as `(what, its value)`.
+
+        The condition's own value is filled in by the ledger. Own parameters and rates follow from `groups`.
+        """
+        declared = [Deviation(f"lr_of_{g.name}", None, g.multiplier) for g in self.groups() if g.multiplier != 1.0]
+        extra = sum(p.numel() for g in self.groups() for p in g.parameters)
+        if extra:
+            declared.append(Deviation("extra_parameters", None, extra))
+        if self.layout is not None:
+            declared.append(Deviation("batch", None, self.layout.text))
+        if self.lr is not None:
+            declared.append(Deviation("lr", None, self.lr))
+        return declared

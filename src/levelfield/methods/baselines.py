@@ -1,0 +1,67 @@
+"""The rows that keep everybody honest: nothing trained, or solved in closed form."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from levelfield.embedder.head import Head, start_at, start_random
+from levelfield.embedder.linear import lda
+from levelfield.methods._contract import Deviation, Method, TrainingFeatures
+from levelfield.randomness import stream
+
+
+class Untrained(Method):
+    """The trunk's features as they are, in their full width."""
+
+    trains = False
+    seeded = False
+
+    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
+        return nn.Identity()
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("steps", None, 0), Deviation("dim", None, self.width)]
+
+
+class RandomProjection(Method):
+    """A random linear head, never trained."""
+
+    trains = False
+
+    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
+        head = Head(features.width, dim)
+        start_random(head, stream(seed, "random_projection"))
+        return head
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("steps", None, 0)]
+
+
+class Start(Method):
+    """The conditions' head as training would find it."""
+
+    trains = False
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("steps", None, 0)]
+
+
+class LDA(Method):
+    """Linear discriminant analysis of the training features: a closed form, no loss and no steps."""
+
+    trains = False
+    seeded = False
+
+    def __init__(self, *, shrinkage: float = 0.3, trials: int = 0) -> None:
+        super().__init__(trials=trials)
+        self.shrinkage = shrinkage
+
+    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
+        head = Head(features.width, dim)
+        weight, bias = lda(features.rows(), features.labels, dim, shrinkage=self.shrinkage)
+        start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
+        return head
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("steps", None, 0)]

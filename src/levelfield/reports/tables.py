@@ -1,0 +1,155 @@
+"""The leaderboard as a terminal table, Markdown, CSV and JSON. All are made from the same rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from levelfield.files import write_json, write_text
+from levelfield.studies.leaderboard import Cell, Leaderboard, Row
+
+
+def write_all(board: Leaderboard, folder: Path) -> list[Path]:
+    """Write leaderboard.json, .csv and .md; returns the paths."""
+    write_json(folder / "leaderboard.json", board.as_data())
+    write_text(folder / "leaderboard.csv", as_csv(board))
+    write_text(folder / "leaderboard.md", as_markdown(board))
+    return [folder / f"leaderboard.{suffix}" for suffix in ("json", "csv", "md")]
+
+
+def as_csv(board: Leaderboard) -> str:
+    """One line per row: mean, interval and spread of every metric, cost, deviations."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    parts = ("mean", "low", "high", "sd_over_seeds")
+    writer.writerow(
+        [
+            "rank",
+            "method",
+            *(f"{m} {p}" for m in board.metrics for p in parts),
+            "seeds",
+            "seconds",
+            "deviations",
+            "warnings",
+            *(_varied(board)),
+        ]
+    )
+    for rank, row in enumerate(board.rows, 1):
+        cells = [value for m in board.metrics for value in _numbers(row.cells[m])]
+        writer.writerow(
+            [
+                rank,
+                row.label,
+                *cells,
+                len(row.seeds),
+                f"{row.seconds:.2f}",
+                "; ".join(row.deviations),
+                "; ".join(row.warnings),
+                *(row.variation[key] for key in _varied(board)),
+            ]
+        )
+    return table.getvalue()
+
+
+def as_markdown(board: Leaderboard) -> str:
+    """The leaderboard and its comparisons as a Markdown page."""
+    head, rows = _columns(board), [_fields(board, row, rank) for rank, row in enumerate(board.rows, 1)]
+    lines = [f"# {board.study}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
+    lines += ["", *explanation(board), "", "## Which differences are real", "", *verdicts(board)]
+    return "\n".join(lines) + "\n"
+
+
+def show(board: Leaderboard, console: Console) -> None:
+    """Print the leaderboard, what it means, and which differences are real."""
+    console.print(terminal(board))
+
+
+def terminal(board: Leaderboard) -> RenderableType:
+    table = Table(title=f"{board.study}: best first by {board.metrics[0]}", title_justify="left", pad_edge=False)
+    for k, name in enumerate(_columns(board)):
+        table.add_column(
+            name, justify="left" if k in (1, len(_columns(board)) - 1) else "right", overflow="fold", no_wrap=k == 1
+        )
+    for rank, row in enumerate(board.rows, 1):
+        style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
+        table.add_row(*_fields(board, row, rank), style=style)
+    notes = [Text(line) for line in explanation(board)]
+    return Group(
+        table, *notes, Text(), Text("Which differences are real", style="bold"), *(Text(v) for v in verdicts(board))
+    )
+
+
+def explanation(board: Leaderboard) -> list[str]:
+    """What the columns mean, and how the figures were made."""
+    first = board.signatures[board.metrics[0]]
+    lines = [
+        "Interval: 95 %, by resampling the test classes. sd: over seeds ('-': one run says all, or only one was made).",
+        f"{first['queries']:,} queries against {first['gallery']:,} images, the query itself left out; "
+        f"{first['distance']} distance; ties: {first['ties']}; queries without relatives: {first['lone']}.",
+    ]
+    lines += [f"Missing: {text}." for text in board.missing]
+    lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
+    return lines
+
+
+def verdicts(board: Leaderboard) -> list[str]:
+    """For each row, what it is really better than, and what it cannot be told from."""
+    if not board.comparisons:
+        return ["Nothing to compare: one row, or no metric with a value per query."]
+    metric = next(m for m in board.metrics if board.rows[0].cells[m].low is not None)
+    lines = [
+        f"Paired bootstrap of {metric} over test classes within shared seeds, Holm-corrected over "
+        f"{len(board.comparisons)} pairs, 5 % in all."
+    ]
+    order = [row.label for row in board.rows]
+    better: dict[str, list[str]] = {label: [] for label in order}
+    tied: dict[str, list[str]] = {label: [] for label in order}
+    for c in board.comparisons:
+        if c.real():
+            winner, loser = (c.first, c.second) if c.difference > 0 else (c.second, c.first)
+            better[winner].append(loser)
+        else:
+            first, second = sorted((c.first, c.second), key=order.index)
+            tied[first].append(second)
+    for label in order:
+        said = []
+        if tied[label]:
+            said.append("tie with " + ", ".join(sorted(tied[label], key=order.index)))
+        if better[label]:
+            said.append("better than " + ", ".join(sorted(better[label], key=order.index)))
+        if said:
+            lines.append(f"- {label}: " + "; ".join(said) + ".")
+    return lines
+
+
+def _columns(board: Leaderboard) -> list[str]:
+    names = ["#", "method"]
+    for metric in board.metrics:
+        names += [metric, "95 % interval"] if board.rows[0].cells[metric].low is not None else [metric]
+        names += ["sd"]
+    return [*names, "train s", "deviations (conditions)"]
+
+
+def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
+    fields = [str(rank), row.label]
+    for metric in board.metrics:
+        cell = row.cells[metric]
+        fields.append(f"{cell.mean:.3f}" + (f" ({cell.representation})" if cell.representation else ""))
+        if board.rows[0].cells[metric].low is not None:
+            fields.append(f"{cell.low:.3f}-{cell.high:.3f}" if cell.low is not None else "-")
+        fields.append(f"{cell.spread:.3f}" if cell.spread is not None else "-")
+    return [*fields, f"{row.seconds:.1f}" if row.trained else "-", ", ".join(row.deviations) or "none"]
+
+
+def _numbers(cell: Cell) -> list[str]:
+    return ["" if value is None else f"{value:.6f}" for value in (cell.mean, cell.low, cell.high, cell.spread)]
+
+
+def _varied(board: Leaderboard) -> list[str]:
+    return sorted({key for row in board.rows for key in row.variation})

@@ -1,0 +1,83 @@
+"""From a study to a leaderboard: check, plan, execute, gather."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from levelfield import batching, methods
+from levelfield.data import protocols
+from levelfield.errors import LevelfieldError
+from levelfield.evaluation import parse as parse_metric
+from levelfield.files import write_text
+from levelfield.studies.execution import Event, Outcome, run_all
+from levelfield.studies.ground import open_catalog
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.plan import PlannedRun, check_methods, plan
+from levelfield.studies.run import Options
+from levelfield.studies.specification import Study, parse_study, read_study
+
+
+def prepare(study: Study) -> list[PlannedRun]:
+    """The runs of a study, after everything that can be wrong before training was looked at."""
+    for metric in study.metrics:
+        parse_metric(metric)
+    check_methods(study)
+    catalog = open_catalog(study.data)
+    runs = plan(study, data_digest=catalog.digest)
+    for run in {(r.spec.protocol, r.spec.conditions.batch, r.label, r.variation): r for r in runs}.values():
+        _check_batches(
+            run,
+            protocols.create(run.spec.protocol.name, catalog, validation=run.spec.protocol.validation)[0],
+            catalog.labels,
+        )
+    return runs
+
+
+def compare(
+    study: Study | Path | str | dict[str, Any],
+    *,
+    out: Path | str = "runs",
+    jobs: int = 1,
+    options: Options | None = None,
+    listen: Callable[[Event], None] = lambda event: None,
+) -> Leaderboard:
+    """Run a study (what is finished is skipped) and return its leaderboard.
+
+    In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]}, jobs=2)`.
+    """
+    if isinstance(study, dict):
+        study = parse_study(study)
+    elif not isinstance(study, Study):
+        study = read_study(study)
+    runs = prepare(study)
+    folder = Path(out) / study.name
+    outcome = carry_out(study, runs, folder, jobs=jobs, options=options or Options(), listen=listen)
+    if outcome.failed and len(outcome.failed) == len(runs):
+        raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
+    return gather(study.name, runs, folder, study.metrics)
+
+
+def carry_out(
+    study: Study, runs: list[PlannedRun], folder: Path, *, jobs: int, options: Options, listen: Callable[[Event], None]
+) -> Outcome:
+    """Write down what the study is, then do its runs."""
+    content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    write_text(folder / "study.yaml", content)
+    return run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
+
+
+def _check_batches(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray) -> None:
+    """A layout that the training classes cannot fill is found here, not in the middle of a study."""
+    conditions = run.spec.conditions
+    method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **run.spec.method.settings)
+    if not method.trains:
+        return
+    layout = method.layout or conditions.layout
+    name = method.batching or ("spc" if layout.per_class else "random")
+    settings = {"samples_per_class": layout.per_class} if name == "spc" else {}
+    batching.create(name, labels[fold.train], batch_size=layout.size, **settings)

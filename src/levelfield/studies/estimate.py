@@ -1,0 +1,153 @@
+"""What a study will cost: a few steps of each method are timed on blank inputs; nothing is trained or kept."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from levelfield import methods
+from levelfield.data.images import read_image
+from levelfield.embedder import Embedder
+from levelfield.embedder.blocks import BLOCK
+from levelfield.embedder.head import Head
+from levelfield.methods import Batch, Layout, Method
+from levelfield.randomness import isolated, stream
+from levelfield.studies.ground import Ground, ground_for
+from levelfield.studies.plan import PlannedRun
+from levelfield.studies.run import Options
+from levelfield.studies.specification import Study
+from levelfield.training.ledger import declared
+
+PROBES = 3
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """One row of the plan."""
+
+    label: str
+    runs: int
+    seconds: float
+    deviations: list[str]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds and bytes a study will take, roughly."""
+
+    rows: list[MethodCost]
+    feature_seconds: float
+    feature_bytes: int
+    run_bytes: int
+    jobs: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.feature_seconds + sum(row.runs * row.seconds for row in self.rows)) / self.jobs
+
+    @property
+    def text(self) -> str:
+        return (
+            f"Estimated time: about {_duration(self.seconds)} with {self.jobs} job{'s' if self.jobs > 1 else ''} "
+            f"({_duration(self.feature_seconds)} of work for features unless they are stored already). "
+            f"Disk: {_size(self.feature_bytes)} of features, {_size(self.run_bytes)} of runs."
+        )
+
+
+def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: int) -> Estimate:
+    """Time the parts of a study once and multiply."""
+    torch.set_num_threads(study.conditions.threads)
+    grounds: dict[int, Ground] = {}
+    rows: dict[str, MethodCost] = {}
+    feature_seconds, feature_bytes, run_bytes = 0.0, 0, 0
+    for run in runs:
+        ground = ground_for(run.spec, options.cache_folder, options.device)
+        if id(ground) not in grounds:
+            grounds[id(ground)] = ground
+            seconds, size = _features(ground)
+            feature_seconds, feature_bytes = feature_seconds + seconds, feature_bytes + size
+        if run.row not in rows:
+            rows[run.row] = _method(run, ground)
+        rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
+        run_bytes += 4 * (
+            len(ground.fold.test) * run.spec.conditions.dim
+            + 3 * sum(p.numel() for p in ground.new_trunk().parameters())
+        )
+    return Estimate(
+        list(rows.values()),
+        feature_seconds,
+        feature_bytes,
+        run_bytes,
+        max(1, min(jobs, len(runs), os.cpu_count() or 1)),
+    )
+
+
+def _features(ground: Ground) -> tuple[float, int]:
+    """Seconds and bytes for everything below the cut, from one block of real images."""
+    view = ground.views[1]
+    began = time.perf_counter()
+    images = [view(read_image(path), None) for path in ground.catalog.paths[:BLOCK]]
+    block = torch.stack([images[k % len(images)] for k in range(BLOCK)])
+    trunk = ground.new_trunk()
+    trunk.below(block)
+    middle = time.perf_counter()
+    stored = trunk.below(block)
+    each = (time.perf_counter() - middle) / BLOCK + (middle - began) / (2 * BLOCK)
+    if not ground.is_cached:
+        return 0.0, 0
+    views = max(1, ground.conditions.views) if ground.views[0].random else 1
+    count = len(ground.fold.train) * (views + (ground.views[0].key != view.key)) + len(ground.fold.test)
+    return each * count, count * sum(part[0].numel() for part in stored) * 4
+
+
+def _method(run: PlannedRun, ground: Ground) -> MethodCost:
+    conditions, competitor = run.spec.conditions, run.spec.method
+    classes = int(ground.train_labels.max()) + 1
+    with isolated(run.spec.seed, "estimate"):
+        method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
+        method.width = ground.width
+        seconds = (
+            _step_seconds(method, method.layout or conditions.layout, ground, classes, conditions.dim)
+            * conditions.steps
+            if method.trains
+            else 2.0
+        )
+    return MethodCost(run.row, 0, seconds + 1.0, [d.text for d in declared(method, conditions)])
+
+
+def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:
+    """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
+    embedder = Embedder(ground.new_trunk(), Head(ground.width, dim)).train()
+    side = ground.conditions.image
+    stored = tuple(torch.rand(layout.size, *shape) for shape in embedder.trunk.stored_shapes(side))
+    labels = torch.arange(layout.size) // max(1, layout.per_class) % classes
+    batch = Batch(stored, labels, labels.numpy(), None, 0, 0)
+    parameters: list[nn.Parameter] = [
+        p for module in (embedder, method) for p in module.parameters() if p.requires_grad
+    ]
+    optimiser = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0, fused=True)
+    times = []
+    for _ in range(PROBES):
+        began = time.perf_counter()
+        sum(method.step(embedder, batch, stream(0, "estimate")).values(), torch.zeros(())).backward()
+        optimiser.step()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

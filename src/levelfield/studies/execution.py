@@ -1,0 +1,161 @@
+"""Execution: worker processes that take runs one by one, and a parent that only watches and assigns.
+
+A run that crashes is reported and stops no other; a worker that dies is replaced. Two `compare` commands on one
+study share the work, because a run is done by whoever holds its lock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from levelfield.errors import LevelfieldError
+from levelfield.files import locked, write_text
+from levelfield.studies.plan import PlannedRun
+from levelfield.studies.run import Options, execute
+from levelfield.studies.store import is_finished
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the parent learns: `kind` is start, progress, done, failed or busy."""
+
+    kind: str
+    run: int
+    text: str = ""
+    done: int = 0
+    total: int = 0
+
+
+@dataclass
+class Outcome:
+    """How a study ended: the runs that failed, by number, with the reason."""
+
+    failed: dict[int, str] = field(default_factory=dict)
+
+
+def run_all(
+    runs: list[PlannedRun],
+    study_folder: Path,
+    metrics: tuple[str, ...],
+    *,
+    jobs: int,
+    options: Options,
+    listen: Callable[[Event], None] = lambda event: None,
+) -> Outcome:
+    """Do all runs with `jobs` processes. Returns when every run is finished or failed."""
+    outcome = Outcome()
+    waiting = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
+    for k in set(range(len(runs))) - set(waiting):
+        listen(Event("done", k, "finished before"))
+    context = multiprocessing.get_context("spawn")
+    workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
+    held: list[int] = []  # runs that another command is doing: asked again, with patience, when nothing else is left
+
+    def assign(pipe: Connection) -> None:
+        process, _ = workers[pipe]
+        if waiting or held:
+            patient = not waiting
+            k = waiting.pop(0) if waiting else held.pop(0)
+            workers[pipe] = (process, k)
+            pipe.send((k, runs[k], runs[k].folder(study_folder), metrics, options, patient))
+        else:
+            pipe.send(None)
+            process.join()
+            pipe.close()
+            del workers[pipe]
+
+    def hire() -> None:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()
+        workers[ours] = (process, None)
+        assign(ours)
+
+    try:
+        for _ in range(min(jobs, len(waiting))):
+            hire()
+        while workers:
+            for ready in wait(list(workers)):
+                pipe = ready
+                assert isinstance(pipe, Connection)
+                process, doing = workers[pipe]
+                try:
+                    event: Event = pipe.recv()
+                except EOFError:
+                    process.join()
+                    del workers[pipe]
+                    assert doing is not None
+                    reason = f"its process ended with code {process.exitcode}"
+                    outcome.failed[doing] = reason
+                    listen(Event("failed", doing, reason))
+                    if waiting or held:
+                        hire()
+                    continue
+                if event.kind == "failed":
+                    outcome.failed[event.run] = event.text
+                if event.kind == "busy":
+                    held.append(event.run)
+                listen(event)
+                if event.kind in ("done", "failed", "busy"):
+                    assign(pipe)
+    finally:
+        for process, _ in workers.values():
+            process.terminate()
+    return outcome
+
+
+def _work(pipe: Connection) -> None:
+    """A worker's life: take a run, do it, say how it went."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    while (task := pipe.recv()) is not None:
+        number, run, folder, metrics, options, patient = task
+        pipe.send(do_one(number, run, folder, metrics, options, patient=patient, listen=pipe.send))
+
+
+def do_one(
+    number: int,
+    run: PlannedRun,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    *,
+    patient: bool,
+    listen: Callable[[Event], Any],
+) -> Event:
+    """One run under its lock. A failure is written to the run's folder and returned, never raised."""
+
+    spoke = 0.0
+
+    def tell(text: str, done: int, total: int) -> None:
+        nonlocal spoke
+        if done == total or time.monotonic() - spoke > 0.2:
+            spoke = time.monotonic()
+            listen(Event("progress", number, text, done, total))
+
+    try:
+        with locked(folder / "lock", wait=patient) as mine:
+            if not mine:
+                return Event("busy", number)
+            if not is_finished(folder, run.spec, metrics):
+                listen(Event("start", number))
+                execute(run.spec, folder, metrics, options=options, tell=tell)
+                (folder / "error.txt").unlink(missing_ok=True)
+            return Event("done", number)
+    except Exception as error:  # whatever a run dies of must not stop the others; it is reported and counted as failed
+        try:
+            write_text(folder / "error.txt", traceback.format_exc())
+        except LevelfieldError as unwritable:
+            return Event("failed", number, f"{error} ({unwritable})")
+        return Event(
+            "failed", number, str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
+        )

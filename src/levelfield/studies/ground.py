@@ -1,0 +1,243 @@
+"""The ground: what all runs on the same data and trunk share. Built once per process, never changed by a run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelfield import data
+from levelfield.data import Catalog, protocols
+from levelfield.data.images import read_image
+from levelfield.data.views import TestView, View, test_view, train_view
+from levelfield.embedder import Embedder, Trunk, backbones
+from levelfield.embedder.blocks import in_blocks
+from levelfield.embedder.cache import FeatureCache, Rows
+from levelfield.studies.plan import RunSpec
+from levelfield.studies.specification import Data, ProtocolChoice
+from levelfield.training import Conditions
+from levelfield.training.feed import Images, Source, StoredRows, view_stream
+
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Data, division and trunk of a run, with everything below the cut one call away."""
+
+    data: Data
+    protocol: ProtocolChoice
+    fold_number: int
+    conditions: Conditions
+    cache_folder: Path | None
+    device: str
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return open_catalog(self.data)
+
+    @cached_property
+    def fold(self) -> protocols.Fold:
+        return protocols.create(self.protocol.name, self.catalog, validation=self.protocol.validation)[self.fold_number]
+
+    @cached_property
+    def train_labels(self) -> np.ndarray:
+        """Training labels, dense from 0."""
+        return np.unique(self.catalog.labels[self.fold.train], return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def cache(self) -> FeatureCache:
+        return FeatureCache(self.cache_folder)
+
+    @cached_property
+    def _backbone(self) -> backbones.Backbone:
+        return backbones.create(self.conditions.backbone, weights=self.conditions.weights)
+
+    @cached_property
+    def _still_trunk(self) -> Trunk:
+        """A trunk that nobody trains: computes what is stored, and the start features."""
+        return self.new_trunk()
+
+    @cached_property
+    def width(self) -> int:
+        return self._still_trunk.width
+
+    @cached_property
+    def views(self) -> tuple[View, TestView]:
+        """Training view and test view."""
+        c, b = self.conditions, self._backbone
+        shared: dict[str, Any] = {
+            "image": c.image,
+            "crop": c.crop,
+            "mean": b.mean,
+            "std": b.std,
+            "interpolation": b.interpolation,
+        }
+        return train_view(c.augment, **shared), test_view(**shared)
+
+    @property
+    def is_cached(self) -> bool:
+        return self.conditions.cache and self.conditions.cut != "tuned"
+
+    def new_trunk(self) -> Trunk:
+        """A trunk with the start weights, free to be trained."""
+        c = self.conditions
+        return Trunk(
+            self._backbone,
+            cut=c.cut,
+            taps=c.taps,
+            pooling=c.pooling,
+            normalize_taps=c.normalize_taps,
+            channels_last=c.channels_last,
+            batch_norm=c.batch_norm,
+            image=c.image,
+        ).to(self.device)
+
+    def stored(self, indices: np.ndarray, view: View, number: int, tell: Tell) -> Rows:
+        """What lies below the cut for these images under one view, from the cache or computed now."""
+        digests = [self.catalog.digests[i] for i in indices]
+
+        def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
+            images = [self._image(int(indices[p]), view, number) for p in positions]
+            parts = in_blocks(lambda block: self._still_trunk.below(block.to(self.device)), torch.stack(images))
+            return tuple(part.cpu().numpy() for part in parts)
+
+        return self.cache.rows(
+            self._key(view, number), digests, compute, progress=lambda done, total: tell("features", done, total)
+        )
+
+    def _key(self, view: View, number: int) -> str:
+        return f"{self._still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
+
+    @cached_property
+    def features_key(self) -> str:
+        """All that decides the start features of the training images."""
+        trained = hashlib.blake2b("".join(self.catalog.digests[i] for i in self.fold.train).encode(), digest_size=8)
+        c = self.conditions
+        return f"{self._key(self.views[1], 0)} {c.taps} {c.pooling} {c.normalize_taps} {trained.hexdigest()}"
+
+    def source(self, seed: int, workers: int, tell: Tell) -> Source:
+        """Where training batches come from."""
+        view = self.views[0]
+        if self.is_cached:
+            count = max(1, self.conditions.views) if view.random else 1
+            return StoredRows([self.stored(self.fold.train, view, k, tell) for k in range(count)], seed=seed)
+        paths = [self.catalog.paths[i] for i in self.fold.train]
+        return Images(
+            _Reader(paths),
+            view,
+            seed=seed,
+            views=self.conditions.views if view.random else 1,
+            count=len(paths),
+            identities=[self.catalog.digests[i] for i in self.fold.train],
+            workers=workers,
+        )
+
+    def embed(self, embedder: Embedder, indices: np.ndarray, tell: Tell, text: str = "embedding") -> np.ndarray:
+        """Raw embeddings of these images under the test view, in blocks of one size."""
+        done = 0
+
+        def count(rows: int) -> None:
+            nonlocal done
+            done += rows
+            tell(text, done, len(indices))
+
+        if self.is_cached:
+            rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, tell), self.device)
+        else:
+            rows = (self._image(int(i), self.views[1], 0).unsqueeze(0).to(self.device) for i in indices)
+        return embedder.embed(rows, from_images=not self.is_cached, progress=count).cpu().numpy()
+
+    def start_features(self, tell: Tell) -> StartFeatures:
+        return StartFeatures(self, tell)
+
+    def _image(self, index: int, view: View, number: int) -> Tensor:
+        stream = view_stream(number, self.catalog.digests[index]) if view.random else None
+        return view(read_image(self.catalog.paths[index]), stream)
+
+
+class StartFeatures:
+    """The training images as the untrained trunk sees them (test view), for heads computed from data."""
+
+    def __init__(self, ground: Ground, tell: Tell) -> None:
+        self._ground, self._tell = ground, tell
+        self.width, self.labels = ground.width, ground.train_labels
+
+    def rows(self) -> np.ndarray:
+        still = Embedder(self._ground._still_trunk, torch.nn.Identity())
+        return self._ground.embed(still, self._ground.fold.train, self._tell, "start features")
+
+
+class _OnDevice:
+    """Stored rows that arrive where the network is."""
+
+    def __init__(self, rows: Rows, device: str) -> None:
+        self._rows, self._device = rows, device
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, indices: Sequence[int]) -> tuple[Tensor, ...]:
+        return tuple(part.to(self._device) for part in self._rows[indices])
+
+
+class _Reader:
+    """Reads the k-th training image; a class, so that loader workers can be sent one."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+
+    def __call__(self, position: int) -> Any:
+        return read_image(self._paths[position])
+
+
+def open_catalog(choice: Data) -> Catalog:
+    """The catalog a study names, with unreadable images refused (or left out, if the study says so)."""
+    settings = dict(choice.settings)
+    skip = bool(settings.pop("skip_unreadable", False))
+    catalog = data.create(choice.name, **settings)
+    return catalog if choice.name == "emoji" else data.check_images(catalog, skip_unreadable=skip)
+
+
+@lru_cache(maxsize=2)
+def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
+    spec = RunSpec.model_validate_json(key)
+    return Ground(spec.data, spec.protocol, spec.fold, spec.conditions, cache_folder, device)
+
+
+def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
+    """The ground of a run; runs that differ only in method, seed or optimiser stand on the same one."""
+    shared = {
+        key: getattr(spec.conditions, key)
+        for key in (
+            "backbone",
+            "weights",
+            "cut",
+            "taps",
+            "pooling",
+            "normalize_taps",
+            "batch_norm",
+            "channels_last",
+            "image",
+            "crop",
+            "augment",
+            "views",
+            "cache",
+            "threads",
+        )
+    }
+    plain = spec.model_copy(
+        update={
+            "conditions": Conditions(**shared),
+            "seed": 0,
+            "method": spec.method.model_copy(update={"name": "-", "label": "-", "settings": {}}),
+        }
+    )
+    return _ground(plain.model_dump_json(), cache_folder, device)

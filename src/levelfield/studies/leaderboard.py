@@ -1,0 +1,207 @@
+"""The leaderboard: means, intervals, which differences are real, cost and deviations of the runs of a study."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.studies.plan import PlannedRun
+from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all
+from levelfield.studies.store import Result, read_result
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure: mean over seeds, interval over test classes, spread over seeds (None: one run, or not defined)."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    spread: float | None = None
+    representation: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One competitor (under one variation)."""
+
+    label: str
+    trained: bool
+    seeds: list[int]
+    cells: dict[str, Cell]
+    seconds: float
+    deviations: list[str]
+    warnings: list[str]
+    variation: dict[str, Any]
+    best_run: str
+    tied_with_best: bool = False
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All rows, best first by the first metric, and the comparisons between them."""
+
+    study: str
+    metrics: list[str]
+    rows: list[Row]
+    comparisons: list[Comparison]
+    signatures: dict[str, dict[str, Any]]
+    missing: list[str]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def winner(self) -> Row:
+        """The best row that trained; without one, the best row."""
+        return next((row for row in self.rows if row.trained), self.rows[0])
+
+    def as_data(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self)))
+
+
+def gather(
+    name: str,
+    runs: list[PlannedRun],
+    study_folder: Path,
+    metrics: tuple[str, ...],
+    *,
+    facts: dict[str, Any] | None = None,
+    draws: int = 10_000,
+) -> Leaderboard:
+    """The leaderboard of all finished runs; what is missing is said, not guessed."""
+    found: dict[str, list[tuple[PlannedRun, Result]]] = {}
+    missing = []
+    for run in runs:
+        result = read_result(run.folder(study_folder))
+        if result is None or not set(metrics) <= set(result.values):
+            missing.append(f"{run.row}, seed {run.spec.seed}")
+        else:
+            found.setdefault(run.row, []).append((run, result))
+    if not found:
+        raise BadInput(f"There is no finished run of '{name}' under {study_folder}. Run `levelfield compare` first.")
+    signatures = {metric: _one_definition(metric, found) for metric in metrics}
+    primary = next((metric for metric in metrics if _has_queries(found, metric)), None)
+    tables = {metric: _class_table(found, metric) for metric in metrics if _has_queries(found, metric)}
+    shown = _usual_representation(found, metrics[0])
+    rows = [_row(label, pairs, metrics, tables, study_folder, shown, draws) for label, pairs in found.items()]
+    rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
+    comparisons: list[Comparison] = []
+    if primary is not None and len(rows) > 1:
+        comparisons = _comparisons(
+            {row.label: tables[primary][0][row.label] for row in rows}, tables[primary][1], rows, draws
+        )
+    tied = _tied_with(rows[0].label, comparisons)
+    rows = [Row(**{**vars(row), "tied_with_best": row.label in tied}) for row in rows]
+    return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts or {})
+
+
+def _row(
+    label: str,
+    pairs: list[tuple[PlannedRun, Result]],
+    metrics: tuple[str, ...],
+    tables: dict[str, tuple[dict[str, np.ndarray], np.ndarray]],
+    study_folder: Path,
+    usual: dict[str, Any],
+    draws: int,
+) -> Row:
+    results = [result for _, result in pairs]
+    cells = {}
+    for metric in metrics:
+        values = np.array([result.values[metric] for result in results])
+        low = high = None
+        if metric in tables:
+            interval = class_bootstrap_interval(tables[metric][0][label], tables[metric][1], draws=draws)
+            low, high = interval.low, interval.high
+        spread = float(values.std(ddof=1)) if len(values) > 1 else None
+        own = results[0].signatures[metric]["representation"]
+        differs = ", ".join(
+            f"{value}-d" if key == "dim" else f"{key} {value}" for key, value in own.items() if usual[key] != value
+        )
+        cells[metric] = Cell(float(values.mean()), low, high, spread, differs)
+    best = max(pairs, key=lambda pair: pair[1].values[metrics[0]])[0]
+    warnings = []
+    if any(result.summary["collapsed"] for result in results):
+        warnings.append("the embedding collapsed")
+    idle = sum(result.summary["idle_batches"] for result in results)
+    if idle:
+        warnings.append(f"{idle} batches without an active tuple")
+    trained = results[0].summary["step"] > 0
+    seconds = float(np.mean([result.seconds for result in results]))
+    return Row(
+        label,
+        trained,
+        [run.spec.seed for run, _ in pairs],
+        cells,
+        seconds,
+        results[0].deviation_texts,
+        warnings,
+        dict(pairs[0][0].variation),
+        str(best.folder(study_folder)),
+    )
+
+
+def _one_definition(metric: str, found: dict[str, list[tuple[PlannedRun, Result]]]) -> dict[str, Any]:
+    """The definition all figures of a column share; a column with two is refused."""
+    definitions = {
+        label: json.dumps(result.signatures[metric]["definition"], sort_keys=True)
+        for label, pairs in found.items()
+        for _, result in pairs
+    }
+    if len(set(definitions.values())) > 1:
+        common = Counter(definitions.values()).most_common(1)[0][0]
+        odd = next(label for label, text in definitions.items() if text != common)
+        raise BadInput(
+            f"'{metric}' of {odd} was computed in another way than that of the others ({definitions[odd]} against "
+            f"{common}); they cannot share a column. Measure again with `levelfield compare`."
+        )
+    definition: dict[str, Any] = json.loads(next(iter(definitions.values())))
+    return definition
+
+
+def _usual_representation(found: dict[str, list[tuple[PlannedRun, Result]]], metric: str) -> dict[str, Any]:
+    texts = Counter(json.dumps(pairs[0][1].signatures[metric]["representation"]) for pairs in found.values())
+    usual: dict[str, Any] = json.loads(texts.most_common(1)[0][0])
+    return usual
+
+
+def _has_queries(found: dict[str, list[tuple[PlannedRun, Result]]], metric: str) -> bool:
+    return all(result.has_queries(metric) for pairs in found.values() for _, result in pairs)
+
+
+def _class_table(
+    found: dict[str, list[tuple[PlannedRun, Result]]], metric: str
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Class means [seeds, classes] of every row, and the number of queries of each class."""
+    table: dict[str, np.ndarray] = {}
+    weights: np.ndarray = np.zeros(0)
+    for label, pairs in found.items():
+        means = []
+        for _, result in pairs:
+            values, classes = result.per_query(metric)
+            _, codes, weights = np.unique(classes, return_inverse=True, return_counts=True)
+            means.append(np.bincount(codes, weights=values) / weights)
+        table[label] = np.stack(means)
+    return table, weights.astype(np.float64)
+
+
+def _comparisons(table: dict[str, np.ndarray], weights: np.ndarray, rows: list[Row], draws: int) -> list[Comparison]:
+    """All pairs over the seeds they share (a row that no seed changes is compared with every seed)."""
+    shared = sorted(set.intersection(*[set(row.seeds) for row in rows if len(row.seeds) > 1] or [set(rows[0].seeds)]))
+    cut = {
+        row.label: table[row.label] if len(row.seeds) == 1 else table[row.label][[row.seeds.index(s) for s in shared]]
+        for row in rows
+    }
+    return compare_all(cut, weights, draws=draws)
+
+
+def _tied_with(label: str, comparisons: list[Comparison]) -> set[str]:
+    tied = {label}
+    for c in comparisons:
+        if label in (c.first, c.second) and not c.real():
+            tied |= {c.first, c.second}
+    return tied

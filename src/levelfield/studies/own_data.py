@@ -1,0 +1,58 @@
+"""A study for somebody's own photos: the demo's methods, with conditions fitted to what is there."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from levelfield.batching import fit_batch
+from levelfield.data import check_images, create, protocols, survey
+
+
+def fit_to(
+    path: Path, *, skip_unreadable: bool = False, fixed: set[str] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """A study for the photos under `path` and, in sentences, what was found and changed.
+
+    fixed: keys the user sets, which are left alone.
+    """
+    catalog = check_images(create(path), skip_unreadable=skip_unreadable)
+    fixed = fixed or set()
+    fold = protocols.create("standard", catalog)[0]
+    content = demo_content()
+    conditions = content["conditions"]
+    content |= {"name": path.resolve().stem, "about": f"The demo's methods on {path}.", "data": {"name": str(path)}}
+    if skip_unreadable:
+        content["data"]["skip_unreadable"] = True
+    facts = survey(catalog)
+    changes = [f"{path}: {facts}.", *catalog.notes]
+    if facts.shorter_side is not None and facts.shorter_side[1] >= 96 and "conditions.image" not in fixed:
+        conditions |= {"image": 128}
+        changes.append("Images are seen at 128 px (the demo's drawings at 64); larger is slower: conditions.image=224.")
+    if "conditions.batch" not in fixed:
+        wish = [int(part) for part in str(conditions["batch"]).split("x")]
+        layout = fit_batch(catalog.labels[fold.train], *wish)
+        if layout.change:
+            conditions["batch"] = str(layout)
+            changes.append(layout.change)
+    width = len(set(catalog.labels[fold.train].tolist()))
+    if len(fold.train) < conditions["dim"] + 1 and "conditions.dim" not in fixed:
+        conditions["dim"] = max(2, min(conditions["dim"], len(fold.train) - 1))
+        changes.append(
+            f"The embedding has {conditions['dim']} dimensions: there are only {len(fold.train)} training images."
+        )
+    changes.append(
+        f"Trains on {width} classes ({len(fold.train)} images), tests on the other "
+        f"{catalog.num_classes - width} ({len(fold.test)} images)."
+    )
+    return content, changes
+
+
+def demo_content() -> dict[str, Any]:
+    """The embedded demo study as plain data."""
+    text = resources.files("levelfield.studies").joinpath("demo.yaml").read_text(encoding="utf-8")
+    content: dict[str, Any] = yaml.safe_load(text)
+    return content

@@ -1,0 +1,104 @@
+"""The plan: which runs a study consists of. A run is identified by what can change its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from levelfield import methods
+from levelfield.errors import LevelfieldError
+from levelfield.registry import is_file_reference
+from levelfield.studies.specification import Competitor, Data, ProtocolChoice, Study, assign, parse_study
+from levelfield.training import Conditions
+
+
+class RunSpec(BaseModel):
+    """One method, one seed, one fold, one variation. Everything resolved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    data: Data
+    protocol: ProtocolChoice
+    conditions: Conditions
+    method: Competitor
+    seed: int
+    fold: int = 0
+    data_digest: str = ""
+    code_digest: str = ""
+
+    @property
+    def identity(self) -> str:
+        """A hash of all that can change the weights; labels and metrics are not part of it."""
+        content = self.model_dump(mode="json", exclude={"method": {"label"}})
+        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run with its place in the study: the label it is shown under and the values that vary."""
+
+    spec: RunSpec
+    label: str
+    variation: tuple[tuple[str, Any], ...] = ()
+
+    def folder(self, study_folder: Path) -> Path:
+        return study_folder / self.label / f"seed{self.spec.seed}-{self.spec.identity}"
+
+    @property
+    def row(self) -> str:
+        """The leaderboard row this run counts in."""
+        return self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
+
+
+def plan(study: Study, *, data_digest: str = "") -> list[PlannedRun]:
+    """All runs of a study: seed by seed, so that every method has a first result early."""
+    planned = []
+    for varied, variation in _variations(study):
+        for seed in varied.seeds:
+            for method in varied.methods:
+                if seed != varied.seeds[0] and not methods.is_seeded(method.name):
+                    continue
+                spec = RunSpec(
+                    data=varied.data,
+                    protocol=varied.protocol,
+                    conditions=varied.conditions,
+                    method=method,
+                    seed=seed,
+                    data_digest=data_digest,
+                    code_digest=_code_digest(method.name),
+                )
+                planned.append(PlannedRun(spec, method.label, variation))
+    return planned
+
+
+def check_methods(study: Study) -> None:
+    """Build every method once with two classes, so that a wrong name or setting is found before anything trains."""
+    for varied, _ in _variations(study):
+        for method in varied.methods:
+            try:
+                methods.create(method.name, num_classes=2, dim=varied.conditions.dim, **method.settings)
+            except LevelfieldError as error:
+                raise type(error)(f"Method '{method.label}': {error}") from error
+
+
+def _variations(study: Study) -> Iterator[tuple[Study, tuple[tuple[str, Any], ...]]]:
+    keys = list(study.vary)
+    for values in itertools.product(*study.vary.values()):
+        content = study.model_dump(mode="json", exclude={"vary"})
+        for key, value in zip(keys, values, strict=True):
+            assign(content, key, value)
+        yield parse_study(content, origin="vary"), tuple(zip(keys, values, strict=True))
+
+
+def _code_digest(name: str) -> str:
+    """The content of a user's own file: another loss under the same name is another run."""
+    if not is_file_reference(name):
+        return ""
+    path = Path(name.rpartition(":")[0]).expanduser()
+    return hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest() if path.is_file() else "missing"

@@ -1,0 +1,227 @@
+"""The specification: one pydantic model for YAML files, command-line overrides and Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from levelfield.errors import BadSpecification, nearest
+from levelfield.training import Conditions
+
+
+class Data(BaseModel):
+    """Where the images are: a dataset's name or a path, with its settings."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class ProtocolChoice(BaseModel):
+    """Which classes train, validate and test."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = "standard"
+    validation: float = Field(0.0, ge=0, lt=1, description="share of the training classes that validates")
+
+
+class Competitor(BaseModel):
+    """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    label: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict) and "name" not in value:
+            rest = {key: entry for key, entry in value.items() if key != "label"}
+            if len(rest) != 1:
+                raise ValueError(
+                    "a method is a name, `name: {settings}`, or that with a `label`; got the keys "
+                    + ", ".join(map(str, value))
+                )
+            ((name, settings),) = rest.items()
+            return {"name": str(name), "settings": settings or {}, "label": value.get("label", "")}
+        return value
+
+    @model_validator(mode="after")
+    def _label_is_the_name(self) -> Competitor:
+        if not self.label:
+            plain = self.name.rpartition(":")[2] if ".py:" in self.name else self.name
+            object.__setattr__(self, "label", plain)
+        if re.search(r"[/\\\n]", self.label) or self.label.startswith("."):
+            raise ValueError(f"the label '{self.label}' cannot be a folder's name")
+        return self
+
+
+class Study(BaseModel):
+    """Conditions x methods x seeds (x variations).
+
+    >>> study = Study.model_validate({"data": "emoji", "methods": ["margin", {"triplet": {"margin": 0.1}}], "seeds": 2})
+    >>> study.seeds, study.methods[1].settings
+    ((0, 1), {'margin': 0.1})
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = "study"
+    about: str = ""
+    data: Data
+    protocol: ProtocolChoice = ProtocolChoice()
+    conditions: Conditions = Conditions()
+    methods: tuple[Competitor, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    metrics: tuple[str, ...] = ("recall@1", "map@r", "nmi")
+    vary: dict[str, list[Any]] = Field(default_factory=dict)
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _data_by_name(cls, value: Any) -> Any:
+        return {"name": str(value)} if isinstance(value, str | Path) else value
+
+    @field_validator("protocol", mode="before")
+    @classmethod
+    def _protocol_by_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_or_list(cls, value: Any) -> Any:
+        if isinstance(value, int):
+            if value < 1:
+                raise ValueError("seeds: at least 1 is needed")
+            return tuple(range(value))
+        return value
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _one_metric_may_stand_alone(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Study:
+        labels = [method.label for method in self.methods]
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        if twice:
+            raise ValueError(f"two methods are called '{twice[0]}': give one a `label`")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"a seed stands twice in {list(self.seeds)}")
+        return self
+
+
+def read_study(path: Path | str, overrides: Sequence[str] = ()) -> Study:
+    """The study in a YAML file, with overrides such as `conditions.dim=64` applied."""
+    path = Path(path)
+    if not path.is_file():
+        close = nearest(path.name, [p.name for p in path.parent.glob("*.y*ml")]) if path.parent.is_dir() else None
+        raise BadSpecification(
+            f"There is no study file {path}." + (f" Did you mean {path.parent / close}?" if close else "")
+        )
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSpecification(f"{path} is not readable YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise BadSpecification(f"{path} holds no study: it needs at least the keys `data` and `methods`.")
+    content.setdefault("name", path.stem)
+    return parse_study(content, overrides, origin=str(path))
+
+
+def parse_study(content: dict[str, Any], overrides: Sequence[str] = (), *, origin: str = "the study") -> Study:
+    """A study from plain data. Errors name the key, what came, and the nearest valid key."""
+    content = json.loads(json.dumps(content, default=str))
+    for override in overrides:
+        _apply(content, override)
+    try:
+        return Study.model_validate(content)
+    except ValidationError as error:
+        raise BadSpecification(explain(error, Study, origin)) from error
+
+
+def _apply(content: dict[str, Any], override: str) -> None:
+    """Set one dotted key; the value is read as YAML. `methods.margin.beta=0.6` reaches into a method's settings."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise BadSpecification(f"'{override}' is no override: write key=value, as in conditions.dim=64.")
+    assign(content, key.strip(), yaml.safe_load(text) if text.strip() else None)
+
+
+def assign(content: dict[str, Any], key: str, value: Any) -> None:
+    """Set the dotted `key` of a study's plain data; `methods.LABEL.SETTING` reaches into a method's settings.
+
+    >>> plain = {"methods": ["margin"], "conditions": {}}
+    >>> assign(plain, "conditions.dim", 64); assign(plain, "methods.margin.beta", 0.6); plain
+    {'methods': [{'name': 'margin', 'label': 'margin', 'settings': {'beta': 0.6}}], 'conditions': {'dim': 64}}
+    """
+    parts = key.split(".")
+    if parts[0] == "methods" and len(parts) > 1:
+        methods = [Competitor.model_validate(entry).model_dump() for entry in content.get("methods", [])]
+        label = next(
+            (
+                m["label"]
+                for m in sorted(methods, key=lambda m: -len(m["label"]))
+                if key.startswith(f"methods.{m['label']}.")
+            ),
+            None,
+        )
+        if label is None:
+            close = nearest(parts[1], [m["label"] for m in methods])
+            raise BadSpecification(
+                f"'{key}' names no method of the study." + (f" Did you mean '{close}'?" if close else "")
+            )
+        for method in methods:
+            if method["label"] == label:
+                method["settings"][key.removeprefix(f"methods.{label}.")] = value
+        content["methods"] = methods
+        return
+    place = content
+    for part in parts[:-1]:
+        if not isinstance(place.get(part), dict):
+            place[part] = {"name": place[part]} if isinstance(place.get(part), str) else {}
+        place = place[part]
+    if len(parts) == 1 and parts[0] not in Study.model_fields:
+        close = nearest(parts[0], [*Study.model_fields, *(f"conditions.{k}" for k in Conditions.model_fields)])
+        raise BadSpecification(f"Unknown key '{key}'." + (f" Did you mean '{close}'?" if close else ""))
+    place[parts[-1]] = value
+
+
+def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
+    """Pydantic's findings as one message for people."""
+    lines = []
+    for finding in error.errors():
+        where = ".".join(str(part) for part in finding["loc"])
+        if finding["type"] == "extra_forbidden":
+            known = _keys_at(model, finding["loc"][:-1])
+            close = nearest(str(finding["loc"][-1]), known)
+            lines.append(
+                f"unknown key '{where}'."
+                + (f" Did you mean '{close}'?" if close else f" There are: {', '.join(known)}.")
+            )
+        elif finding["type"] == "missing":
+            lines.append(f"the key '{where}' is missing.")
+        else:
+            text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            came = "" if isinstance(finding["input"], dict) else f" (it is {finding['input']!r})"
+            lines.append(f"{where}: {text}{came}." if where else f"{text}.")
+    return f"In {origin}: " + " ".join(lines)
+
+
+def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
+    for part in place:
+        kind = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            model = kind
+    return sorted(model.model_fields)

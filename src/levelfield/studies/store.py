@@ -1,0 +1,93 @@
+"""The store: what a run folder holds and how to read it back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from levelfield.errors import BadInput
+from levelfield.files import write_text
+from levelfield.studies.plan import RunSpec
+
+FINISHED = "metrics.json"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: figures with their signatures, cost, deviations."""
+
+    folder: Path
+    values: dict[str, float]
+    signatures: dict[str, dict[str, Any]]
+    seconds: float
+    summary: dict[str, Any]
+    deviations: list[dict[str, Any]]
+
+    @property
+    def deviation_texts(self) -> list[str]:
+        return [entry["text"] for entry in self.deviations]
+
+    def has_queries(self, metric: str) -> bool:
+        """Whether the metric has a value per query (a clustering has none)."""
+        with np.load(self.folder / "per_query.npz") as arrays:
+            return metric in arrays
+
+    def per_query(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """The metric of each query that counts, and the query's class."""
+        with np.load(self.folder / "per_query.npz") as arrays:
+            kept = ~arrays["lone"]
+            return arrays[metric][kept], arrays["labels"][kept]
+
+
+def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
+    """Write the run's description, or refuse a folder that was made with another specification."""
+    described = folder / "run.yaml"
+    if described.exists() and _identity(described) != spec.identity:
+        raise BadInput(
+            f"{folder} was made with another specification (its run.yaml says {_identity(described)}, "
+            f"this run is {spec.identity}). Choose another --out, or remove the folder."
+        )
+    content = {"identity": spec.identity, "versions": versions, **spec.model_dump(mode="json")}
+    write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def read_spec(folder: Path) -> RunSpec:
+    """The specification of a run folder."""
+    described = folder / "run.yaml"
+    if not described.exists():
+        raise BadInput(f"{folder} is no run folder: it has no run.yaml.")
+    content = yaml.safe_load(described.read_text(encoding="utf-8"))
+    return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
+
+
+def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
+    """Whether the folder holds this run's figures, all of them."""
+    if not (folder / FINISHED).exists() or not (folder / "run.yaml").exists():
+        return False
+    values = json.loads((folder / FINISHED).read_text(encoding="utf-8"))["values"]
+    return _identity(folder / "run.yaml") == spec.identity and set(metrics) <= set(values)
+
+
+def read_result(folder: Path) -> Result | None:
+    """The figures of a run folder, or None if it is not finished."""
+    if not (folder / FINISHED).exists():
+        return None
+    content = json.loads((folder / FINISHED).read_text(encoding="utf-8"))
+    return Result(
+        folder,
+        content["values"],
+        content["signatures"],
+        content["summary"]["seconds"],
+        content["summary"],
+        content["deviations"],
+    )
+
+
+def _identity(described: Path) -> str | None:
+    content = yaml.safe_load(described.read_text(encoding="utf-8"))
+    return content.get("identity") if isinstance(content, dict) else None

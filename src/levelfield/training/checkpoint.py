@@ -1,0 +1,22 @@
+"""The state of a run in one file that appears whole, and is read without running anything in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from levelfield.files import write_whole
+
+
+def save(path: Path, state: dict[str, Any]) -> None:
+    write_whole(path, lambda file: torch.save(state, file))
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    """The saved state, or None if the run has not saved one yet."""
+    if not path.exists():
+        return None
+    state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+    return state

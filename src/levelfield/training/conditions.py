@@ -1,0 +1,114 @@
+"""Conditions: all that is equal for every competitor. One pydantic model for YAML, command line and Python."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from levelfield.methods import Layout
+
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Conditions(BaseModel):
+    """What every method of a study shares.
+
+    >>> Conditions(cut="last-2", batch="25x4").layout.size
+    100
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # trunk
+    backbone: str = "tf_efficientnet_lite0"
+    weights: str | None = Field(
+        None, description="a .safetensors file; without one the backbone's own pretrained weights"
+    )
+    cut: str = Field("frozen", description="frozen, last-N (the last N used stages train) or tuned (all train)")
+    taps: tuple[str, ...] = Field(("final",), description="stages that are read, side by side")
+    pooling: Literal["average", "max", "average+max", "grid"] = "average"
+    normalize_taps: bool = Field(True, description="bring each tap to unit length before joining them")
+    batch_norm: Literal["frozen", "statistics", "train"] = Field(
+        "statistics", description="above the cut: all frozen, only the running statistics frozen, or trained"
+    )
+    channels_last: bool = True
+    # head
+    dim: Annotated[int, Field(ge=1)] = 128
+    head_init: Literal["random", "pca", "whitened"] = Field("random", description="pca is half-whitened")
+    layer_norm: Literal["none", "plain", "affine"] = "none"
+    dropout: Share = 0.0
+    proxies: Literal["random", "class_means"] = Field("random", description="where proxies start")
+    # images
+    image: Annotated[int, Field(ge=16)] = 224
+    crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
+    augment: Literal["none", "light", "standard"] = "none"
+    views: Annotated[int, Field(ge=0)] = Field(
+        1, description="training views kept per image; 0 = a fresh one each time"
+    )
+    cache: bool = Field(True, description="store what lies below the cut, once per view")
+    # budget
+    steps: Annotated[int, Field(ge=1)] = 500
+    batch: str = Field("25x4", description="classes x images of each, or a plain number for random batches")
+    batches_per_epoch: Annotated[int, Field(ge=1)] | None = None
+    accumulate: Annotated[int, Field(ge=1)] = Field(
+        1, description="parts a batch is computed in (separable objectives only)"
+    )
+    tuning_trials: Annotated[int, Field(ge=0)] = Field(0, description="settings tried per method before this study")
+    # optimiser
+    optimiser: Literal["adam", "adamw", "rmsprop", "sgd", "radam"] = "adamw"
+    lr: Positive = Field(3e-3, description="of the head; the objective's own parameters multiply it")
+    trunk_lr: Positive = 3e-4
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    momentum: Share = Field(0.9, description="of sgd and rmsprop")
+    schedule: Literal["constant", "step", "cosine", "plateau"] = "cosine"
+    warmup: Annotated[int, Field(ge=0)] = Field(10, description="steps in which the rates rise from 0")
+    trunk_warmup: Annotated[int, Field(ge=0)] = Field(0, description="steps in which the trunk rests")
+    step_every: Annotated[int, Field(ge=1)] = Field(1000, description="steps between drops of schedule 'step'")
+    step_factor: Annotated[float, Field(gt=0, le=1)] = 0.5
+    plateau_patience: Annotated[int, Field(ge=1)] = Field(3, description="checks without a better value before a drop")
+    clip: Positive | None = Field(None, description="largest norm of the gradient")
+    precision: Literal["float32", "bf16"] = "float32"
+    # selection
+    select: str = Field("budget", description="budget, or a metric measured on the validation classes")
+    validate_every: Annotated[int, Field(ge=1)] = 100
+    patience: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="checks without a better value before the end"
+    )
+    # machine
+    threads: Annotated[int, Field(ge=1)] = 1
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.parse(self.batch)
+
+    @field_validator("batch", mode="before")
+    @classmethod
+    def _layout_is_readable(cls, value: object) -> str:
+        return Layout.parse(str(value)).text
+
+    @field_validator("taps", mode="before")
+    @classmethod
+    def _one_tap_may_stand_alone(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("cut")
+    @classmethod
+    def _cut_is_known(cls, value: str) -> str:
+        if not re.fullmatch(r"frozen|tuned|last-[1-9]\d*", value):
+            raise ValueError(f"'{value}' is no cut: use frozen, last-1, last-2, ... or tuned")
+        return value
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Conditions:
+        if self.views == 0 and self.cache and self.cut != "tuned":
+            raise ValueError("views: 0 (a fresh view each time) cannot be cached: set cache: false or views: 4")
+        if self.augment == "none" and self.views > 1:
+            raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
+        if self.schedule == "plateau" and self.select == "budget":
+            raise ValueError("schedule: plateau watches the validation classes: set select to a metric, e.g. map@r")
+        if self.layout.size % self.accumulate:
+            raise ValueError(f"accumulate: {self.accumulate} does not divide the batch of {self.layout.size}")
+        return self

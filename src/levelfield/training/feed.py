@@ -1,0 +1,177 @@
+"""The feed: batches in the order of the plan, from stored rows or freshly decoded images.
+
+Which view an image gets depends on (seed, "view", epoch, image, occurrence) alone, so neither workers nor
+interruptions can change a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from levelfield.methods import Batch, Inputs
+from levelfield.randomness import numpy_stream
+
+
+class Planner(Protocol):
+    """What the feed needs of a batching."""
+
+    roles: Any
+    needs_memory: bool
+
+    def plan(self, epoch: int, memory: Any = None) -> np.ndarray: ...
+    def observe(self, indices: np.ndarray, embeddings: Tensor) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def __len__(self) -> int: ...
+
+
+class Source(Protocol):
+    """Where the inputs of a batch come from: `rows(positions, views)` or, for images, item by item."""
+
+    def batches(self, plans: Iterator[tuple[int, int, np.ndarray]]) -> Iterator[Inputs]: ...
+
+
+class Feed:
+    """Batches of a run from any step on."""
+
+    def __init__(
+        self,
+        source: Source,
+        batching: Planner,
+        labels: np.ndarray,
+        *,
+        device: torch.device | str = "cpu",
+        names: Sequence[str] = (),
+    ) -> None:
+        self.source = source
+        self.batching = batching
+        self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64))
+        self.device = torch.device(device)
+        self._names = names
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        """Batch after batch from global step `start`, without end."""
+        for (epoch, step, positions), inputs in zip(
+            self._plans(start), self.source.batches(self._plans(start)), strict=True
+        ):
+            labels = self.labels[torch.from_numpy(positions.astype(np.int64))].to(self.device)
+            yield Batch(_to(inputs, self.device), labels, positions, self.batching.roles, epoch, step)
+
+    def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
+        if self.batching.needs_memory and embeddings is not None:
+            self.batching.observe(batch.indices, embeddings)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.batching.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state:
+            self.batching.load_state_dict(state)
+
+    def name(self, batch: Batch, most: int = 5) -> str:
+        """The first images of a batch, by path where known."""
+        shown = [str(self._names[i]) if len(self._names) else str(int(i)) for i in batch.indices[:most]]
+        return ", ".join(shown) + (", ..." if len(batch.indices) > most else "")
+
+    def _plans(self, start: int) -> Iterator[tuple[int, int, np.ndarray]]:
+        step, length = start, len(self.batching)
+        while True:
+            epoch, offset = divmod(step, length)
+            for positions in self.batching.plan(epoch)[offset:]:
+                yield epoch, step, positions
+                step += 1
+
+
+class StoredRows:
+    """What lies below the cut, already computed: `rows[view][positions]` gives the stored tensors."""
+
+    def __init__(self, views: Sequence[Any], *, seed: int) -> None:
+        self._views = views
+        self._seed = seed
+
+    def batches(self, plans: Iterator[tuple[int, int, np.ndarray]]) -> Iterator[Inputs]:
+        for epoch, _, positions in plans:
+            if len(self._views) == 1:
+                yield self._views[0][positions]
+                continue
+            chosen = view_numbers(self._seed, epoch, positions, len(self._views), len(self._views[0]))
+            order = np.argsort(chosen, kind="stable")
+            cuts = np.searchsorted(chosen[order], np.arange(len(self._views) + 1))
+            parts = [self._views[v][positions[order[a:b]]] for v, (a, b) in enumerate(pairwise(cuts)) if b > a]
+            back = torch.from_numpy(np.argsort(order, kind="stable"))
+            yield tuple(torch.cat(tensors)[back] for tensors in zip(*parts, strict=True))
+
+
+class Images(Dataset[Tensor]):
+    """Images decoded and viewed when asked, by any number of workers."""
+
+    def __init__(
+        self,
+        read: Callable[[int], Any],
+        view: Callable[[Any, np.random.Generator | None], Tensor],
+        *,
+        seed: int,
+        views: int,
+        count: int,
+        identities: Sequence[str],
+        workers: int = 0,
+    ) -> None:
+        self._read, self._view, self._seed, self._views = read, view, seed, views
+        self._count, self._identities, self._workers = count, identities, workers
+
+    def __getitem__(self, key: tuple[int, int, int, int]) -> Tensor:
+        epoch, position, occurrence, number = key
+        if self._views:
+            drawn = view_stream(number, self._identities[position])
+        else:
+            drawn = numpy_stream(self._seed, "view", epoch, position, occurrence)
+        return self._view(self._read(position), drawn)
+
+    def batches(self, plans: Iterator[tuple[int, int, np.ndarray]]) -> Iterator[Inputs]:
+        keys = (self._keys(epoch, positions) for epoch, _, positions in plans)
+        return iter(DataLoader(self, batch_sampler=keys, num_workers=self._workers))
+
+    def _keys(self, epoch: int, positions: np.ndarray) -> list[tuple[int, int, int, int]]:
+        numbers = view_numbers(self._seed, epoch, positions, max(1, self._views), self._count)
+        return [
+            (epoch, int(p), int(o), int(n)) for p, o, n in zip(positions, occurrences(positions), numbers, strict=True)
+        ]
+
+
+def view_stream(number: int, identity: str) -> np.random.Generator:
+    """The stream of an image's kept view: the same for every seed, so that all runs share the stored rows."""
+    return numpy_stream(0, "view", number, identity)
+
+
+def occurrences(positions: np.ndarray) -> np.ndarray:
+    """How often each entry stood before in the batch: the same image twice in a batch gets two views.
+
+    >>> occurrences(np.array([7, 3, 7, 7])).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(positions, kind="stable")
+    ranked = positions[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    counts = np.arange(len(positions)) - np.repeat(starts, np.diff(np.r_[starts, len(positions)]))
+    result = np.empty(len(positions), dtype=np.int64)
+    result[order] = counts
+    return result
+
+
+def view_numbers(seed: int, epoch: int, positions: np.ndarray, views: int, count: int) -> np.ndarray:
+    """Which of the kept views each entry of a batch gets; different ones for the same image in one batch."""
+    if views == 1:
+        return np.zeros(len(positions), dtype=np.int64)
+    table = numpy_stream(seed, "view", epoch).integers(views, size=count)
+    return (table[positions] + occurrences(positions)) % views
+
+
+def _to(inputs: Inputs, device: torch.device) -> Inputs:
+    return inputs.to(device) if isinstance(inputs, Tensor) else tuple(part.to(device) for part in inputs)

@@ -1,0 +1,170 @@
+"""The ledger: what a method declares to do otherwise, against what its run really did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from levelfield.errors import Unfair
+from levelfield.methods import Deviation, Layout, Method
+from levelfield.training.conditions import Conditions
+
+
+@dataclass
+class Measured:
+    """What a run really did. Every key that can be a deviation is counted here, never taken on trust."""
+
+    extra_parameters: int = 0
+    layout: str = ""
+    images: int = 0
+    rows_through_trunk: int = 0
+    steps: int = 0
+    dim: int = 0
+    rates: dict[str, float] = field(default_factory=dict)
+    decays: dict[str, float] = field(default_factory=dict)
+    optimisers: dict[str, str] = field(default_factory=dict)
+
+    def deviations(self, conditions: Conditions, *, trains: bool) -> list[Deviation]:
+        """The points in which this differs from the conditions."""
+        found = [Deviation("extra_parameters", 0, self.extra_parameters)] if self.extra_parameters else []
+        found += [
+            Deviation(f"lr_of_{name}", 1.0, rate)
+            for name, rate in self.rates.items()
+            if rate != 1.0 and name not in ("head", "trunk")
+        ]
+        if self.rates.get("head", 1.0) != 1.0:
+            found.append(Deviation("lr", conditions.lr, conditions.lr * self.rates["head"]))
+        found += [
+            Deviation(f"weight_decay_of_{name}", conditions.weight_decay, decay)
+            for name, decay in self.decays.items()
+            if decay != conditions.weight_decay
+        ]
+        found += [
+            Deviation(f"optimiser_of_{name}", conditions.optimiser, kind)
+            for name, kind in self.optimisers.items()
+            if kind != conditions.optimiser
+        ]
+        if self.layout and self.layout != conditions.layout.text:
+            found.append(Deviation("batch", conditions.layout.text, self.layout))
+        if self.dim and self.dim != conditions.dim:
+            found.append(Deviation("dim", conditions.dim, self.dim))
+        if not trains or self.steps > conditions.steps:
+            found.append(Deviation("steps", conditions.steps, self.steps))
+        if self.images and self.rows_through_trunk != self.images:
+            found.append(Deviation("trunk_passes", 1, round(self.rows_through_trunk / self.images, 3)))
+        return found
+
+
+def declared(method: Method, conditions: Conditions) -> list[Deviation]:
+    """What the method says of itself; what equals the condition is none, and the tuning budget is added."""
+    own = [d for d in method.deviations() if not (d.what == "batch" and d.method == conditions.layout.text)]
+    if method.trials != conditions.tuning_trials:
+        own.append(Deviation("tuning_trials", conditions.tuning_trials, method.trials))
+    return own
+
+
+def settle(
+    method: Method, conditions: Conditions, measured: Measured, *, only: set[str] | None = None
+) -> list[Deviation]:
+    """The deviations to print beside the result; refuses what was done and not declared, or declared and not done.
+
+    `only`: the points known so far, for the check before the first step.
+    """
+    said = {d.what: d for d in declared(method, conditions) if d.what != "tuning_trials"}
+    done = {d.what: d for d in measured.deviations(conditions, trains=method.trains)}
+    for what in sorted({*said, *done}):
+        if only is not None and what.split("_of_")[0] not in only:
+            continue
+        if what not in said or (what in done and _differ(said[what].method, done[what].method)):
+            raise Unfair(
+                f"The method departs from the conditions without declaring it: {done[what].text}. "
+                "Add it to `deviations()`, or remove it."
+            )
+        if what not in done:
+            raise Unfair(f"The method declares '{said[what].text}', but its run did not do so.")
+    tuning = [d for d in declared(method, conditions) if d.what == "tuning_trials"]
+    return [*done.values(), *tuning]
+
+
+def measure_setup(
+    embedder: nn.Module,
+    method: Method,
+    optimisers: Sequence[Optimizer],
+    layout: Layout,
+    conditions: Conditions,
+    *,
+    reference_parameters: int,
+) -> Measured:
+    """What can be counted before the first step. `reference_parameters`: trunk above the cut plus the common head."""
+    names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
+    measured = Measured(layout=layout.text)
+    trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
+    measured.extra_parameters = max(0, sum(p.numel() for p in trainable) - reference_parameters)
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            base = conditions.trunk_lr if group["name"] == "trunk" else conditions.lr
+            head = conditions.lr if method.lr is None or group["name"] in ("head", "trunk") else method.lr
+            measured.rates[group["name"]] = group["base_lr"] / (head if group["name"] != "trunk" else base)
+            measured.decays[group["name"]] = group["weight_decay"]
+            measured.optimisers[group["name"]] = names.get(type(optimiser).__name__, type(optimiser).__name__)
+    return measured
+
+
+class Meter:
+    """Watches the steps: which rows came out of the embedder last, and whether anybody else optimises something."""
+
+    def __init__(self, embedder: nn.Module, optimisers: Sequence[Optimizer]) -> None:
+        self.latest: Tensor | None = None
+        self._own = {id(optimiser) for optimiser in optimisers}
+        self._embedder = embedder
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> Meter:
+        self._hooks = [
+            self._embedder.register_forward_hook(self._keep),
+            register_optimizer_step_post_hook(self._refuse_strangers),
+        ]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _keep(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
+        self.latest = output.detach()
+
+    def _refuse_strangers(self, optimiser: Optimizer, args: Any, kwargs: Any) -> None:
+        if id(optimiser) not in self._own:
+            raise Unfair(
+                f"The method runs an optimiser of its own ({type(optimiser).__name__}). Parameters are trained "
+                "by the loop: return them from `groups()`."
+            )
+
+
+def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:
+    """Every trainable tensor that the loss depends on is in an optimiser group, also hidden ones."""
+    known = {id(p) for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
+    waiting, seen = [loss.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in known:
+            raise Unfair(
+                f"The loss depends on a trainable tensor {tuple(leaf.shape)} that is in no optimiser group: "
+                "a hidden extra parameter. Return it from `groups()`."
+            )
+        waiting += [following for following, _ in node.next_functions]
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return (
+        abs(a - b) > 1e-6 * max(abs(a), abs(b)) if isinstance(a, float | int) and isinstance(b, float | int) else a != b
+    )

@@ -1,0 +1,39 @@
+"""The diary of a run: one JSON object a line, readable while it grows, cut back to the checkpoint on resume."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from levelfield.files import write_text
+
+
+class Log:
+    """Append-only lines; `resume(step)` forgets what was written after the step a run continues from."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("a", encoding="utf-8")
+
+    @classmethod
+    def resume(cls, path: Path, step: int) -> Log:
+        if path.exists():
+            kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) < step]
+            write_text(path, "".join(line + "\n" for line in kept))
+        return cls(path)
+
+    def write(self, **entry: Any) -> None:
+        self._file.write(json.dumps(entry) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _step_of(line: str) -> float:
+    """The step a line belongs to; a line cut off by a crash belongs to the future."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")

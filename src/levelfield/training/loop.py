@@ -1,0 +1,157 @@
+"""The one loop: batch, forward, objective, backward, step, log, checkpoint. For all cuts and all methods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from levelfield.embedder import Embedder
+from levelfield.errors import BadSpecification, RunFailed
+from levelfield.methods import Method
+from levelfield.randomness import isolated, stream
+from levelfield.training.conditions import Conditions
+from levelfield.training.feed import Feed
+from levelfield.training.ledger import Meter, check_leaves
+from levelfield.training.log import Log
+from levelfield.training.optimisers import factor, set_rates
+from levelfield.training.progress import Progress, State
+
+COLLAPSE = 1e-4  # mean squared distance of the unit rows of a batch to their centre; 1 is the widest spread
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often the loop speaks and saves. None of it can change a weight."""
+
+    log_every: int = 20
+    save_every_seconds: float = 20.0
+    save_every_steps: int | None = None
+
+    def is_time(self, step: int, seconds: float) -> bool:
+        return step % self.save_every_steps == 0 if self.save_every_steps else seconds > self.save_every_seconds
+
+
+def train(
+    embedder: Embedder,
+    method: Method,
+    feed: Feed,
+    optimisers: list[Optimizer],
+    conditions: Conditions,
+    *,
+    seed: int,
+    folder: Path,
+    pace: Pace | None = None,
+    validate: Callable[[], float] | None = None,
+    tell: Callable[[int, int], None] = lambda step, steps: None,
+    board: Callable[[str, float, int], None] | None = None,
+) -> Progress:
+    """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint."""
+    if conditions.accumulate > 1 and not method.separable:
+        raise BadSpecification(
+            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent "
+            "parts; this one compares images of a batch with each other, so parts are not the whole."
+        )
+    pace = pace or Pace()
+    state = State(embedder, method, optimisers)
+    progress, planned = state.resume(folder / "checkpoint")
+    feed.load_state_dict(planned)
+    log = Log.resume(folder / "log.jsonl", progress.step)
+    batches = feed.batches(progress.step)
+    saved = time.perf_counter()
+    began = saved - progress.seconds
+    resting: bool | None = None
+    embedder.train()
+    with Meter(embedder, optimisers) as meter:
+        while progress.step < conditions.steps and not progress.finished:
+            step, passes, asked = progress.step, embedder.passes, time.perf_counter()
+            batch = next(batches)
+            progress.waiting += time.perf_counter() - asked
+            if resting != (step < conditions.trunk_warmup):
+                resting = step < conditions.trunk_warmup
+                _rest(optimisers, resting)
+            set_rates(optimisers, factor(step, conditions, drops=progress.drops))
+
+            shown: dict[str, float] = {}
+            generator = stream(seed, "step", step)
+            with isolated(seed, "global", step):
+                for part in batch.parts(conditions.accumulate):
+                    terms = method.step(embedder, part, generator)
+                    loss = torch.stack(list(terms.values())).sum() / conditions.accumulate
+                    if not torch.isfinite(loss):
+                        raise RunFailed(
+                            f"The loss is {loss.item()} at step {step} (epoch {batch.epoch}); images of the batch: "
+                            f"{feed.name(batch)}. Try a lower learning rate or `clip`."
+                        )
+                    if step in (0, conditions.trunk_warmup):
+                        check_leaves(loss, optimisers)
+                    loss.backward()
+                    shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
+                norm = _clip(optimisers, conditions.clip)
+                for optimiser in optimisers:
+                    optimiser.step()
+                    optimiser.zero_grad(set_to_none=True)
+
+            feed.observe(batch, meter.latest)
+            active = method.active()
+            progress.step += 1
+            progress.images += len(batch.labels)
+            progress.idle_batches += active == 0
+            progress.rows_through_trunk += embedder.passes - passes
+            last = progress.step == conditions.steps
+            if step % pace.log_every == 0 or last:
+                spread = _spread(meter.latest)
+                progress.collapsed = spread < COLLAPSE
+                entry = {
+                    "step": step,
+                    "epoch": batch.epoch,
+                    "loss": sum(shown.values()),
+                    **shown,
+                    "spread": spread,
+                    "idle": progress.idle_batches,
+                    "factor": factor(step, conditions, drops=progress.drops),
+                }
+                entry |= {k: v for k, v in {"active": active, "norm": norm}.items() if v is not None}
+                log.write(**entry)
+                if board:
+                    for name, number in entry.items():
+                        board(name, float(number), step)
+            if validate is not None and (progress.step % conditions.validate_every == 0 or last):
+                if progress.judge(validate(), conditions):
+                    state.remember_best()
+                embedder.train()
+            now = time.perf_counter()
+            progress.seconds = now - began
+            if last or progress.finished or pace.is_time(progress.step, now - saved):
+                state.save(folder / "checkpoint", progress, feed.state_dict())
+                saved = time.perf_counter()
+            tell(progress.step, conditions.steps)
+    log.close()
+    state.restore_best()
+    embedder.eval()
+    return progress
+
+
+def _rest(optimisers: list[Optimizer], resting: bool) -> None:
+    """While resting, groups that are not warm get no gradient at all, so their optimiser state stays untouched."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            for parameter in group["params"]:
+                parameter.requires_grad_(group["warm"] or not resting)
+
+
+def _clip(optimisers: list[Optimizer], largest: float | None) -> float | None:
+    if largest is None:
+        return None
+    parameters = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
+    return float(nn.utils.clip_grad_norm_(parameters, largest))
+
+
+def _spread(rows: Tensor | None) -> float:
+    """Mean squared distance of the unit rows to their centre: 0 when all point the same way."""
+    return 1.0 if rows is None else 1.0 - nn.functional.normalize(rows.float(), dim=1).mean(0).square().sum().item()

@@ -1,0 +1,93 @@
+"""Optimisers by name, and the rate at each step as a pure function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from levelfield.errors import BadSpecification, Unfair
+from levelfield.methods import Group
+from levelfield.training.conditions import Conditions
+
+_KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "adam": (torch.optim.Adam, {"fused": True}),
+    "adamw": (torch.optim.AdamW, {"fused": True}),
+    "radam": (torch.optim.RAdam, {}),
+    "rmsprop": (torch.optim.RMSprop, {"momentum": "momentum"}),
+    "sgd": (torch.optim.SGD, {"momentum": "momentum", "fused": True}),
+}
+
+
+def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None = None) -> list[Optimizer]:
+    """One optimiser per kind that the groups ask for. Each parameter group keeps its name and base rate.
+
+    >>> weight = nn.Parameter(torch.zeros(2, 2))
+    >>> [optimiser] = build([Group("head", [weight], multiplier=2.0)], Conditions(lr=0.1))
+    >>> optimiser.param_groups[0]["name"], optimiser.param_groups[0]["base_lr"]
+    ('head', 0.2)
+    """
+    head_lr = conditions.lr if lr is None else lr
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for group in groups:
+        rate = group.lr if group.lr is not None else head_lr * group.multiplier
+        decay = conditions.weight_decay if group.weight_decay is None else group.weight_decay
+        entry = {
+            "name": group.name,
+            "params": list(group.parameters),
+            "lr": rate,
+            "base_lr": rate,
+            "weight_decay": decay,
+            "warm": group.warm,
+        }
+        kinds.setdefault(group.optimiser or conditions.optimiser, []).append(entry)
+    optimisers = []
+    for name, entries in kinds.items():
+        if name not in _KINDS:
+            raise BadSpecification(f"Unknown optimiser '{name}'. There are: {', '.join(sorted(_KINDS))}.")
+        kind, options = _KINDS[name]
+        settings = {key: conditions.momentum if value == "momentum" else value for key, value in options.items()}
+        optimisers.append(kind(entries, **settings))
+    return optimisers
+
+
+def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
+    """Every trainable parameter of `module` is in exactly one group, or the run does not start."""
+    seen: dict[int, str] = {}
+    for group in groups:
+        for parameter in group.parameters:
+            if id(parameter) in seen:
+                raise Unfair(f"A parameter is in two optimiser groups, '{seen[id(parameter)]}' and '{group.name}'.")
+            seen[id(parameter)] = group.name
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and id(parameter) not in seen:
+            raise Unfair(
+                f"The trainable parameter '{name}' {tuple(parameter.shape)} is in no optimiser group: "
+                "return it from `groups()`, or set requires_grad to False."
+            )
+
+
+def factor(step: int, conditions: Conditions, *, drops: int = 0) -> float:
+    """What every base rate is multiplied with at `step` (0-based). `drops`: reductions of schedule 'plateau' so far.
+
+    >>> [round(factor(s, Conditions(steps=110, warmup=10)), 3) for s in (0, 9, 60, 109)]
+    [0.1, 1.0, 0.5, 0.0]
+    """
+    if step < conditions.warmup:
+        return (step + 1) / conditions.warmup
+    if conditions.schedule == "cosine":
+        progress = (step - conditions.warmup) / max(1, conditions.steps - conditions.warmup)
+        return 0.5 * (1 + math.cos(math.pi * progress))
+    if conditions.schedule == "step":
+        return float(conditions.step_factor ** (step // conditions.step_every))
+    return float(conditions.step_factor**drops)
+
+
+def set_rates(optimisers: Sequence[Optimizer], rate: float) -> None:
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["base_lr"] * rate

@@ -1,0 +1,111 @@
+"""How far a run is: what a checkpoint holds, and what the validation classes decide."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from levelfield.methods import Method
+from levelfield.training import checkpoint
+from levelfield.training.conditions import Conditions
+
+
+@dataclass
+class Progress:
+    """Saved with every checkpoint and reported at the end."""
+
+    step: int = 0
+    images: int = 0
+    seconds: float = 0.0
+    waiting: float = 0.0
+    rows_through_trunk: int = 0
+    idle_batches: int = 0
+    collapsed: bool = False
+    finished: bool = False
+    drops: int = 0
+    best: float = -math.inf
+    best_step: int = 0
+    checks_since_best: int = 0
+    checks_since_drop: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def judge(self, value: float, conditions: Conditions) -> bool:
+        """Take in a value of the validation classes: whether it is the best so far. May lower the rate or end the run.
+
+        >>> progress = Progress()
+        >>> progress.judge(0.5, Conditions(patience=1)), progress.judge(0.4, Conditions(patience=1)), progress.finished
+        (True, False, False)
+        """
+        self.history.append({"step": self.step, "value": value})
+        if value > self.best:
+            self.best, self.best_step, self.checks_since_best, self.checks_since_drop = value, self.step, 0, 0
+            return True
+        self.checks_since_best += 1
+        self.checks_since_drop += 1
+        if conditions.schedule == "plateau" and self.checks_since_drop > conditions.plateau_patience:
+            self.drops, self.checks_since_drop = self.drops + 1, 0
+        self.finished = conditions.patience is not None and self.checks_since_best > conditions.patience
+        return False
+
+
+@dataclass
+class State:
+    """Everything that changes while a run trains."""
+
+    embedder: nn.Module
+    method: Method
+    optimisers: list[Optimizer]
+    best: dict[str, Any] | None = None
+
+    def save(self, path: Path, progress: Progress, feed: dict[str, Any]) -> None:
+        optimisers = [optimiser.state_dict() for optimiser in self.optimisers]
+        checkpoint.save(
+            path,
+            {
+                "progress": asdict(progress),
+                "best": self.best,
+                "weights": self._weights(copy=False),
+                "optimisers": optimisers,
+                "feed": feed,
+            },
+        )
+
+    def resume(self, path: Path) -> tuple[Progress, dict[str, Any]]:
+        """Continue from a checkpoint, or start anew if there is none."""
+        saved = checkpoint.load(path)
+        if saved is None:
+            return Progress(), {}
+        self._restore(saved["weights"])
+        for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
+            optimiser.load_state_dict(content)
+        self.best = saved["best"]
+        return Progress(**saved["progress"]), saved["feed"]
+
+    def remember_best(self) -> None:
+        self.best = self._weights(copy=True)
+
+    def restore_best(self) -> None:
+        if self.best is not None:
+            self._restore(self.best)
+
+    def _weights(self, *, copy: bool) -> dict[str, Any]:
+        """What training may change: what lies below the cut stays out of the checkpoint."""
+        below = tuple(name for name, _ in self.embedder.named_children() if False)
+        parts = {}
+        for name, module in (("embedder", self.embedder), ("method", self.method)):
+            entries = module.state_dict()
+            parts[name] = {
+                key: value.clone() if copy and isinstance(value, Tensor) else value
+                for key, value in entries.items()
+                if not key.startswith(below)
+            }
+        return parts
+
+    def _restore(self, weights: dict[str, Any]) -> None:
+        self.embedder.load_state_dict(weights["embedder"])
+        self.method.load_state_dict(weights["method"])
