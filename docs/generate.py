@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.data import protocols
+from levelfield.testing import LAWS
 from levelfield.training import Conditions
 
 HERE = Path(__file__).parent
@@ -24,7 +25,7 @@ _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def pages() -> dict[Path, str]:
     """Every page with a table, as it should be."""
     found = {}
-    for path in sorted(HERE.glob("*.md")):
+    for path in [HERE.parent / "CONTRIBUTING.md", *sorted(HERE.glob("*.md"))]:
         text = path.read_text(encoding="utf-8")
         if _PLACE.search(text):
             found[path] = _PLACE.sub(lambda place: f"{place[1]}{TABLES[place[2]]()}\n{place[3]}", text)
@@ -34,7 +35,8 @@ def pages() -> dict[Path, str]:
 def conditions() -> str:
     rows = []
     for key, field in Conditions.model_fields.items():
-        rows.append((f"`{key}`", _shown(field.default), _kind(field.annotation, field.metadata), field.description or ""))
+        values = _kind(field.annotation, field.metadata)
+        rows.append((f"`{key}`", _shown(field.default), values, field.description or ""))
     return _table(("key", "default", "values", "meaning"), rows)
 
 
@@ -73,8 +75,9 @@ def objective_settings() -> str:
     for name in objectives.names():
         fact = objectives.describe(name)
         for key, default in fact.defaults.items():
-            if default is not inspect.Parameter.empty and key != "generator":
-                rows.append((f"`{name}`", f"`{key}`", _shown(default), _range(fact.search.get(key)), fact.sources.get(key, "")))
+            if default is not inspect.Parameter.empty and key not in ("generator", "num_classes", "dim"):
+                searched, source = _range(fact.search.get(key)), fact.sources.get(key, "")
+                rows.append((f"`{name}`", f"`{key}`", _shown(default), searched, source))
     return _table(("objective", "setting", "default", "search range", "where the default comes from"), rows)
 
 
@@ -84,7 +87,8 @@ def miner_facts() -> str:
         fact = miners.describe(name)
         settings = ", ".join(f"`{key}` {_shown(value)}" for key, value in fact.defaults.items())
         users = [o for o in objectives.names() if name in objectives.describe(o).miners]
-        rows.append((f"`{name}`", f"`{fact.rule}`", fact.returns, "yes" if fact.random else "no", settings, _names(users)))
+        drawn = "yes" if fact.random else "no"
+        rows.append((f"`{name}`", f"`{fact.rule}`", fact.returns, drawn, settings, _names(users)))
     return _table(("miner", "takes", "gives", "random", "settings", "for"), rows)
 
 
@@ -98,7 +102,8 @@ def method_facts() -> str:
 
 
 def batching_facts() -> str:
-    return _table(("batching", "what comes together"), [(f"`{name}`", batching.describe(name)) for name in batching.names()])
+    rows = [(f"`{name}`", batching.describe(name)) for name in batching.names()]
+    return _table(("batching", "what comes together"), rows)
 
 
 def dataset_facts() -> str:
@@ -122,10 +127,18 @@ def protocol_facts() -> str:
     return _table(("protocol", "classes"), [(f"`{name}`", protocols.describe(name)) for name in protocols.names()])
 
 
+def laws() -> str:
+    lines = []
+    for law in LAWS:
+        more = (inspect.getdoc(law) or "").partition("\n")[0]
+        lines.append(f"- {law.__name__.replace('_', ' ')}" + (f" ({more.rstrip('.')})" if more else ""))
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "conditions": conditions, "which": which, "objectives": objective_facts, "settings": objective_settings,
     "miners": miner_facts, "methods": method_facts, "batchings": batching_facts, "datasets": dataset_facts,
-    "metrics": metric_facts, "protocols": protocol_facts,
+    "metrics": metric_facts, "protocols": protocol_facts, "laws": laws,
 }
 
 
@@ -142,7 +155,9 @@ def _shown(value: Any) -> str:
     """A value as one writes it in a study file."""
     if isinstance(value, tuple | list):
         return f"`[{', '.join(map(str, value))}]`"
-    return "`" + {None: "null", True: "true", False: "false"}.get(value, f"{value:g}" if isinstance(value, float) else str(value)) + "`"
+    if value is None or isinstance(value, bool):
+        return f"`{str(value).lower() if value is not None else 'null'}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 
 def _range(found: Any) -> str:

@@ -1,0 +1,45 @@
+"""The documentation as data: its pages and the fenced blocks on them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"# (\S+\.(?:py|yaml))\n")
+
+
+@dataclass(frozen=True)
+class Block:
+    """What stands between two fences. `file`: the name on its first line, `# my_losses.py`."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        match = _FILE.match(self.text)
+        return match[1] if match else None
+
+    @property
+    def where(self) -> str:
+        return f"{self.page.relative_to(ROOT)}, line {self.line}"
+
+    def commands(self, program: str) -> list[list[str]]:
+        """The arguments of every line that calls `program`."""
+        if self.language not in ("bash", "console", "sh"):
+            return []
+        lines = self.text.replace("\\\n", " ").splitlines()
+        words = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
+        return [line[1:] for line in words if line[:1] == [program]]
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [Block(page, text.count("\n", 0, found.start(2)) + 1, found[1], found[2]) for found in _BLOCK.finditer(text)]

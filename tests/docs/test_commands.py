@@ -1,0 +1,110 @@
+"""Everything the pages tell a reader to type is typed here: `levelfield` commands, Python blocks, study files.
+
+The commands are those of the pages, on a small folder of photos and with a few steps: the settings in SMALL come right
+after the command, so whatever a page sets itself still counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pages
+import pytest
+import yaml
+from PIL import Image
+
+import levelfield.objectives._contract as contract
+from levelfield.cli import main
+from levelfield.studies.execution import Outcome, do_one
+from levelfield.studies.specification import parse_study
+
+CLASSES, EACH = 8, 6
+STEPS = ["conditions.steps=3", "seeds=1"]
+SMALL = [*STEPS, "data=photos", "conditions.batch=4x3", "conditions.dim=8"]
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A reader's folder: photos, a query, the project's studies, and the finished runs of the demo."""
+    room = tmp_path_factory.mktemp("reader")
+    random = np.random.default_rng(0)
+    for label in range(CLASSES):
+        (room / "photos" / f"class{label}").mkdir(parents=True)
+        own = random.integers(0, 256, size=(4, 4, 3))
+        for number in range(EACH):
+            pixels = np.clip(own + random.normal(0, 40, size=own.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).resize((64, 64)).save(room / "photos" / f"class{label}" / f"{number}.jpg")
+    shutil.copy(room / "photos" / "class0" / "0.jpg", room / "query.jpg")
+    shutil.copytree(pages.ROOT / "studies", room / "studies")
+    np.save(room / "e.npy", random.normal(size=(CLASSES * EACH, 8)))
+    np.save(room / "y.npy", np.repeat(np.arange(CLASSES), EACH))
+    for page in pages.PAGES:
+        for block in pages.blocks(page):
+            if block.file and not block.file.startswith(("src/", "tests/")):
+                (room / block.file).write_text(block.text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(room)
+        patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
+        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", one_after_another)
+        run(["compare", "studies/demo.yaml"])
+        yield room
+
+
+def one_after_another(runs, study_folder, metrics, *, jobs, options, listen):
+    """As `run_all`, in this process: a process of its own would import torch again for every command."""
+    outcome = Outcome()
+    for number, planned in enumerate(runs):
+        folder = planned.folder(study_folder)
+        event = do_one(number, planned, folder, metrics, options, patient=True, listen=listen)
+        listen(event)
+        if event.kind == "failed":
+            outcome.failed[number] = event.text
+    return outcome
+
+
+def run(arguments: list[str]) -> None:
+    """One `levelfield` command, which has to end well."""
+    with pytest.raises(SystemExit) as end:
+        main(small([path for word in arguments for path in expanded(word)]))
+    assert end.value.code == 0, f"levelfield {' '.join(arguments)} ended with {end.value.code}"
+
+
+def small(arguments: list[str]) -> list[str]:
+    if arguments[0] not in ("compare", "train"):
+        return arguments
+    study = arguments[1] if arguments[1].endswith(".yaml") else None
+    added = SMALL if study and study.startswith("studies/") else STEPS
+    return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :]]
+
+
+def expanded(word: str) -> list[str]:
+    """What a shell makes of `runs/demo/margin/seed0-*`."""
+    return sorted(map(str, Path().glob(word))) or [word] if "*" in word else [word]
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.stem)
+def test_what_a_page_says_works(page: Path, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract.registry, "_entries", dict(contract.registry._entries))
+    monkeypatch.setattr(contract.registry, "_facts", dict(contract.registry._facts))
+    names: dict[str, object] = {"__name__": "page"}
+    for block in pages.blocks(page):
+        print(block.where)
+        if block.language == "python":
+            exec(compile("\n" * (block.line - 1) + block.text, str(block.page), "exec"), names)
+        elif block.language == "yaml":
+            parse_study({"data": "photos", "methods": ["lda"], **yaml.safe_load(block.text)}, origin=block.where)
+        for command in block.commands("levelfield"):
+            run(command)
+    for name, value in list(names.items()):
+        if name.startswith("test_"):
+            assert callable(value)
+            value()
+
+
+def test_pages_show_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {words[0] for page in pages.PAGES for block in pages.blocks(page) for words in block.commands("levelfield")}
+    assert {"compare", "train", "evaluate", "embed", "search", "list", "cache", "report", "init"} <= shown
