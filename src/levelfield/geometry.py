@@ -122,10 +122,12 @@ class Geometry:
         if self.normalized:
             product = self.similarity
             rows, columns = self.rows.detach(), self.columns.detach()  # a unit row's length has no gradient
-        else:  # distances do not change when all is moved; far from the origin the products lose all digits
-            centre = self.rows.detach().mean(0)
-            rows = self.rows - centre
-            columns = rows if self.with_itself else self.columns - centre
+        else:
+            # Far from the origin the products lose all digits, so all is moved by the first row, which changes no
+            # distance (and keeps equal ones equal on a grid, as the mean would not).
+            origin = self.rows.detach()[:1]
+            rows = self.rows - origin if len(origin) else self.rows
+            columns = rows if self.with_itself else self.columns - origin if len(origin) else self.columns
             product = rows @ columns.T
         if self.with_itself:
             lengths = product.detach().diagonal() if self.normalized else product.diagonal()

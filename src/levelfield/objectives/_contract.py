@@ -95,6 +95,7 @@ class Objective(nn.Module):
     ) -> dict[str, Tensor]:
         """The loss in named parts, so that logs can show each."""
         self._check(embeddings, labels, weights)
+        tuples = None if tuples is None else _indices(tuples)
         given = Given(working(embeddings), labels.long(), tuples, weights, roles, generator or self._own_generator)
         device = embeddings.device.type
         if torch.is_autocast_enabled(device):
@@ -157,6 +158,16 @@ class Objective(nn.Module):
                     f"Objective '{self._label}' got weights of shape {tuple(weights.shape)} for {len(labels)} "
                     "embeddings: one weight per embedding is needed."
                 )
+
+
+def _indices(tuples: Tuples) -> Tuples:
+    """The tuples as int64; an empty list may have come as float, which is torch's type for `torch.tensor([])`."""
+    if not isinstance(tuples, Tensor):
+        first, second = tuples
+        return first.long(), second.long()
+    if tuples.is_floating_point() and tuples.numel():
+        raise BadInput(f"'tuples' are indices into the batch; they came as {tuples.dtype}.")
+    return tuples.long()
 
 
 registry = Registry[nn.Module]("objective", "objectives")

@@ -1,0 +1,29 @@
+"""Conformance checks for everybody's own parts: the same laws that ours are tested with.
+
+>>> from torch import nn
+>>> class Bad(nn.Module):
+...     def forward(self, embeddings, labels):
+...         return embeddings.norm(dim=1).mean() * labels[0]
+>>> from levelfield.testing import broken_laws
+>>> "order_of_the_batch_is_irrelevant" in broken_laws(Bad)
+True
+"""
+
+from __future__ import annotations
+
+from levelfield.testing._batches import CLASSES, DIM, degenerate, ordinary
+from levelfield.testing._check import LawBroken, broken_laws, check_objective
+from levelfield.testing._laws import LAWS, Factory, Law
+
+__all__ = [
+    "CLASSES",
+    "DIM",
+    "LAWS",
+    "Factory",
+    "Law",
+    "LawBroken",
+    "broken_laws",
+    "check_objective",
+    "degenerate",
+    "ordinary",
+]

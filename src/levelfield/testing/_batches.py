@@ -1,0 +1,54 @@
+"""Batches that the laws are tried on: an ordinary one, and those that break losses."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.randomness import stream
+
+CLASSES, DIM = 4, 8  # laws call factories for this many classes and dimensions
+
+
+def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> tuple[Tensor, Tensor]:
+    """12 rows, uneven classes, one of them with a single row; classes overlap, so that losses have something to do.
+
+    >>> embeddings, labels = ordinary()
+    >>> embeddings.shape, labels.bincount().tolist()
+    (torch.Size([12, 8]), [5, 4, 2, 1])
+    """
+    generator = stream(0, "levelfield.testing", name)
+    labels = torch.tensor([0, 1, 0, 2, 1, 0, 3, 1, 0, 2, 1, 0])
+    centres = torch.randn(CLASSES, DIM, generator=generator, dtype=torch.float64)
+    noise = torch.randn(len(labels), DIM, generator=generator, dtype=torch.float64)
+    return (centres[labels] + noise).to(dtype), labels
+
+
+def degenerate() -> dict[str, tuple[Tensor, Tensor]]:
+    """Batches on which a loss must still be finite, attached to the graph, with finite gradients.
+
+    >>> sorted(degenerate())[:3]
+    ['all equal', 'coincident across classes', 'empty']
+    """
+    rows, labels = ordinary()
+    same = rows[:1].expand(12, DIM).clone()
+    some_zero = rows.clone()
+    some_zero[::3] = 0
+    coincident = rows.clone()
+    coincident[1], coincident[2], coincident[4] = rows[0], rows[0], 3 * rows[0]
+    return {
+        "one class": (rows, torch.zeros_like(labels)),
+        "singletons only": (rows[:CLASSES], torch.arange(CLASSES)),
+        "two of one class": (rows[:2], torch.tensor([1, 1])),
+        "two of two classes": (rows[:2], torch.tensor([0, 1])),
+        "one row": (rows[:1], labels[:1]),
+        "empty": (rows[:0], labels[:0]),
+        "all equal": (same, labels),
+        "coincident across classes": (coincident, labels),
+        "zero rows": (some_zero, labels),
+        "nothing but zeros": (torch.zeros_like(rows), labels),
+        "opposite rows": (torch.cat((rows[:6], -rows[:6])), labels),
+        "huge": (rows * 1e6, labels),
+        "tiny": (rows * 1e-6, labels),
+        "huge beside tiny": (rows * torch.logspace(-6, 6, 12)[:, None], labels),
+    }

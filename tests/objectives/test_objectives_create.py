@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+
+from levelfield import miners, objectives
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError, UnknownName
+from levelfield.miners import create as create_miner
+from levelfield.objectives import Facts, Objective
+from levelfield.objectives._contract import register
+from levelfield.testing import ordinary
+
+MINE = """
+import torch
+from torch import nn
+
+class Small(nn.Module):
+    def forward(self, embeddings, labels):
+        return embeddings.square().mean()
+
+class Sized(nn.Module):
+    separable = True
+    def __init__(self, num_classes, *, scale=1.0):
+        super().__init__()
+        self.proxies = nn.Parameter(torch.ones(num_classes, 2) * scale)
+    def lr_multipliers(self):
+        return {"proxies": 5.0}
+    def forward(self, embeddings, labels):
+        return (embeddings - self.proxies[labels]).square().mean()
+
+def number():
+    return 3
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    path = tmp_path / "my_losses.py"
+    path.write_text(MINE)
+    return str(path)
+
+
+def test_public_names_are_these() -> None:
+    functions = ["Facts", "Given", "Objective", "as_objective", "create", "describe", "names", "register"]
+    classes = ["Contrastive", "Margin", "MultiSimilarity", "NormalizedSoftmax", "ProxyAnchor", "Triplet"]
+    assert set(objectives.__all__) >= {*functions, *classes}
+    assert all(hasattr(objectives, name) for name in objectives.__all__)
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_facts_fit_the_constructor(name: str) -> None:
+    facts = objectives.describe(name)
+    assert facts.name == name
+    assert facts.paper
+    assert facts.formula
+    assert set(facts.sources) <= set(facts.defaults)
+    assert set(facts.search) <= set(facts.defaults)
+    assert set(facts.miners) <= set(miners.names())
+    assert bool(facts.miners) == ("miner" in facts.defaults)
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_every_miner_that_fits_works(name: str) -> None:
+    for miner in objectives.describe(name).miners:
+        assert objectives.create(name, miner=miner)(*ordinary()).isfinite()
+
+
+def test_a_misspelt_objective_names_the_nearest() -> None:
+    with pytest.raises(UnknownName, match=r"Did you mean 'proxy_anchor'\? See `levelfield list objectives`"):
+        objectives.create("proxy_anchr")
+
+
+def test_a_misspelt_hyperparameter_names_the_nearest() -> None:
+    with pytest.raises(BadSpecification, match=r"objective 'margin' has no setting 'bta'\. Did you mean 'beta'\?"):
+        objectives.create("margin", bta=1.2)
+
+
+def test_a_miner_may_be_a_name_a_name_with_settings_or_an_object() -> None:
+    closest = create_miner("semihard", mode="closest", margin=0.2)
+    for choice in ({"semihard": {"mode": "closest"}}, closest):
+        assert objectives.create("triplet", miner=choice).miner == closest
+    assert objectives.create("triplet", miner="random").miner == create_miner("random")
+
+
+def test_switch_reaches_the_miner() -> None:
+    assert objectives.create("margin", switch=0.35).miner == create_miner("distance_weighted", switch=0.35)
+
+
+@pytest.mark.parametrize("miner", [3, {"random": {}, "all": {}}])
+def test_a_miner_that_is_none_is_refused(miner: object) -> None:
+    with pytest.raises(BadSpecification, match="'miner' is"):
+        objectives.create("triplet", miner=miner)
+
+
+def test_a_plain_module_from_a_file_gets_the_whole_call(mine: str) -> None:
+    loss = objectives.create(f"{mine}:Small", num_classes=4, dim=8)
+    rows, labels = ordinary()
+    value = loss(rows.requires_grad_(), labels, generator=torch.Generator())
+    assert value.item() == pytest.approx(rows.square().mean().item())
+    assert list(loss.terms(rows, labels)) == ["loss"]
+    assert loss.lr_multipliers() == {}
+    assert not loss.separable
+
+
+def test_what_a_plain_module_says_about_itself_is_passed_on(mine: str) -> None:
+    loss = objectives.create(f"{mine}:Sized", num_classes=3, dim=8, scale=2.0)
+    assert loss.separable
+    assert loss.lr_multipliers() == {"module.proxies": 5.0}
+    assert torch.equal(loss.proxies, torch.full((3, 2), 2.0))
+
+
+def test_a_plain_module_refuses_what_it_cannot_take(mine: str) -> None:
+    loss = objectives.create(f"{mine}:Small")
+    with pytest.raises(BadInput, match="Small takes no tuples"):
+        loss(*ordinary(), tuples=torch.zeros((0, 3), dtype=torch.int64))
+    with pytest.raises(BadSpecification, match="Did you mean 'scale'"):
+        objectives.create(f"{mine}:Sized", num_classes=3, scal=1)
+    with pytest.raises(BadSpecification, match="needs num_classes"):
+        objectives.create(f"{mine}:Sized")
+
+
+def test_what_is_no_module_is_refused(mine: str) -> None:
+    with pytest.raises(BadInput, match="must be a torch"):
+        objectives.create(f"{mine}:number")
+
+
+def test_a_name_registered_twice_is_an_error() -> None:
+    with pytest.raises(LevelfieldError, match="'margin' is registered twice"):
+
+        @register("margin", Facts(paper="-", formula="-"))
+        class Other(Objective):
+            pass
+
+
+def test_too_few_labels_are_counted_in_the_message() -> None:
+    with pytest.raises(BadInput, match="got 3 embeddings but 2 labels"):
+        objectives.create("margin")(torch.eye(3), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "says"),
+    [
+        (torch.ones(3), torch.tensor([0, 1, 1]), "shape"),
+        (torch.ones(2, 2), torch.tensor([0.0, 1.0]), "integers are needed"),
+        (torch.ones(2, 2, dtype=torch.int64), torch.tensor([0, 1]), "floating rows"),
+    ],
+)
+def test_inputs_of_the_wrong_kind_are_refused(rows: torch.Tensor, labels: torch.Tensor, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        objectives.create("triplet")(rows, labels)
+
+
+def test_weights_of_another_length_are_refused() -> None:
+    with pytest.raises(BadInput, match="one weight per embedding"):
+        objectives.create("triplet")(*ordinary(), weights=torch.ones(3))
+
+
+def test_a_copied_objective_goes_on_as_the_original_would() -> None:
+    loss = objectives.create("triplet", miner="random")
+    loss(*ordinary())
+    other = copy.deepcopy(loss)
+    assert loss(*ordinary()).item() == other(*ordinary()).item()
