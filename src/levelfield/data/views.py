@@ -139,7 +139,7 @@ def test_view(
     mean: Sequence[float],
     std: Sequence[float],
     interpolation: str = "bicubic",  # noqa: PT028
-) -> View:
+) -> TestView:
     """The view that tests see: shorter side to round(image / crop), centre crop, normalised.
 
     >>> view = test_view(image=32, crop=0.875, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))

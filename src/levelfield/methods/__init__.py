@@ -9,7 +9,7 @@ import torch
 
 from levelfield import objectives
 from levelfield.errors import BadSpecification, nearest, unknown
-from levelfield.methods._contract import Batch, Deviation, Group, Inputs, Layout, Method, TrainingFeatures
+from levelfield.methods._contract import Batch, Deviation, Group, Inputs, Method, TrainingFeatures
 from levelfield.registry import Registry, is_file_reference, load_from_file
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "Deviation",
     "Group",
     "Inputs",
-    "Layout",
     "Method",
     "TrainingFeatures",
     "create",

@@ -5,7 +5,6 @@ The loop asks the method; it never asks *which* method.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,37 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from levelfield.errors import BadSpecification
+from levelfield.batching import Layout
 
 Inputs = Tensor | tuple[Tensor, ...]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a batch is composed: `classes` x `per_class`, or `size` images at random (per_class 0).
-
-    >>> Layout.parse("25x4"), Layout.parse("100").text
-    (Layout(classes=25, per_class=4), '100')
-    """
-
-    classes: int
-    per_class: int
-
-    @classmethod
-    def parse(cls, text: str) -> Layout:
-        match = re.fullmatch(r"\s*(\d+)\s*(?:[x*]\s*(\d+))?\s*", text)
-        layout = cls(int(match[1]), int(match[2] or 0)) if match else cls(0, 0)
-        if layout.size < 2:
-            raise BadSpecification(f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number.")
-        return layout
-
-    @property
-    def size(self) -> int:
-        return self.classes * max(1, self.per_class)
-
-    @property
-    def text(self) -> str:
-        return f"{self.classes}x{self.per_class}" if self.per_class else str(self.classes)
 
 
 @dataclass(frozen=True)
@@ -206,12 +177,17 @@ class Method(nn.Module):
 
         The condition's own value is filled in by the ledger. Own parameters and rates follow from `groups`.
         """
-        declared = [Deviation(f"lr_of_{g.name}", None, g.multiplier) for g in self.groups() if g.multiplier != 1.0]
-        extra = sum(p.numel() for g in self.groups() for p in g.parameters)
+        groups = self.groups()
+        declared = [Deviation(f"lr_of_{g.name}", None, g.multiplier) for g in groups if g.multiplier != 1.0]
+        declared += [
+            Deviation(f"weight_decay_of_{g.name}", None, g.weight_decay) for g in groups if g.weight_decay is not None
+        ]
+        declared += [Deviation(f"optimiser_of_{g.name}", None, g.optimiser) for g in groups if g.optimiser is not None]
+        extra = sum(p.numel() for g in groups for p in g.parameters)
         if extra:
             declared.append(Deviation("extra_parameters", None, extra))
         if self.layout is not None:
-            declared.append(Deviation("batch", None, self.layout.text))
+            declared.append(Deviation("batch", None, str(self.layout)))
         if self.lr is not None:
             declared.append(Deviation("lr", None, self.lr))
         return declared

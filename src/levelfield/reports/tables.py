@@ -71,18 +71,32 @@ def show(board: Leaderboard, console: Console) -> None:
 
 
 def terminal(board: Leaderboard) -> RenderableType:
-    table = Table(title=f"{board.study}: best first by {board.metrics[0]}", title_justify="left", pad_edge=False)
-    for k, name in enumerate(_columns(board)):
-        table.add_column(
-            name, justify="left" if k in (1, len(_columns(board)) - 1) else "right", overflow="fold", no_wrap=k == 1
-        )
+    """A table that fits 80 columns: the interval of the first metric, deviations as letters explained below."""
+    first, letters = board.metrics[0], _letters(board)
+    table = Table(title=f"{board.study}: best first by {first}", title_justify="left", pad_edge=False, padding=(0, 1))
+    headings = ["#", "method", first, "95 % interval", "sd", *board.metrics[1:], "train s", "deviates"]
+    for name in headings:
+        table.add_column(name, justify="left" if name in ("method", "deviates") else "right")
     for rank, row in enumerate(board.rows, 1):
+        main = row.cells[first]
+        others = [_figure(row.cells[metric]) for metric in board.metrics[1:]]
+        deviates = ",".join(letters[text] for text in row.deviations) or "-"
         style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
-        table.add_row(*_fields(board, row, rank), style=style)
-    notes = [Text(line) for line in explanation(board)]
-    return Group(
-        table, *notes, Text(), Text("Which differences are real", style="bold"), *(Text(v) for v in verdicts(board))
-    )
+        seconds = f"{row.seconds:.1f}" if row.trained else "-"
+        figures = [_figure(main), _interval(main), _spread(main), *others]
+        table.add_row(str(rank), row.label, *figures, seconds, deviates, style=style)
+    notes = [f"{letter}: {text}" for text, letter in letters.items()]
+    deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
+    deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
+    explained = [Text(line) for line in explanation(board)]
+    real = [Text("Which differences are real", style="bold"), *(Text(line) for line in verdicts(board))]
+    return Group(table, *explained, Text(), *deviations, Text(), *real)
+
+
+def _letters(board: Leaderboard) -> dict[str, str]:
+    """A letter for each different deviation, in order of appearance."""
+    texts = list(dict.fromkeys(text for row in board.rows for text in row.deviations))
+    return {text: chr(97 + k) if k < 26 else f"d{k}" for k, text in enumerate(texts)}
 
 
 def explanation(board: Leaderboard) -> list[str]:
@@ -140,11 +154,23 @@ def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
     fields = [str(rank), row.label]
     for metric in board.metrics:
         cell = row.cells[metric]
-        fields.append(f"{cell.mean:.3f}" + (f" ({cell.representation})" if cell.representation else ""))
+        fields.append(_figure(cell))
         if board.rows[0].cells[metric].low is not None:
-            fields.append(f"{cell.low:.3f}-{cell.high:.3f}" if cell.low is not None else "-")
-        fields.append(f"{cell.spread:.3f}" if cell.spread is not None else "-")
+            fields.append(_interval(cell))
+        fields.append(_spread(cell))
     return [*fields, f"{row.seconds:.1f}" if row.trained else "-", ", ".join(row.deviations) or "none"]
+
+
+def _figure(cell: Cell) -> str:
+    return f"{cell.mean:.3f}" + (f" ({cell.representation})" if cell.representation else "")
+
+
+def _interval(cell: Cell) -> str:
+    return f"{cell.low:.3f}-{cell.high:.3f}" if cell.low is not None else "-"
+
+
+def _spread(cell: Cell) -> str:
+    return f"{cell.spread:.3f}" if cell.spread is not None else "-"
 
 
 def _numbers(cell: Cell) -> list[str]:

@@ -78,6 +78,5 @@ def _check_batches(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray) ->
     if not method.trains:
         return
     layout = method.layout or conditions.layout
-    name = method.batching or ("spc" if layout.per_class else "random")
-    settings = {"samples_per_class": layout.per_class} if name == "spc" else {}
-    batching.create(name, labels[fold.train], batch_size=layout.size, **settings)
+    name = method.batching or layout.batching
+    batching.create(name, labels[fold.train], batch_size=layout.batch_size, **layout.settings)

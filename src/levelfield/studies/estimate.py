@@ -10,11 +10,12 @@ import torch
 from torch import nn
 
 from levelfield import methods
+from levelfield.batching import Layout
 from levelfield.data.images import read_image
 from levelfield.embedder import Embedder
 from levelfield.embedder.blocks import BLOCK
 from levelfield.embedder.head import Head
-from levelfield.methods import Batch, Layout, Method
+from levelfield.methods import Batch, Method
 from levelfield.randomness import isolated, stream
 from levelfield.studies.ground import Ground, ground_for
 from levelfield.studies.plan import PlannedRun
@@ -123,8 +124,8 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
     embedder = Embedder(ground.new_trunk(), Head(ground.width, dim)).train()
     side = ground.conditions.image
-    stored = tuple(torch.rand(layout.size, *shape) for shape in embedder.trunk.stored_shapes(side))
-    labels = torch.arange(layout.size) // max(1, layout.per_class) % classes
+    stored = tuple(torch.rand(layout.batch_size, *shape) for shape in embedder.trunk.stored_shapes(side))
+    labels = torch.arange(layout.batch_size) // max(1, layout.per_class) % classes
     batch = Batch(stored, labels, labels.numpy(), None, 0, 0)
     parameters: list[nn.Parameter] = [
         p for module in (embedder, method) for p in module.parameters() if p.requires_grad

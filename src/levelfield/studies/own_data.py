@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from levelfield.batching import fit_batch
+from levelfield.batching import Layout, fit_batch
 from levelfield.data import check_images, create, protocols, survey
 
 
@@ -33,8 +33,7 @@ def fit_to(
         conditions |= {"image": 128}
         changes.append("Images are seen at 128 px (the demo's drawings at 64); larger is slower: conditions.image=224.")
     if "conditions.batch" not in fixed:
-        wish = [int(part) for part in str(conditions["batch"]).split("x")]
-        layout = fit_batch(catalog.labels[fold.train], *wish)
+        layout = fit_batch(catalog.labels[fold.train], *Layout.parse(conditions["batch"]))
         if layout.change:
             conditions["batch"] = str(layout)
             changes.append(layout.change)

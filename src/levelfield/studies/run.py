@@ -17,13 +17,14 @@ import torch
 from torch import nn
 
 from levelfield import batching, methods
+from levelfield.batching import Layout
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head, start_pca, start_random
 from levelfield.embedder.model import save_model
 from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.files import write_json, write_text, write_whole
-from levelfield.methods import Group, Layout, Method
+from levelfield.methods import Group, Method
 from levelfield.randomness import isolated, stream
 from levelfield.studies.ground import Ground, StartFeatures, Tell, ground_for
 from levelfield.studies.plan import RunSpec
@@ -76,9 +77,9 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
         )
     method.bf16, method.width = conditions.precision == "bf16", ground.width
     features = ground.start_features(tell)
-    head = method.head(features, conditions.dim, spec.seed)
-    common = _start_head(conditions, ground, features, spec.seed) if head is None or method.trains else None
-    embedder = Embedder(ground.new_trunk(), head if head is not None else common).to(options.device)
+    own = method.head(features, conditions.dim, spec.seed)
+    common = _start_head(conditions, ground, features, spec.seed)
+    embedder = Embedder(ground.new_trunk(), common if own is None else own).to(options.device)
     method.to(options.device)
     groups = _groups(embedder, method, conditions) if method.trains else []
     if not method.trains:
@@ -86,13 +87,7 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     check_groups(nn.ModuleList([embedder, method]), groups)
     optimisers = build(groups, conditions, lr=method.lr)
     layout = method.layout or conditions.layout
-    reference = sum(
-        p.numel()
-        for module in (embedder.trunk, common)
-        if module is not None
-        for p in module.parameters()
-        if p.requires_grad
-    )
+    reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
     measured = measure_setup(embedder, method, optimisers, layout, conditions, reference_parameters=reference)
     settle(method, conditions, measured, only=BEFORE)
 
@@ -165,15 +160,13 @@ def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[
 
 
 def _planner(method: Method, layout: Layout, ground: Ground, conditions: Conditions, seed: int) -> Any:
-    name = method.batching or ("spc" if layout.per_class else "random")
-    settings = {"samples_per_class": layout.per_class} if name == "spc" else {}
     return batching.create(
-        name,
+        method.batching or layout.batching,
         ground.train_labels,
-        batch_size=layout.size,
+        batch_size=layout.batch_size,
         seed=seed,
         batches_per_epoch=conditions.batches_per_epoch,
-        **settings,
+        **layout.settings,
     )
 
 
@@ -217,8 +210,15 @@ def _write_model(
     save_model(
         folder,
         embedder,
-        {"image": seen.image, "crop": seen.crop, "mean": list(seen.mean), "std": list(seen.std),
-         "interpolation": seen.interpolation, "method": spec.method.label, "data": ground.catalog.name},
+        {
+            "image": seen.image,
+            "crop": seen.crop,
+            "mean": list(seen.mean),
+            "std": list(seen.std),
+            "interpolation": seen.interpolation,
+            "method": spec.method.label,
+            "data": ground.catalog.name,
+        },
     )
     if embeddings is None:
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from levelfield.methods import Layout
+from levelfield.batching import Layout
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -16,7 +16,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class Conditions(BaseModel):
     """What every method of a study shares.
 
-    >>> Conditions(cut="last-2", batch="25x4").layout.size
+    >>> Conditions(cut="last-2", batch="25x4").layout.batch_size
     100
     """
 
@@ -87,7 +87,7 @@ class Conditions(BaseModel):
     @field_validator("batch", mode="before")
     @classmethod
     def _layout_is_readable(cls, value: object) -> str:
-        return Layout.parse(str(value)).text
+        return str(Layout.parse(str(value)))
 
     @field_validator("taps", mode="before")
     @classmethod
@@ -109,6 +109,6 @@ class Conditions(BaseModel):
             raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
         if self.schedule == "plateau" and self.select == "budget":
             raise ValueError("schedule: plateau watches the validation classes: set select to a metric, e.g. map@r")
-        if self.layout.size % self.accumulate:
-            raise ValueError(f"accumulate: {self.accumulate} does not divide the batch of {self.layout.size}")
+        if self.layout.batch_size % self.accumulate:
+            raise ValueError(f"accumulate: {self.accumulate} does not divide the batch of {self.layout.batch_size}")
         return self

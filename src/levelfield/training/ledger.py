@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from levelfield.batching import Layout
 from levelfield.errors import Unfair
-from levelfield.methods import Deviation, Layout, Method
+from levelfield.methods import Deviation, Method
 from levelfield.training.conditions import Conditions
 
 
@@ -31,41 +32,48 @@ class Measured:
 
     def deviations(self, conditions: Conditions, *, trains: bool) -> list[Deviation]:
         """The points in which this differs from the conditions."""
-        found = [Deviation("extra_parameters", 0, self.extra_parameters)] if self.extra_parameters else []
-        found += [
-            Deviation(f"lr_of_{name}", 1.0, rate)
-            for name, rate in self.rates.items()
-            if rate != 1.0 and name not in ("head", "trunk")
-        ]
-        if self.rates.get("head", 1.0) != 1.0:
-            found.append(Deviation("lr", conditions.lr, conditions.lr * self.rates["head"]))
-        found += [
-            Deviation(f"weight_decay_of_{name}", conditions.weight_decay, decay)
-            for name, decay in self.decays.items()
-            if decay != conditions.weight_decay
-        ]
-        found += [
-            Deviation(f"optimiser_of_{name}", conditions.optimiser, kind)
-            for name, kind in self.optimisers.items()
-            if kind != conditions.optimiser
-        ]
-        if self.layout and self.layout != conditions.layout.text:
-            found.append(Deviation("batch", conditions.layout.text, self.layout))
-        if self.dim and self.dim != conditions.dim:
-            found.append(Deviation("dim", conditions.dim, self.dim))
+        found: dict[str, Any] = {"extra_parameters": self.extra_parameters}
+        for name, rate in self.rates.items():
+            found["lr" if name == "head" else f"lr_of_{name}"] = rate * conditions.lr if name == "head" else rate
+            found[f"weight_decay_of_{name}"] = self.decays[name]
+            found[f"optimiser_of_{name}"] = self.optimisers[name]
+        if self.layout:
+            found["batch"] = self.layout
+        if self.dim:
+            found["dim"] = self.dim
         if not trains or self.steps > conditions.steps:
-            found.append(Deviation("steps", conditions.steps, self.steps))
-        if self.images and self.rows_through_trunk != self.images:
-            found.append(Deviation("trunk_passes", 1, round(self.rows_through_trunk / self.images, 3)))
-        return found
+            found["steps"] = self.steps
+        if self.images:
+            found["trunk_passes"] = round(self.rows_through_trunk / self.images, 3)
+        return _departures(found, conditions)
 
 
 def declared(method: Method, conditions: Conditions) -> list[Deviation]:
     """What the method says of itself; what equals the condition is none, and the tuning budget is added."""
-    own = [d for d in method.deviations() if not (d.what == "batch" and d.method == conditions.layout.text)]
-    if method.trials != conditions.tuning_trials:
-        own.append(Deviation("tuning_trials", conditions.tuning_trials, method.trials))
-    return own
+    said = {deviation.what: deviation.method for deviation in method.deviations()}
+    return _departures({**said, "tuning_trials": method.trials}, conditions)
+
+
+def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviation]:
+    """The entries that differ from what the conditions say."""
+    common = {
+        "extra_parameters": 0,
+        "lr": conditions.lr,
+        "lr_of": 1.0,
+        "weight_decay_of": conditions.weight_decay,
+        "optimiser_of": conditions.optimiser,
+        "batch": str(conditions.layout),
+        "dim": conditions.dim,
+        "steps": conditions.steps,
+        "trunk_passes": 1,
+        "tuning_trials": conditions.tuning_trials,
+    }
+    found = []
+    for what, value in values.items():
+        kind = what.split("_of_")[0] + ("_of" if "_of_" in what else "")
+        if _differ(value, common.get(kind)):
+            found.append(Deviation(what, common.get(kind), value))
+    return found
 
 
 def settle(
@@ -102,14 +110,14 @@ def measure_setup(
 ) -> Measured:
     """What can be counted before the first step. `reference_parameters`: trunk above the cut plus the common head."""
     names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
-    measured = Measured(layout=layout.text)
+    measured = Measured(layout=str(layout))
     trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
     measured.extra_parameters = max(0, sum(p.numel() for p in trainable) - reference_parameters)
     for optimiser in optimisers:
         for group in optimiser.param_groups:
-            base = conditions.trunk_lr if group["name"] == "trunk" else conditions.lr
-            head = conditions.lr if method.lr is None or group["name"] in ("head", "trunk") else method.lr
-            measured.rates[group["name"]] = group["base_lr"] / (head if group["name"] != "trunk" else base)
+            own = method.lr if method.lr is not None else conditions.lr
+            usual = {"trunk": conditions.trunk_lr, "head": conditions.lr}.get(group["name"], own)
+            measured.rates[group["name"]] = group["base_lr"] / usual
             measured.decays[group["name"]] = group["weight_decay"]
             measured.optimisers[group["name"]] = names.get(type(optimiser).__name__, type(optimiser).__name__)
     return measured
