@@ -60,6 +60,15 @@ def all_classes(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     return [_fold("all-classes", catalog, _units(catalog), [], validation)]
 
 
+@register("choosing", "The training half of 'standard' alone; its validation classes stand in for the test classes.")
+def choosing(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
+    """For choosing hyperparameters: the test classes are in no part, so they cannot choose anything."""
+    if not validation:
+        raise BadSpecification("The protocol 'choosing' needs `validation`: the share of training classes that judges.")
+    whole = standard(catalog, validation=validation)[0]
+    return [Fold("choosing", whole.train, np.empty(0, dtype=np.int64), whole.validation)]
+
+
 def _units(catalog: Catalog) -> list[np.ndarray]:
     """What may not be divided, in order of first appearance: groups of classes, or the classes one by one."""
     if catalog.groups is None:

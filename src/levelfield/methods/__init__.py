@@ -60,6 +60,17 @@ def create(
     return Method(objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings), **shared)
 
 
+def search_ranges(name: str) -> dict[str, Any]:
+    """Hyperparameters worth searching: `(low, high, "linear" or "log")`, or a list of choices.
+
+    >>> search_ranges("lda")
+    {'shrinkage': (0.05, 0.9, 'linear')}
+    """
+    if name in _registry:
+        return dict(getattr(_registry.get(name), "search", {}))
+    return dict(objectives.describe(name).search)
+
+
 def is_seeded(name: str) -> bool:
     """Whether the seed changes a method's result."""
     return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True

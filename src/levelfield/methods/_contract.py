@@ -91,6 +91,8 @@ class Method(nn.Module):
     """False for closed forms and untrained rows: no step is taken."""
     seeded = True
     """False if the seed changes nothing: one run says all."""
+    search: dict[str, Any] = {}
+    """Ranges worth searching, for methods that are no objective: `{"shrinkage": (0.05, 0.9, "linear")}`."""
     members = 1
     requires: tuple[str, ...] = ()
 

@@ -52,6 +52,7 @@ class LDA(Method):
 
     trains = False
     seeded = False
+    search = {"shrinkage": (0.05, 0.9, "linear")}  # noqa: RUF012
 
     def __init__(self, *, shrinkage: float = 0.3, trials: int = 0) -> None:
         super().__init__(trials=trials)

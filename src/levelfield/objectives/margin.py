@@ -40,7 +40,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
             "beta_lr_multiplier": "002: 5e-4 for beta, 1e-5 for the network",
             "miner": "Wu et al. 2017",
         },
-        search={"beta": (0.4, 1.4, "linear"), "margin": (0.05, 0.4, "log")},
+        search={"beta": (0.4, 1.4, "linear"), "beta_lr_multiplier": (0.1, 50, "log"), "margin": (0.05, 0.4, "log")},
     ),
 )
 class Margin(Objective):
