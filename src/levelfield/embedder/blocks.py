@@ -17,6 +17,9 @@ from torch import Tensor
 # With 16 rows one and two threads also give the same bits (with 8 they do not).
 BLOCK = 16
 
+# All that decides bits besides network and image: part of every cache key.
+COMPUTED_BY = f"block={BLOCK} torch={torch.__version__} cpu={torch.backends.cpu.get_cpu_capability()}"
+
 
 @runtime_checkable
 class Source(Protocol):
@@ -74,7 +77,7 @@ def _batches(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[
     if isinstance(rows, tuple):
         # the copy in `_blocks` starts each block at an aligned address, wherever it lay before
         yield from (tuple(part[i : i + size] for part in rows) for i in range(0, max(len(rows[0]), 1), size))
-    elif isinstance(rows, Source):
+    elif isinstance(rows, Source) and not isinstance(rows, list):
         yield from (rows[range(i, min(i + size, len(rows)))] for i in range(0, max(len(rows), 1), size))
     else:
         yield from ((batch,) if isinstance(batch, Tensor) else tuple(batch) for batch in rows)

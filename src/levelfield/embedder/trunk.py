@@ -135,6 +135,21 @@ class Trunk(nn.Module):
         return f"{self.backbone_name} weights={self.weights_digest} {what} {layout} {device}"
 
     @property
+    def settings(self) -> dict[str, object]:
+        """All that makes this trunk again but the weights."""
+        return {
+            "backbone": self.backbone_name,
+            "weights_digest": self.weights_digest,
+            "cut": self.cut,
+            "taps": list(self.taps),
+            "pooling": self.pooling,
+            "normalize_taps": self.normalize_taps,
+            "channels_last": self.channels_last,
+            "batch_norm": self.batch_norm,
+            "image": self.image,
+        }
+
+    @property
     def stages(self) -> tuple[str, ...]:
         """The pieces that are used, in order, `entrance` and `final` among them where the network has them."""
         return tuple(self._used)

@@ -1,0 +1,90 @@
+"""The embedder: trunk and head, one call from images or stored maps to raw embedding rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from levelfield.embedder.blocks import Source, in_blocks
+from levelfield.embedder.trunk import Trunk
+
+
+class Embedder(nn.Module):
+    """`inputs` are images (rows, 3, side, side), or the tuple of tensors that `stored` gave for them.
+
+    >>> from levelfield.embedder import backbones
+    >>> from levelfield.embedder.head import Head
+    >>> trunk = Trunk(backbones.create("resnet18", weights="random"), cut="last-1")
+    >>> embedder = Embedder(trunk, Head(trunk.width, 8))
+    >>> images = torch.zeros(2, 3, 64, 64)
+    >>> embedder(images).shape, torch.equal(embedder(images), embedder(embedder.stored(images)))
+    (torch.Size([2, 8]), True)
+    """
+
+    def __init__(self, trunk: Trunk, head: nn.Module) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.head = head
+        self.eval()
+
+    def stored(self, images: Tensor) -> tuple[Tensor, ...]:
+        """What lies below the cut, in blocks: the same bits that a cache holds."""
+        return (images,) if self.trunk.cut == "tuned" else in_blocks(self.trunk.below, images)
+
+    def features(
+        self,
+        inputs: Tensor | tuple[Tensor, ...],
+        *,
+        at: str | None = None,
+        change: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """(rows, width): the taps, pooled. `change` is applied to what leaves stage `at`, or to the "features"."""
+        stored = self.stored(inputs) if isinstance(inputs, Tensor) else inputs
+        if at == "features" and change is not None:
+            return change(self.trunk.above(*stored))
+        return self.trunk.above(*stored, at=at, change=change)
+
+    def forward(
+        self,
+        inputs: Tensor | tuple[Tensor, ...],
+        *,
+        at: str | None = None,
+        change: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """(rows, dim): raw embedding rows, not normalised."""
+        return self.head(self.features(inputs, at=at, change=change))
+
+    @torch.no_grad()
+    def embed(
+        self,
+        rows: Tensor | tuple[Tensor, ...] | Source | Iterable[Tensor | tuple[Tensor, ...]],
+        *,
+        from_images: bool = False,
+        normalize: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Tensor:
+        """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
+
+        rows: stored tensors (or a Source, or a loader of them); images if `from_images`. Both give the same bits.
+        """
+        below: Callable[..., tuple[Tensor, ...]] = self.trunk.below if from_images else lambda *stored: stored
+
+        def one_block(*block: Tensor) -> Tensor:
+            # `contiguous`: as a store gives them, whatever layout `below` left them in
+            embedded = self.head(self.trunk.above(*(part.contiguous() for part in below(*block))))
+            return functional.normalize(embedded, dim=1) if normalize else embedded
+
+        training = self.training
+        self.eval()
+        try:
+            return in_blocks(one_block, rows, progress=progress)[0]
+        finally:
+            self.train(training)
+
+    @property
+    def passes(self) -> int:
+        """Rows that went through the trunk above the cut so far, training or not."""
+        return self.trunk.passes

@@ -1,0 +1,147 @@
+"""A trained embedder as a folder: model.safetensors (every weight) and model.yaml (how to build it again)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import safetensors.torch
+import torch
+import yaml
+from PIL import Image
+from rich.progress import Progress
+from torch import Tensor
+
+from levelfield.data.images import as_rgb, read_image
+from levelfield.data.views import View, test_view
+from levelfield.embedder import backbones
+from levelfield.embedder.embedder import Embedder
+from levelfield.embedder.head import Head
+from levelfield.embedder.trunk import Trunk
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.files import write_text, write_whole
+
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.yaml"
+_FORMAT = 1
+
+Picture: TypeAlias = str | Path | Image.Image | np.ndarray
+
+
+def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any]) -> None:
+    """Write the two files. `description` needs the view's `image`, `mean`, `std`, and may have `crop` (1.0),
+    `interpolation` ("bicubic"), and anything else worth keeping that YAML can hold."""
+    if not isinstance(embedder.head, Head):
+        raise BadSpecification(f"Only a levelfield Head can be saved, not {type(embedder.head).__name__}.")
+    missing = [name for name in ("image", "mean", "std") if name not in description]
+    if missing:
+        raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
+    view = {
+        "image": int(description["image"]),
+        "crop": float(description.get("crop", 1.0)),
+        "mean": [float(value) for value in description["mean"]],
+        "std": [float(value) for value in description["std"]],
+        "interpolation": str(description.get("interpolation", "bicubic")),
+    }
+    facts = {
+        "format": _FORMAT,
+        "trunk": embedder.trunk.settings,
+        "head": embedder.head.settings,
+        "view": view,
+        "about": {name: value for name, value in description.items() if name not in view},
+    }
+    text = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
+    # one layout on disk; loading copies into the layout of the network
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in embedder.state_dict().items()}
+    content = safetensors.torch.save(tensors)
+    write_whole(folder / WEIGHTS, lambda file: file.write(content))
+    write_text(folder / DESCRIPTION, text)
+
+
+def load(folder: Path | str, *, device: str = "cpu") -> Model:
+    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight."""
+    home = Path(folder)
+    for name in (DESCRIPTION, WEIGHTS):
+        if not (home / name).is_file():
+            raise BadInput(f"{home} holds no trained model: {name} is missing. A finished run's folder is needed.")
+    try:
+        facts = yaml.safe_load((home / DESCRIPTION).read_text())
+        if facts["format"] != _FORMAT:
+            raise BadInput(f"{home / DESCRIPTION} has format {facts['format']}; this levelfield reads {_FORMAT}.")
+        trunk_facts = dict(facts["trunk"])
+        name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
+        backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
+        embedder = Embedder(Trunk(backbone, **trunk_facts), Head(**facts["head"]))
+        embedder.load_state_dict(safetensors.torch.load_file(home / WEIGHTS), strict=True)
+        view = test_view(**facts["view"])
+    except (yaml.YAMLError, safetensors.SafetensorError, KeyError, TypeError, RuntimeError) as error:
+        raise BadInput(f"The model in {home} is damaged or was made by another version: {error}") from error
+    return Model(embedder.to(device).eval(), view, facts.get("about", {}))
+
+
+@dataclass(frozen=True)
+class Model:
+    """An embedder with the view it was tested with. `about` is what its run said of it."""
+
+    embedder: Embedder
+    view: View
+    about: Mapping[str, Any]
+
+    @property
+    def dim(self) -> int:
+        return int(self.embedder.head.dim)  # type: ignore[arg-type]
+
+    def embed(
+        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
+    ) -> np.ndarray:
+        """float32 (images, dim), rows of length 1 unless `normalize` is off; one image gives one row.
+
+        images: paths, PIL images or uint8 arrays (height, width, 3), one or many. Computed in blocks of fixed size: a
+        row's bits depend on its image alone and are those its run stored.
+        """
+        chosen = _Pictures(_listed(images), self.view, next(self.embedder.parameters()).device)
+        with Progress(disable=not progress, transient=True) as bar:
+            task = bar.add_task("embedding", total=len(chosen))
+            rows = self.embedder.embed(
+                chosen, from_images=True, normalize=normalize, progress=lambda count: bar.advance(task, count)
+            )
+        return rows.cpu().numpy()
+
+
+@dataclass(frozen=True)
+class _Pictures:
+    """Images that are opened block by block."""
+
+    pictures: list[Picture]
+    view: View
+    device: torch.device
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, indices: Sequence[int], /) -> tuple[Tensor, ...]:
+        if len(indices) == 0:
+            blank = self.view(Image.new("RGB", (8, 8)), None)
+            return (blank.new_zeros((0, *blank.shape), device=self.device),)
+        return (torch.stack([self.view(_opened(self.pictures[i]), None) for i in indices]).to(self.device),)
+
+
+def _listed(images: Picture | Sequence[Picture]) -> list[Picture]:
+    if isinstance(images, np.ndarray):
+        return list(images) if images.ndim == 4 else [images]
+    return [images] if isinstance(images, str | Path | Image.Image) else list(images)
+
+
+def _opened(picture: Picture) -> Image.Image:
+    if isinstance(picture, str | Path):
+        return read_image(Path(picture))
+    if isinstance(picture, Image.Image):
+        return as_rgb(picture)
+    array = np.asarray(picture)
+    if array.dtype != np.uint8 or not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))):
+        raise BadInput(
+            f"An image array has type {array.dtype} and shape {array.shape}; uint8 (height, width, 3) is needed."
+        )
+    return as_rgb(Image.fromarray(array[:, :, 0] if array.shape[2:] == (1,) else array))

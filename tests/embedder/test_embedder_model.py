@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import levelfield
+import levelfield.embedder
+from levelfield.data.images import read_image
+from levelfield.data.views import test_view as make_view
+from levelfield.embedder import Backbone, Embedder, Head, Model, Trunk, load, save_model
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.randomness import numpy_stream
+
+VIEW = {"image": 64, "mean": (0.5,) * 3, "std": (0.5,) * 3}
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[Path]:
+    draw = numpy_stream(0, "photos")
+    paths = [tmp_path / f"{i}.png" for i in range(19)]
+    for path in paths:
+        Image.fromarray(draw.integers(0, 256, size=(70, 80, 3), dtype=np.uint8)).save(path)
+    return paths
+
+
+@pytest.fixture
+def embedder(backbone: Callable[[str], Backbone]) -> Embedder:
+    lite0 = backbone("tf_efficientnet_lite0")
+    trunk = Trunk(lite0, cut="last-1", taps=["blocks.2", "blocks.4"], pooling="grid", image=64)
+    made = Embedder(trunk, Head(trunk.width, 16, layer_norm="affine"))
+    with torch.no_grad():
+        for _, parameter in made.trunk.trainable():
+            parameter.mul_(1.01)  # as after training
+    return made
+
+
+def test_a_loaded_model_gives_the_bits_its_run_stored(embedder: Embedder, photos: list[Path], tmp_path: Path) -> None:
+    view = make_view(**VIEW)
+    images = torch.stack([view(read_image(path), None) for path in photos])
+    stored = embedder.stored(images)
+    of_the_run = embedder.embed(stored).numpy()
+    save_model(tmp_path / "run", embedder, {**VIEW, "method": "margin"})
+    model = levelfield.load(tmp_path / "run")
+    assert isinstance(model, Model)
+    assert np.array_equal(model.embed(photos, normalize=False), of_the_run)
+    assert np.array_equal(model.embed(photos[7], normalize=False)[0], of_the_run[7])
+    assert model.about == {"method": "margin"}
+    assert model.dim == 16
+    assert model.embedder.trunk.key == embedder.trunk.key
+
+
+def test_paths_images_and_arrays_of_one_picture_give_one_embedding(
+    embedder: Embedder, photos: list[Path], tmp_path: Path
+) -> None:
+    save_model(tmp_path / "run", embedder, VIEW)
+    model = load(tmp_path / "run")
+    image = Image.open(photos[0])
+    one = model.embed(str(photos[0]))
+    assert one.shape == (1, 16)
+    assert one.dtype == np.float32
+    assert np.linalg.norm(one) == pytest.approx(1, abs=1e-6)
+    array = np.asarray(image)
+    for same in (photos[0], [image], array, np.stack([array]), [array], image.convert("RGBA")):
+        assert np.array_equal(model.embed(same), one)
+    assert model.embed([array[:, :, 0], array[:, :, :1]], progress=True).shape == (2, 16)
+    assert model.embed([]).shape == (0, 16)
+    with pytest.raises(BadInput, match="uint8"):
+        model.embed(array.astype(np.float32))
+
+
+def test_a_folder_without_a_whole_model_is_refused(embedder: Embedder, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no trained model"):
+        load(tmp_path / "nowhere")
+    save_model(tmp_path, embedder, VIEW)
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[:-100])
+    with pytest.raises(BadInput, match="damaged"):
+        load(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(whole)
+    (tmp_path / "model.yaml").write_text("format: 99\n")
+    with pytest.raises(BadInput, match="format 99"):
+        load(tmp_path)
+
+
+def test_a_description_must_say_how_to_read_an_image(embedder: Embedder, tmp_path: Path) -> None:
+    with pytest.raises(BadSpecification, match="lacks mean, std"):
+        save_model(tmp_path, embedder, {"image": 64})
+
+
+def test_every_public_name_of_the_room_is_there() -> None:
+    for name in levelfield.embedder.__all__:
+        assert hasattr(levelfield.embedder, name)
+    with pytest.raises(AttributeError):
+        _ = levelfield.embedder.no_such_thing

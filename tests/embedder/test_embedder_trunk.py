@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from levelfield.embedder import Backbone, Trunk
+from levelfield.embedder.pooling import as_maps
+from levelfield.errors import BadSpecification, UnknownName
+
+Get = Callable[[str], Backbone]
+Pictures = Callable[..., Tensor]
+# name, number of prefix tokens; the last one is divided by nobody and runs as a whole
+FAMILIES = [
+    ("tf_efficientnet_lite0", 0),
+    ("mobilenetv3_small_050", 0),
+    ("resnet18", 0),
+    ("convnext_atto", 0),
+    ("vit_tiny_patch16_224", 1),
+    ("regnetx_002", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "prefix"), FAMILIES)
+@pytest.mark.parametrize("cut", ["frozen", "last-1", "tuned"])
+def test_pieces_in_a_row_compute_timms_features(
+    name: str, prefix: int, cut: str, backbone: Get, pictures: Pictures
+) -> None:
+    if name == "regnetx_002" and cut == "last-1":
+        with pytest.raises(BadSpecification, match="frozen or tuned"):
+            Trunk(backbone(name), cut=cut)
+        return
+    trunk = Trunk(backbone(name), cut=cut, normalize_taps=False, channels_last=False)
+    images = pictures(2)
+    with torch.no_grad():
+        expected = as_maps(backbone(name).network.forward_features(images), prefix_tokens=prefix).mean(dim=(2, 3))
+        features = trunk.above(*trunk.below(images))
+    torch.testing.assert_close(features, expected, rtol=1e-5, atol=1e-5)
+    assert trunk.width == expected.shape[1]
+    assert trunk.stored_shapes(64) == [tuple(part.shape[1:]) for part in trunk.below(images)]
+
+
+def test_taps_are_normalised_and_stand_side_by_side_in_the_order_asked_for(backbone: Get, pictures: Pictures) -> None:
+    lite0, images = backbone("tf_efficientnet_lite0"), pictures(3)
+    network = lite0.network
+    trunk = Trunk(lite0, cut="frozen", taps=["blocks.5", "blocks.3"], pooling="grid", image=64)
+    with torch.no_grad():
+        maps = [network.bn1(network.conv_stem(images))]
+        for stage in network.blocks:
+            maps.append(stage(maps[-1]))
+    expected = torch.cat([functional.normalize(maps[i + 1].flatten(1), dim=1) for i in (5, 3)], dim=1)
+    torch.testing.assert_close(trunk.below(images)[0], expected, rtol=1e-4, atol=1e-6)
+    assert trunk.width == 192 * 4 + 80 * 16
+
+
+def test_stages_after_the_deepest_tap_are_gone(backbone: Get) -> None:
+    network = backbone("resnet18").network
+    trunk = Trunk(backbone("resnet18"), cut="frozen", taps=["layer1"])
+    kept = [network.conv1, network.bn1, network.layer1]
+    assert sum(p.numel() for p in trunk.parameters()) == sum(p.numel() for part in kept for p in part.parameters())
+    vit = Trunk(backbone("vit_tiny_patch16_224"), cut="frozen", taps=["blocks.0"])
+    assert not any("head" in name or "blocks_1" in name for name, _ in vit.named_parameters())
+
+
+def test_a_width_of_a_grid_needs_the_image_size(backbone: Get) -> None:
+    with pytest.raises(BadSpecification, match="image"):
+        _ = Trunk(backbone("resnet18"), cut="frozen", pooling="grid").width
+
+
+def test_cut_divides_what_trains_from_what_does_not(backbone: Get) -> None:
+    trunk = Trunk(backbone("tf_efficientnet_lite0"), cut="last-2", taps=["blocks.3", "blocks.5"])
+    assert {name.split(".")[1] for name, _ in trunk.trainable()} == {"blocks_4", "blocks_5"}
+    to_the_end = Trunk(backbone("tf_efficientnet_lite0"), cut="last-1")
+    assert {name.split(".")[1] for name, _ in to_the_end.trainable()} == {"blocks_6", "final"}
+    assert Trunk(backbone("resnet18"), cut="frozen").trainable() == []
+    tuned = Trunk(backbone("resnet18"), cut="tuned")
+    assert len(tuned.trainable()) == len(list(tuned.parameters()))
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_training_from_stored_maps_equals_training_the_uncut_network(
+    channels_last: bool, backbone: Get, pictures: Pictures
+) -> None:
+    images = pictures(4)
+    taps = ["blocks.1", "blocks.3", "blocks.5"]
+    common = {"taps": taps, "pooling": "grid", "image": 64, "channels_last": channels_last}
+    cut = Trunk(backbone("tf_efficientnet_lite0"), cut="last-2", **common).train()
+    whole = Trunk(backbone("tf_efficientnet_lite0"), cut="tuned", **common).train()
+    stored = tuple(part.clone() for part in cut.below(images))
+    assert [tuple(part.shape[1:]) for part in stored] == [(80, 4, 4), (24, 16, 16)]
+    assert not any(part.requires_grad for part in stored)
+    weights = torch.linspace(-1, 1, cut.width)
+    (cut.above(*stored) @ weights).sum().backward()
+    (whole.above(*whole.below(images)) @ weights).sum().backward()
+    torch.testing.assert_close(cut.above(*stored), whole.above(images), rtol=1e-4, atol=1e-5)
+    gradients = dict(whole.named_parameters())
+    for name, parameter in cut.trainable():
+        assert parameter.grad is not None
+        torch.testing.assert_close(parameter.grad, gradients[name].grad, rtol=1e-3, atol=1e-4, msg=name)
+    assert all(parameter.grad is None for _, parameter in cut.named_parameters() if not parameter.requires_grad)
+
+
+@pytest.mark.parametrize(
+    ("mode", "affine_trains", "uses_batch"),
+    [("frozen", False, False), ("statistics", True, False), ("train", True, True)],
+)
+def test_batch_norm_modes_survive_every_call_of_train(
+    mode: str, affine_trains: bool, uses_batch: bool, backbone: Get
+) -> None:
+    trunk = Trunk(backbone("resnet18"), cut="last-1", batch_norm=mode)
+    trunk.train().eval().train()
+    above = [m for m in trunk.pieces["layer4"].modules() if isinstance(m, nn.BatchNorm2d)]
+    below = [m for m in trunk.pieces["layer3"].modules() if isinstance(m, nn.BatchNorm2d)]
+    assert all(m.training is uses_batch and m.weight.requires_grad is affine_trains for m in above)
+    assert not any(m.training or m.weight.requires_grad for m in below)
+
+
+def test_a_change_reaches_everything_that_leaves_the_stage(backbone: Get, pictures: Pictures) -> None:
+    """Turning the batch round at any stage turns the features round, the taps before that stage included."""
+    images = pictures(2)
+    for cut in ("last-2", "tuned"):
+        trunk = Trunk(backbone("resnet18"), cut=cut, taps=["layer1", "layer2", "layer4"])
+        stored = trunk.below(images)
+        with torch.no_grad():
+            plain = trunk.above(*stored)
+            for at in ("layer2", "layer3", "layer4"):
+                swapped = trunk.above(*stored, at=at, change=lambda maps: maps.flip(0))
+                torch.testing.assert_close(swapped, plain.flip(0))
+
+
+def test_a_change_below_the_cut_is_refused_with_what_is_possible(backbone: Get, pictures: Pictures) -> None:
+    trunk = Trunk(backbone("resnet18"), cut="last-1")
+    stored = trunk.below(pictures(1))
+    with pytest.raises(BadSpecification, match="layer3, layer4"):
+        trunk.above(*stored, at="layer1", change=lambda maps: maps)
+
+
+def test_wrong_cuts_and_taps_say_what_is_right(backbone: Get) -> None:
+    with pytest.raises(BadSpecification, match="frozen, last-N"):
+        Trunk(backbone("resnet18"), cut="last")
+    with pytest.raises(BadSpecification, match="more stages"):
+        Trunk(backbone("resnet18"), cut="last-5")
+    with pytest.raises(UnknownName, match="Did you mean 'layer3'"):
+        Trunk(backbone("resnet18"), cut="frozen", taps=["layer33"])
+    with pytest.raises(BadSpecification, match="twice"):
+        Trunk(backbone("resnet18"), cut="frozen", taps=["layer4", "final"])
+    with pytest.raises(UnknownName, match="average"):
+        Trunk(backbone("resnet18"), cut="frozen", pooling="averge")
+
+
+def test_key_says_all_that_decides_what_is_stored_and_no_more(backbone: Get) -> None:
+    def key(**options: object) -> str:
+        return Trunk(backbone("resnet18"), **{"cut": "last-1", **options}).key  # type: ignore[arg-type]
+
+    assert key() == key(pooling="max") == key(batch_norm="train")
+    others = [key(cut="last-2"), key(cut="frozen"), key(taps=["layer2", "final"]), key(channels_last=False)]
+    assert len({key(), *others}) == 5
+    assert key(cut="frozen") != key(cut="frozen", pooling="max")
+
+
+def test_lower_precision_never_reaches_what_is_stored(backbone: Get, pictures: Pictures) -> None:
+    trunk = Trunk(backbone("resnet18"), cut="last-1")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        stored = trunk.below(pictures(2))
+    assert stored[0].dtype == torch.float32
+    assert torch.equal(stored[0], trunk.below(pictures(2))[0])
