@@ -73,6 +73,13 @@ def test_no_relatives_at_all_is_no_error():
     assert len(result.per_class("map").means) == 0
 
 
+def test_a_gallery_of_other_classes_only_makes_every_query_lone():
+    out, missed = (evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=LABELS + 10, lone=lone)
+                   for lone in ("exclude", "miss"))
+    assert np.isnan(list(out.values())).all()
+    assert set(missed.values()) == {0.0}
+
+
 def test_usual_metrics_come_without_asking():
     assert list(evaluate(ROWS, LABELS, k=(1, 10))) == ["recall@1", "recall@10", "r_precision", "map@r", "map", "mrr"]
 

@@ -36,8 +36,8 @@ def evaluate(
     out (exclude) or count as 0 (miss). dim: only the first columns. starts: k-means starts of the clustering metrics,
     which cluster the queries into as many clusters as they have classes.
 
-    The order of rows cannot change a result: the engine works in an order of its own and sums exactly. One thread and
-    two gave the same bits wherever measured, but the matrix library does not promise it; one thread is reproducible.
+    The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
+    number of threads wherever measured, but the matrix library promises equal bits for one thread only.
     Memory: the embeddings twice, and about 64 MB (more only beyond 100,000 gallery rows: 256 bytes each).
 
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1], metrics=["recall@1", "map@r"])

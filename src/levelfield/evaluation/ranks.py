@@ -15,7 +15,7 @@ from levelfield.errors import unknown
 from levelfield.evaluation.distances import Prepared
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.order import canonical_order, first_twins
-from levelfield.evaluation.products import TILE, product
+from levelfield.evaluation.products import TILE, product, tiled
 
 TIES = ("expected", "pessimistic", "optimistic")
 _BLOCK_ENTRIES = 2**23
@@ -49,21 +49,21 @@ def tie_groups(
     if ties not in TIES:
         raise unknown("way to treat ties", ties, TIES)
     columns = canonical_order(prepared.gallery, gallery_codes)
-    gallery = prepared.gallery[columns]
+    gallery = tiled(prepared.gallery, columns)  # once, not for every block
     offset = None if prepared.offset is None else prepared.offset[columns]
-    twins = first_twins(gallery)
+    twins = first_twins(gallery[: len(columns)])
+    copies = np.flatnonzero(twins != np.arange(len(twins)))
     members = _Members(gallery_codes[columns], int(max(query_codes.max(), gallery_codes.max())) + 1)
     place = np.full(len(columns) + 1, -1)  # the last entry answers for id -1: no place
     place[columns] = np.arange(len(columns))
     order = canonical_order(prepared.query, query_codes)
-    size = block or min(max(_BLOCK_ENTRIES // len(gallery) // TILE, 1), 8) * TILE
+    size = block or min(max(_BLOCK_ENTRIES // len(columns) // TILE, 1), 8) * TILE
     for start in range(0, len(order), size):
         positions = order[start : start + size]
-        values = product(prepared.query, gallery, rows=positions)
+        values = np.ascontiguousarray(product(prepared.query, gallery, rows=positions)[:, : len(columns)])
         if offset is not None:
             values -= offset
         # Rows with the same bits are level for every query, whatever the product's rounding says.
-        copies = np.flatnonzero(twins != np.arange(len(twins)))
         values[:, copies] = values[:, twins[copies]]
         yield positions, _block_groups(values, *members.of(query_codes[positions]), place[query_ids[positions]], ties)
 
