@@ -59,10 +59,8 @@ def main() -> None:
     )
     print()
     for label, trial in best(trials, options.metric).items():
-        print(
         value = trial.values[options.metric]
         print(f"# {label}: {options.metric} {value:.4f} on validation classes, trial {trial.number}")
-        )
         print(yaml.safe_dump([{label: trial.settings}], default_flow_style=None).strip())
 
 
