@@ -13,7 +13,7 @@ import torch
 import yaml
 from PIL import Image
 from rich.progress import Progress
-from torch import Tensor
+from torch import Tensor, nn
 
 from levelfield.data.images import as_rgb, read_image
 from levelfield.data.views import View, test_view
@@ -33,8 +33,8 @@ Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any]) -> None:
     """Write the two files. `description` needs the view's `image`, `mean`, `std`, and may have `crop` (1.0),
     `interpolation` ("bicubic"), and anything else worth keeping that YAML can hold."""
-    if not isinstance(embedder.head, Head):
-        raise BadSpecification(f"Only a levelfield Head can be saved, not {type(embedder.head).__name__}.")
+    if not isinstance(embedder.head, Head | nn.Identity):
+        raise BadSpecification(f"Only a levelfield Head (or none) can be saved, not {type(embedder.head).__name__}.")
     missing = [name for name in ("image", "mean", "std") if name not in description]
     if missing:
         raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
@@ -48,7 +48,7 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     facts = {
         "format": _FORMAT,
         "trunk": embedder.trunk.settings,
-        "head": embedder.head.settings,
+        "head": embedder.head.settings if isinstance(embedder.head, Head) else None,  # None: the features themselves
         "view": view,
         "about": {name: value for name, value in description.items() if name not in view},
     }
@@ -73,7 +73,8 @@ def load(folder: Path | str, *, device: str = "cpu") -> Model:
         trunk_facts = dict(facts["trunk"])
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
-        embedder = Embedder(Trunk(backbone, **trunk_facts), Head(**facts["head"]))
+        head = nn.Identity() if facts["head"] is None else Head(**facts["head"])
+        embedder = Embedder(Trunk(backbone, **trunk_facts), head)
         embedder.load_state_dict(safetensors.torch.load_file(home / WEIGHTS), strict=True)
         view = test_view(**facts["view"])
     except (yaml.YAMLError, safetensors.SafetensorError, KeyError, TypeError, RuntimeError) as error:
@@ -91,7 +92,8 @@ class Model:
 
     @property
     def dim(self) -> int:
-        return int(self.embedder.head.dim)  # type: ignore[arg-type]
+        head = self.embedder.head
+        return head.dim if isinstance(head, Head) else self.embedder.trunk.width
 
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
