@@ -154,6 +154,11 @@ class Trunk(nn.Module):
         """The pieces that are used, in order, `entrance` and `final` among them where the network has them."""
         return tuple(self._used)
 
+    @property
+    def frozen_prefixes(self) -> tuple[str, ...]:
+        """How the names in `state_dict` of all that lies below the cut begin."""
+        return tuple(f"pieces.{_key(name)}." for name in self._used[: self._first])
+
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
         """Parameters above the cut, by name."""
         return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]

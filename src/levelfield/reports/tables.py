@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Literal
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -73,13 +75,14 @@ def show(board: Leaderboard, console: Console) -> None:
 def terminal(board: Leaderboard) -> RenderableType:
     """A table that fits 80 columns: the interval of the first metric, deviations as letters explained below."""
     first, letters = board.metrics[0], _letters(board)
-    table = Table(title=f"{board.study}: best first by {first}", title_justify="left", pad_edge=False, padding=(0, 1))
-    headings = ["#", "method", first, "95 % interval", "sd", *board.metrics[1:], "train s", "deviates"]
+    table = Table(title=f"{board.study}: best first by {first}", title_justify="left", box=SIMPLE_HEAD, padding=0)
+    headings = ["#", "method", first, "95 % interval", "sd", *board.metrics[1:], "train s", "dev"]
     for name in headings:
-        table.add_column(name, justify="left" if name in ("method", "deviates") else "right")
+        justify: Literal["left", "right"] = "left" if name in ("method", "dev") else "right"
+        table.add_column(name, justify=justify, no_wrap=True)
     for rank, row in enumerate(board.rows, 1):
         main = row.cells[first]
-        others = [_figure(row.cells[metric]) for metric in board.metrics[1:]]
+        others = [f"{row.cells[metric].mean:.3f}" for metric in board.metrics[1:]]
         deviates = ",".join(letters[text] for text in row.deviations) or "-"
         style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
         seconds = f"{row.seconds:.1f}" if row.trained else "-"

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
+from levelfield.embedder import Embedder
 from levelfield.methods import Method
 from levelfield.training import checkpoint
 from levelfield.training.conditions import Conditions
@@ -57,7 +58,7 @@ class Progress:
 class State:
     """Everything that changes while a run trains."""
 
-    embedder: nn.Module
+    embedder: Embedder
     method: Method
     optimisers: list[Optimizer]
     best: dict[str, Any] | None = None
@@ -94,18 +95,18 @@ class State:
             self._restore(self.best)
 
     def _weights(self, *, copy: bool) -> dict[str, Any]:
-        """What training may change: what lies below the cut stays out of the checkpoint."""
-        below = tuple(name for name, _ in self.embedder.named_children() if False)
-        parts = {}
-        for name, module in (("embedder", self.embedder), ("method", self.method)):
-            entries = module.state_dict()
-            parts[name] = {
+        """What training may change: what lies below the cut stays out."""
+        below = tuple(f"trunk.{prefix}" for prefix in self.embedder.trunk.frozen_prefixes)
+        parts = {"embedder": self.embedder.state_dict(), "method": self.method.state_dict()}
+        return {
+            name: {
                 key: value.clone() if copy and isinstance(value, Tensor) else value
                 for key, value in entries.items()
                 if not key.startswith(below)
             }
-        return parts
+            for name, entries in parts.items()
+        }
 
     def _restore(self, weights: dict[str, Any]) -> None:
-        self.embedder.load_state_dict(weights["embedder"])
+        self.embedder.load_state_dict({**self.embedder.state_dict(), **weights["embedder"]})
         self.method.load_state_dict(weights["method"])
