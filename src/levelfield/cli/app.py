@@ -6,8 +6,8 @@ import logging
 import sys
 import traceback
 
-import click
 import typer
+from rich.text import Text
 
 from levelfield import __version__
 from levelfield.cli import compare, look, use
@@ -23,6 +23,9 @@ app = typer.Typer(
     help="The level playing field of deep metric learning: which way of learning an embedding is best here, "
     "how sure is that, and what did it cost?",
 )
+# typer brings its own click, which need not be the installed one: its errors are known by typer's names only
+_UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if kind.__name__ == "ClickException")
+
 compare.add_to(app)
 use.add_to(app)
 look.add_to(app)
@@ -41,7 +44,7 @@ def _options(
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Say only results and errors."),
 ) -> None:
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING
-    logging.basicConfig(level=level, format="%(message)s", force=True)
+    logging.basicConfig(level=max(level, logging.WARNING), format="%(message)s", force=True)  # others stay quiet
     logging.getLogger("levelfield").setLevel(level)
 
 
@@ -53,16 +56,12 @@ def main(arguments: list[str] | None = None) -> None:
     except LevelfieldError as error:
         if {"-v", "--verbose"} & set(arguments):
             traceback.print_exc()
-        error_console.print(f"[red]Error:[/red] {_plain(str(error))}", highlight=False, soft_wrap=True)
+        error_console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
         sys.exit(1)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except _UsageError as error:
+        error.show()  # type: ignore[attr-defined]
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
         error_console.print("\nStopped. Nothing is lost: the same command goes on where it was.")
         sys.exit(130)
     sys.exit(code or 0)
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", "\\[")

@@ -7,11 +7,13 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from levelfield.studies.execution import Event
 
-console = Console()
-error_console = Console(stderr=True)
+# no markup: labels, paths and formulas may hold [brackets]
+console = Console(markup=False, highlight=False)
+error_console = Console(stderr=True, markup=False, highlight=False)
 
 
 def is_quiet() -> bool:
@@ -20,7 +22,7 @@ def is_quiet() -> bool:
 
 def new_progress() -> Progress:
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
@@ -60,9 +62,8 @@ class StudyBars:
             if event.run in self._bars:
                 self._progress.remove_task(self._bars.pop(event.run))
             if event.kind == "failed":
-                self._progress.console.print(
-                    f"[red]failed[/red] {self._labels[event.run]}: {event.text}", highlight=False
-                )
+                told = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
+                self._progress.console.print(told, soft_wrap=True)
         self._progress.update(self._all, completed=sum(self._shares))
 
     def _move(self, event: Event) -> None:
