@@ -1,0 +1,59 @@
+"""Competitors take turns in small slices, so that whatever else the machine does falls on all of them alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Seconds of one step: on the clock, and of this process's own computing."""
+
+    wall: float
+    cpu: float
+
+
+def clocks() -> tuple[float, float]:
+    """Now, on the clock and in computing time."""
+    return time.perf_counter(), time.process_time()
+
+
+def between(before: tuple[float, float], after: tuple[float, float], steps: int = 1) -> Sample:
+    """What one of `steps` took."""
+    return Sample((after[0] - before[0]) / steps, (after[1] - before[1]) / steps)
+
+
+def interleave(lanes: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[str, list[Sample]]:
+    """Every lane once a round, the order turned round by round; one slice of each before it counts.
+
+    >>> order = []
+    >>> def lane(name):
+    ...     return lambda: order.append(name) or Sample(1.0, 1.0)
+    >>> samples = interleave({"a": lane("a"), "b": lane("b")}, rounds=2)
+    >>> "".join(order), len(samples["a"])
+    ('ababba', 2)
+    """
+    for lane in lanes.values():
+        lane()
+    samples: dict[str, list[Sample]] = {name: [] for name in lanes}
+    for number in range(rounds):
+        for name in list(lanes)[:: 1 if number % 2 == 0 else -1]:
+            samples[name].append(lanes[name]())
+    return samples
+
+
+def ratio(ours: list[Sample], peer: list[Sample], *, clock: str = "wall") -> float:
+    """Median over the rounds of ours / peer.
+
+    >>> ratio([Sample(2, 1), Sample(9, 1), Sample(4, 1)], [Sample(1, 1), Sample(1, 1), Sample(2, 1)])
+    2.0
+    """
+    return median(getattr(a, clock) / getattr(b, clock) for a, b in zip(ours, peer, strict=True))
+
+
+def typical(samples: list[Sample]) -> float:
+    """Median seconds of a step on the clock."""
+    return median(sample.wall for sample in samples)

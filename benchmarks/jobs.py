@@ -1,0 +1,58 @@
+"""A study of equal runs with one process and with two."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from levelfield.studies import Study, compare
+from levelfield.studies.execution import Event
+
+
+@dataclass
+class Watch:
+    """When each run was taken up, and when its training began."""
+
+    began: float = field(default_factory=time.perf_counter)
+    taken: dict[int, float] = field(default_factory=dict)
+    training: dict[int, float] = field(default_factory=dict)
+    done: dict[int, float] = field(default_factory=dict)
+
+    def listen(self, event: Event) -> None:
+        now = time.perf_counter() - self.began
+        if event.kind == "start":
+            self.taken[event.run] = now
+        elif event.kind == "progress" and event.text == "training":
+            self.training.setdefault(event.run, now)
+        elif event.kind == "done":
+            self.done[event.run] = now
+
+    @property
+    def start_up(self) -> float:
+        """Seconds before the first training that later runs of the same process do not spend again."""
+        first, *later = sorted(self.training)
+        again = median(self.training[run] - self.taken[run] for run in later) if later else 0.0
+        return self.training[first] - again
+
+    @property
+    def run_seconds(self) -> float:
+        """Median seconds of a run that a process did not start with."""
+        last = sorted(self.done)[-max(1, len(self.done) // 2) :]
+        return median(self.done[run] - self.taken[run] for run in last)
+
+
+def timed(study: Study, jobs: int) -> tuple[float, Watch]:
+    """Seconds of the whole study in a new folder, from prepared features to the leaderboard."""
+    with tempfile.TemporaryDirectory() as folder:
+        watch = Watch()
+        compare(study, out=Path(folder), jobs=jobs, listen=watch.listen)
+        return time.perf_counter() - watch.began, watch
+
+
+def load() -> float:
+    """How many processes wanted a core in the last minute."""
+    return os.getloadavg()[0]

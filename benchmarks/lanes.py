@@ -1,0 +1,160 @@
+"""Who is compared: levelfield's loop, and a bare PyTorch loop that does the same work and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import math
+import tempfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from interleaved import Sample, between, clocks
+from torch import Tensor, nn
+from torch.nn import functional
+
+from levelfield import batching, methods, objectives
+from levelfield.embedder import Embedder, Head
+from levelfield.methods import Group
+from levelfield.studies import Study, plan
+from levelfield.studies.ground import Ground, ground_for
+from levelfield.training import Conditions, Pace, Progress, train
+from levelfield.training.feed import Feed, Source, StoredRows
+from levelfield.training.optimisers import build
+
+SEED = 0
+OBJECTIVE = ("contrastive", {"neg_margin": 0.8, "miner": "distance_weighted"})  # as in studies/demo.yaml
+
+
+class Ours:
+    """levelfield's own loop on its own feed, as a run of a study builds them."""
+
+    def __init__(self, study: Study) -> None:
+        self.conditions: Conditions = study.conditions
+        self.ground: Ground = ground_for(plan(study)[0].spec, None, "cpu")
+        labels = self.ground.train_labels
+        self.embedder = Embedder(self.ground.new_trunk(), Head(self.ground.width, self.conditions.dim)).train()
+        name, settings = OBJECTIVE
+        self.method = methods.create(name, num_classes=int(labels.max()) + 1, dim=self.conditions.dim, **settings)
+        layout = self.conditions.layout
+        self.batching = batching.create(
+            layout.batching, labels, batch_size=layout.batch_size, seed=SEED, **layout.settings
+        )
+        self.feed = Feed(self.open_source(), self.batching, labels)
+        groups = [Group("head", list(self.embedder.head.parameters()))]
+        if trunk := [parameter for _, parameter in self.embedder.trunk.trainable()]:
+            groups.insert(0, Group("trunk", trunk, lr=self.conditions.trunk_lr, warm=False))
+        self.optimisers = build(groups, self.conditions)
+        self.waiting: list[float] = []  # share of each slice's time
+
+    def open_source(self) -> Source:
+        """Where batches come from: the store, opened now, or images still to be decoded."""
+        return self.ground.source(SEED, 0, lambda text, done, total: None)
+
+    def run(self, steps: int) -> tuple[Progress, list[tuple[float, float]]]:
+        """`steps` steps in a new folder; the clocks after each of them."""
+        conditions, ticks = self.conditions.model_copy(update={"steps": steps}), []
+        with tempfile.TemporaryDirectory() as folder:
+            progress = train(
+                self.embedder,
+                self.method,
+                self.feed,
+                self.optimisers,
+                conditions,
+                seed=SEED,
+                folder=Path(folder),
+                pace=Pace(),
+                tell=lambda done, total: ticks.append(clocks()),
+            )
+        return progress, ticks
+
+    def slice(self, steps: int) -> Sample:
+        """One step of the loop, log included. The checkpoint comes every 20 seconds and is counted apart."""
+        progress, ticks = self.run(steps + 2)
+        self.waiting.append(progress.waiting / progress.seconds)
+        return between(ticks[0], ticks[steps], steps)  # neither the first step nor the checkpoint after the last
+
+
+class BareNetwork(nn.Module):
+    """What trains, written by hand: the stages above the cut, each tap flattened and of length 1, one linear map."""
+
+    def __init__(self, stages: Sequence[nn.Module], linear: nn.Linear) -> None:
+        super().__init__()
+        self.stages, self.linear = nn.ModuleList(stages), linear
+
+    def forward(self, stored: tuple[Tensor, ...]) -> Tensor:
+        if not self.stages:
+            return self.linear(stored[0])
+        maps = [part.contiguous(memory_format=torch.channels_last) for part in (*stored[1:], stored[0])]
+        for stage in self.stages:
+            maps.append(stage(maps[-1]))
+        return self.linear(torch.cat([functional.normalize(part.flatten(1), dim=1) for part in maps], dim=1))
+
+
+class Bare:
+    """A bare PyTorch loop: same rows, batches, cut, objective, optimiser and rates as `ours`; no log, no checks.
+
+    gathered: every batch of an epoch lies in memory ready for use, so that only the trainable part is left.
+    """
+
+    def __init__(self, ours: Ours, *, gathered: bool = False) -> None:
+        self.conditions = ours.conditions
+        assert isinstance(ours.feed.source, StoredRows)
+        [rows] = ours.feed.source._views
+        self.tensors: tuple[Tensor, ...] = rows.tensors()
+        self.labels = torch.from_numpy(ours.ground.train_labels)
+        self.order = [torch.from_numpy(batch.astype(np.int64)) for batch in ours.batching.plan(0)]
+        trunk = ours.embedder.trunk
+        trained = [name for name in trunk.stages if any(p.requires_grad for p in _stage(trunk, name).parameters())]
+        stages = [copy.deepcopy(_stage(trunk, name)) for name in trained]
+        self.network = BareNetwork(stages, copy.deepcopy(ours.embedder.head.linear))
+        name, settings = OBJECTIVE
+        self.objective = objectives.create(name, num_classes=None, dim=None, **settings)
+        self.generator = torch.Generator().manual_seed(SEED)
+        groups = [{"params": list(self.network.linear.parameters()), "lr": self.conditions.lr}]
+        if stages:
+            groups.append({"params": list(self.network.stages.parameters()), "lr": self.conditions.trunk_lr})
+        self.optimiser = torch.optim.AdamW(groups, weight_decay=self.conditions.weight_decay, fused=True)
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.gathered = [self.batch(index) for index in self.order] if gathered else None
+        self.taken = 0
+
+    def batch(self, index: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        return tuple(tensor.index_select(0, index) for tensor in self.tensors), self.labels[index]
+
+    def step(self) -> None:
+        turn = self.taken % len(self.order)
+        inputs, labels = self.gathered[turn] if self.gathered else self.batch(self.order[turn])
+        factor = 0.5 * (1 + math.cos(math.pi * (self.taken % self.conditions.steps) / self.conditions.steps))
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * factor
+        loss = self.objective(self.network(inputs), labels, generator=self.generator)
+        loss.backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.taken += 1
+
+    def slice(self, steps: int) -> Sample:
+        before = clocks()
+        for _ in range(steps):
+            self.step()
+        return between(before, clocks(), steps)
+
+    @cached_property
+    def first_rows(self) -> Tensor:
+        """What the untrained network gives for the first batch."""
+        with torch.no_grad():
+            return self.network(self.batch(self.order[0])[0])
+
+
+def check_same_work(ours: Ours, bare: Bare) -> None:
+    """Both networks must give the same rows, or the comparison is none."""
+    with torch.no_grad():
+        expected = ours.embedder(bare.batch(bare.order[0])[0])
+    torch.testing.assert_close(bare.first_rows, expected, rtol=1e-4, atol=1e-5)
+
+
+def _stage(trunk: nn.Module, name: str) -> nn.Module:
+    return trunk.pieces[name.replace(".", "_")]

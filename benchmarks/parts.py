@@ -1,0 +1,186 @@
+"""What is measured: each part gives figures."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from figures import Figure
+from interleaved import Sample, between, clocks, interleave, ratio, typical
+from jobs import timed
+from lanes import Bare, Ours, check_same_work
+
+from levelfield.studies import Study, parse_study
+from levelfield.training import Pace, Progress
+from levelfield.training.progress import State
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured: rounds, steps in a slice (by what they cost), and the study of part `jobs`."""
+
+    rounds: int
+    head_steps: int
+    trunk_steps: int
+    image_steps: int
+    study_steps: int
+    study_runs: int
+    study_repeats: int
+
+
+FULL = Size(rounds=15, head_steps=102, trunk_steps=10, image_steps=2, study_steps=2000, study_runs=8, study_repeats=2)
+QUICK = Size(rounds=3, head_steps=51, trunk_steps=3, image_steps=1, study_steps=200, study_runs=4, study_repeats=1)
+
+
+class Parts:
+    """The parts by name. Two parts that need the same trained thing share it."""
+
+    def __init__(self, study: Study, size: Size) -> None:
+        self.study, self.size = study, size
+        self.ours = cache(self._ours)
+
+    def all(self) -> dict[str, Callable[[], Iterator[Figure]]]:
+        return {"loop": self.loop, "cached": self.cached, "cache": self.against_no_cache, "jobs": self.jobs}
+
+    def loop(self) -> Iterator[Figure]:
+        """The loop against a bare one. The checkpoint, every 20 seconds, is added by its share."""
+        for cut in ("frozen", "last-1"):
+            ours, steps = self.ours(cut), self._steps(cut)
+            bare = Bare(ours)
+            check_same_work(ours, bare)
+            samples = interleave(
+                {"ours": partial(ours.slice, steps), "bare": partial(bare.slice, steps)}, self.size.rounds
+            )
+            share = _checkpoint_seconds(ours) / Pace().save_every_seconds
+            yield Figure(
+                part="loop",
+                what=f"step, {cut}",
+                peer="bare PyTorch loop",
+                value=ratio(samples["ours"], samples["bare"]) + share,
+                target=1.05,
+                at_most=True,
+                facts={**_milliseconds(samples), "checkpoint_share": share, **_computing(samples, "ours", "bare")},
+            )
+
+    def cached(self) -> Iterator[Figure]:
+        """A run that opens the store and trains on it, against the trainable part on batches that lie in memory."""
+        for cut in ("frozen", "last-1", "last-2"):
+            ours, steps = self.ours(cut), self._steps(cut)
+            alone = Bare(ours, gathered=True)
+            check_same_work(ours, alone)
+            ours.waiting.clear()
+            samples = interleave(
+                {"ours": partial(ours.slice, steps), "alone": partial(alone.slice, steps), "open": _opening(ours)},
+                self.size.rounds,
+            )
+            whole = typical(samples["alone"]) * self.study.conditions.steps
+            once = typical(samples["open"]) + _checkpoint_seconds(ours)
+            yield Figure(
+                part="cached",
+                what=f"run of {self.study.conditions.steps} steps, {cut}",
+                peer="its trainable part, batches in memory",
+                value=ratio(samples["ours"], samples["alone"]) + once / whole,
+                target=1.15,
+                at_most=True,
+                facts={
+                    **_milliseconds(samples),
+                    "opening_and_checkpoint_share": once / whole,
+                    **_computing(samples, "ours", "alone"),
+                },
+            )
+            yield Figure(
+                part="cached",
+                what=f"waiting for data, {cut}",
+                peer="time of the loop",
+                value=median(ours.waiting),
+                target=0.05,
+                at_most=True,
+                percent=True,
+            )
+
+    def against_no_cache(self) -> Iterator[Figure]:
+        """The same training with and without the store: an epoch has equally many steps in both."""
+        for cut, target in (("last-1", 4.0), ("last-2", 1.7)):
+            stored, decoded = self.ours(cut), self.ours(cut, cached=False)
+            steps = {"stored": self.size.trunk_steps, "decoded": self.size.image_steps}
+            samples = interleave(
+                {
+                    "stored": partial(stored.slice, steps["stored"]),
+                    "decoded": partial(decoded.slice, steps["decoded"]),
+                },
+                self.size.rounds,
+            )
+            yield Figure(
+                part="cache",
+                what=f"epoch, {cut}",
+                peer="the same with cache: false",
+                value=ratio(samples["decoded"], samples["stored"]),
+                target=target,
+                at_most=False,
+                facts={**_milliseconds(samples), **_computing(samples, "decoded", "stored")},
+            )
+
+    def jobs(self) -> Iterator[Figure]:
+        """A study of equal runs with one process and with two, in turns."""
+        content = self.study.model_dump(mode="json")
+        content["conditions"]["steps"] = self.size.study_steps
+        study = parse_study({**content, "seeds": self.size.study_runs, "metrics": ["recall@1"]})
+        self.ours("frozen")  # features are stored before anything is timed
+        taken = [(timed(study, 1), timed(study, 2)) for _ in range(self.size.study_repeats)]
+        yield Figure(
+            part="jobs",
+            what=f"{self.size.study_runs} equal runs, --jobs 2",
+            peer="--jobs 1",
+            value=median(one / two for (one, _), (two, _) in taken),
+            target=1.7,
+            at_most=False,
+            facts={
+                "seconds_1": median(one for (one, _), _ in taken),
+                "seconds_2": median(two for _, (two, _) in taken),
+                "start_up_1": median(watch.start_up for (_, watch), _ in taken),
+                "start_up_2": median(watch.start_up for _, (_, watch) in taken),
+                "run_1": median(watch.run_seconds for (_, watch), _ in taken),
+                "run_2": median(watch.run_seconds for _, (_, watch) in taken),
+            },
+        )
+
+    def _ours(self, cut: str, cached: bool = True) -> Ours:
+        content: dict[str, Any] = self.study.model_dump(mode="json")
+        content["conditions"] |= {"cut": cut, "cache": cached}
+        return Ours(parse_study(content))
+
+    def _steps(self, cut: str) -> int:
+        return self.size.head_steps if cut == "frozen" else self.size.trunk_steps
+
+
+def _opening(ours: Ours) -> Callable[[], Sample]:
+    def opened() -> Sample:
+        before = clocks()
+        ours.open_source()
+        return between(before, clocks())
+
+    return opened
+
+
+def _checkpoint_seconds(ours: Ours) -> float:
+    state, taken = State(ours.embedder, ours.method, ours.optimisers), []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(3):
+            before = clocks()
+            state.save(Path(folder) / "checkpoint", Progress(), ours.feed.state_dict())
+            taken.append(between(before, clocks()).wall)
+    return median(taken)
+
+
+def _milliseconds(samples: dict[str, list[Sample]]) -> dict[str, float]:
+    return {f"{name}_ms": round(1e3 * typical(lane), 3) for name, lane in samples.items()}
+
+
+def _computing(samples: dict[str, list[Sample]], ours: str, peer: str) -> dict[str, float]:
+    """The same ratio in computing time, which other processes on the machine disturb less."""
+    return {"ratio_of_computing_time": ratio(samples[ours], samples[peer], clock="cpu")}
