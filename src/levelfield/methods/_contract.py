@@ -161,12 +161,17 @@ class Method(nn.Module):
         """Whether the loss is a mean over independent parts, so that gradients may be accumulated."""
         return bool(getattr(self.objective, "separable", False))
 
+    @property
+    def proxies(self) -> nn.Parameter | None:
+        """One row per class, if the objective has such a thing."""
+        found = getattr(self.objective, "proxies", None)
+        return found if isinstance(found, nn.Parameter) else None
+
+    @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
-        """Proxies at the class means of the start embedding, where the objective has one proxy per class."""
-        proxies = getattr(self.objective, "proxies", None)
-        if isinstance(proxies, nn.Parameter) and proxies.shape == class_means.shape:
-            with torch.no_grad():
-                proxies.copy_(class_means)
+        """Proxies at the class means of the start embedding."""
+        if self.proxies is not None and self.proxies.shape == class_means.shape:
+            self.proxies.copy_(class_means)
 
     def labels(self, labels: np.ndarray, member: int) -> np.ndarray:
         return labels

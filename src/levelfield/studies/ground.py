@@ -66,6 +66,11 @@ class Ground:
         return self.new_trunk()
 
     @cached_property
+    def _opened(self) -> dict[str, Rows]:
+        """Rows that were read before by this process."""
+        return {}
+
+    @cached_property
     def width(self) -> int:
         return self._still_trunk.width
 
@@ -103,15 +108,19 @@ class Ground:
     def stored(self, indices: np.ndarray, view: View, number: int, tell: Tell) -> Rows:
         """What lies below the cut for these images under one view, from the cache or computed now."""
         digests = [self.catalog.digests[i] for i in indices]
+        known = f"{self._key(view, number)} {_digest(digests)}"
+        if known in self._opened:
+            return self._opened[known]
 
         def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
             images = [self._image(int(indices[p]), view, number) for p in positions]
             parts = in_blocks(lambda block: self._still_trunk.below(block.to(self.device)), torch.stack(images))
             return tuple(part.cpu().numpy() for part in parts)
 
-        return self.cache.rows(
+        self._opened[known] = self.cache.rows(
             self._key(view, number), digests, compute, progress=lambda done, total: tell("features", done, total)
         )
+        return self._opened[known]
 
     def _key(self, view: View, number: int) -> str:
         return f"{self._still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
@@ -119,9 +128,9 @@ class Ground:
     @cached_property
     def features_key(self) -> str:
         """All that decides the start features of the training images."""
-        trained = hashlib.blake2b("".join(self.catalog.digests[i] for i in self.fold.train).encode(), digest_size=8)
+        trained = _digest([self.catalog.digests[i] for i in self.fold.train])
         c = self.conditions
-        return f"{self._key(self.views[1], 0)} {c.taps} {c.pooling} {c.normalize_taps} {trained.hexdigest()}"
+        return f"{self._key(self.views[1], 0)} {c.taps} {c.pooling} {c.normalize_taps} {trained}"
 
     def source(self, seed: int, workers: int, tell: Tell) -> Source:
         """Where training batches come from."""
@@ -196,6 +205,10 @@ class _Reader:
 
     def __call__(self, position: int) -> Any:
         return read_image(self._paths[position])
+
+
+def _digest(texts: Sequence[str]) -> str:
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
 def open_catalog(choice: Data) -> Catalog:

@@ -93,7 +93,7 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
 
     progress = Progress()
     if method.trains:
-        if conditions.proxies == "class_means" and not (folder / "checkpoint").exists():
+        if conditions.proxies == "class_means" and method.proxies is not None:
             method.start_proxies(_class_means(ground, embedder, tell))
         feed = Feed(
             ground.source(spec.seed, options.workers, tell),
