@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from importlib import resources
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import torch
 import typer
-import yaml
 from rich.table import Table
 
-from levelfield import methods
 from levelfield.cli.console import StudyBars, console, is_quiet
-from levelfield.data import create as create_catalog
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.reports import show, write_all
 from levelfield.studies.compare import carry_out, prepare
@@ -22,7 +21,7 @@ from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.own_data import fit_to
 from levelfield.studies.plan import PlannedRun
 from levelfield.studies.run import Options
-from levelfield.studies.specification import Study, parse_study, read_study
+from levelfield.studies.specification import Study, assign, parse_study, read_study
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
@@ -64,7 +63,7 @@ def compare(
     runs = prepare(chosen)
     folder = out / chosen.name
     jobs = jobs or os.cpu_count() or 1
-    options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
+    options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     if dry_run or data is not None:
         print_plan(chosen, runs, estimate(chosen, runs, options=options, jobs=jobs), details=dry_run)
     if dry_run:
@@ -73,7 +72,7 @@ def compare(
     paths = write_all(board, folder)
     show(board, console)
     console.print(f"\nWritten: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
-    _print_next(board, chosen, folder, study, data)
+    _print_next(board, chosen, out, data)
     if board.missing:
         raise LevelfieldError(
             f"{len(board.missing)} of {len(runs)} runs did not finish; see error.txt in their folders under "
@@ -99,12 +98,17 @@ def train(
 ) -> None:
     """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
     whole = read_study(study, list(overrides or []))
-    label = _winner(whole, out) if method == "best" else method
+    content = whole.model_dump(mode="json") | {"seeds": [seed], "vary": {}}
+    label = method
+    if method == "best":
+        winner = _winner(whole, out)
+        label = winner.label
+        for key, value in winner.variation:
+            assign(content, key, value)
     labels = [m.label for m in whole.methods]
     if label not in labels:
         raise unknown("method of the study", label, [*labels, "best"])
-    content = whole.model_dump(mode="json")
-    content |= {"methods": [m for m in content["methods"] if m["label"] == label], "seeds": [seed], "vary": {}}
+    content["methods"] = [m for m in content["methods"] if m["label"] == label]
     if all_classes:
         content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}}
         if whole.conditions.select != "budget":
@@ -112,16 +116,17 @@ def train(
     chosen = parse_study(content)
     runs = prepare(chosen)
     folder = out / chosen.name
-    options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
+    options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([label]) as bars:
-        outcome = carry_out(chosen, runs, folder, jobs=1, options=options, listen=bars.listen)
+        known = (folder / "study.yaml").exists() and not all_classes  # the compared study keeps its description
+        outcome = carry_out(chosen, runs, folder, jobs=1, options=options, listen=bars.listen, describe=not known)
     if outcome.failed:
         raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
     run_folder = runs[0].folder(folder)
     console.print(
         f"Trained '{label}'" + (" on every class" if all_classes else "") + f": {run_folder}", highlight=False
     )
-    console.print(f"  levelfield embed {run_folder} FOLDER --out embeddings.npy", highlight=False, soft_wrap=True)
+    console.print(f"  levelfield embed {_quoted(run_folder)} FOLDER --out embeddings.npy", soft_wrap=True)
 
 
 def choose_study(study: str | None, overrides: list[str], data: Path | None, skip_unreadable: bool) -> Study:
@@ -161,39 +166,37 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
     console.print(cost.text, highlight=False)
 
 
-def _print_next(board: Leaderboard, study: Study, folder: Path, study_file: str | None, data: Path | None) -> None:
-    """The next three commands, with real paths."""
-    run = Path(board.winner.best_run)
-    file = study_file or str(folder / "study.yaml")
-    example = _example_image(study)
-    photos = str(data) if data is not None else str(example.parent)
-    console.print("\nNext:", highlight=False)
+def usable(device: str) -> str:
+    """The device, once something could be put there."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise BadSpecification(f"The device '{device}' cannot be used here: {str(error).splitlines()[0]}") from error
+    return device
+
+
+def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
+    """The next three commands, with real paths. The study is named as it was run, overrides and all."""
+    run = _quoted(board.winner.best_run)
+    with (Path(board.winner.best_run) / "items.csv").open(encoding="utf-8", newline="") as items:
+        example = Path(list(csv.DictReader(items))[-1]["path"])
+    photos = _quoted(data if data is not None else example.parent)
+    place = "" if out == Path("runs") else f" --out {_quoted(out)}"
+    console.print("\nNext:")
     for command in (
-        f"levelfield search {run} --gallery {photos} {example}",
+        f"levelfield search {run} --gallery {photos} {_quoted(example)}",
         f"levelfield embed {run} {photos} --out embeddings.npy",
-        f"levelfield train {file} --method best --all-classes",
+        f"levelfield train {_quoted(out / study.name / 'study.yaml')} --method best --all-classes{place}",
     ):
-        console.print(f"  {command}", highlight=False, soft_wrap=True)
+        console.print(f"  {command}", soft_wrap=True)
 
 
-def _example_image(study: Study) -> Path:
-    settings = {k: v for k, v in study.data.settings.items() if k != "skip_unreadable"}
-    return create_catalog(study.data.name, **settings).paths[-1]
+def _quoted(path: Path | str) -> str:
+    return shlex.quote(str(path))
 
 
-def _winner(study: Study, out: Path) -> str:
+def _winner(study: Study, out: Path) -> PlannedRun:
     runs = prepare(study)
     board = gather(study.name, runs, out / study.name, study.metrics, draws=100)
-    label = board.winner.label
-    console.print(f"Best by {board.metrics[0]}: {label}", highlight=False)
-    return label
-
-
-def demo_content() -> dict[str, Any]:
-    """The embedded demo study as plain data."""
-    text = resources.files("levelfield.studies").joinpath("demo.yaml").read_text(encoding="utf-8")
-    content: dict[str, Any] = yaml.safe_load(text)
-    return content
-
-
-__all__ = ["add_to", "methods"]
+    console.print(f"Best by {board.metrics[0]}: {board.winner.label}")
+    return next(run for run in runs if run.row == board.winner.label)

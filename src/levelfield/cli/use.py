@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from levelfield.cli.console import console, is_quiet
-from levelfield.data import is_image
+from levelfield.data import create, is_image
 from levelfield.embedder import load
 from levelfield.errors import BadInput
 from levelfield.evaluation import Evaluation, evaluate
@@ -32,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 def embed(
     run: Run,
-    images: Annotated[Path, typer.Argument(help="A folder (searched through) or one image.")],
+    images: Annotated[Path, typer.Argument(help="A folder (searched through), a CSV or one image.")],
     out: Annotated[Path, typer.Option("--out", help="The embeddings; the paths go beside it.")] = Path(
         "embeddings.npy"
     ),
@@ -53,7 +53,7 @@ def embed(
 def search(
     run: Run,
     queries: Annotated[list[Path], typer.Argument(help="Images to look for.")],
-    gallery: Annotated[Path, typer.Option("--gallery", help="The folder to search in.")],
+    gallery: Annotated[Path, typer.Option("--gallery", help="The folder (or CSV) to search in.")],
     k: Annotated[int, typer.Option("-k", "--neighbours", min=1, help="How many to print.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -99,7 +99,9 @@ def measure(
 
 
 def find_images(place: Path) -> list[Path]:
-    """All images under a folder in a fixed order, or the one file that is named."""
+    """All images under a folder in a fixed order, those a CSV lists, or the one file that is named."""
+    if place.is_file() and place.suffix.lower() == ".csv":
+        return list(create(place).paths)
     if place.is_file():
         return [place]
     if not place.exists():

@@ -63,11 +63,19 @@ def compare(
 
 
 def carry_out(
-    study: Study, runs: list[PlannedRun], folder: Path, *, jobs: int, options: Options, listen: Callable[[Event], None]
+    study: Study,
+    runs: list[PlannedRun],
+    folder: Path,
+    *,
+    jobs: int,
+    options: Options,
+    listen: Callable[[Event], None],
+    describe: bool = True,
 ) -> Outcome:
-    """Write down what the study is, then do its runs."""
-    content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    write_text(folder / "study.yaml", content)
+    """Write down what the study is (unless it is a part of one that is described there), then do its runs."""
+    if describe:
+        content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        write_text(folder / "study.yaml", content)
     return run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
 
 
