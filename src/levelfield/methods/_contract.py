@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -91,7 +91,7 @@ class Method(nn.Module):
     """False for closed forms and untrained rows: no step is taken."""
     seeded = True
     """False if the seed changes nothing: one run says all."""
-    search: dict[str, Any] = {}
+    search: ClassVar[dict[str, Any]] = {}
     """Ranges worth searching, for methods that are no objective: `{"shrinkage": (0.05, 0.9, "linear")}`."""
     members = 1
     requires: tuple[str, ...] = ()

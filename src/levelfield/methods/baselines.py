@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import torch
 from torch import nn
 
@@ -52,7 +54,7 @@ class LDA(Method):
 
     trains = False
     seeded = False
-    search = {"shrinkage": (0.05, 0.9, "linear")}  # noqa: RUF012
+    search: ClassVar[dict[str, Any]] = {"shrinkage": (0.05, 0.9, "linear")}
 
     def __init__(self, *, shrinkage: float = 0.3, trials: int = 0) -> None:
         super().__init__(trials=trials)
