@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from levelfield.errors import BadSpecification, nearest
+from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
 
 
@@ -63,8 +63,7 @@ class Competitor(BaseModel):
         if not self.label:
             plain = self.name.rpartition(":")[2] if ".py:" in self.name else self.name
             object.__setattr__(self, "label", plain)
-        if re.search(r"[/\\\n]", self.label) or self.label.startswith("."):
-            raise ValueError(f"the label '{self.label}' cannot be a folder's name")
+        _check_folder_name("label", self.label)
         return self
 
 
@@ -86,6 +85,12 @@ class Study(BaseModel):
     seeds: tuple[int, ...] = (0, 1, 2)
     metrics: tuple[str, ...] = ("recall@1", "map@r", "nmi")
     vary: dict[str, list[Any]] = Field(default_factory=dict)
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_a_folder(cls, value: str) -> str:
+        _check_folder_name("name", value)
+        return value
 
     @field_validator("data", mode="before")
     @classmethod
@@ -112,6 +117,13 @@ class Study(BaseModel):
         return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
+    def _selection_has_classes(self) -> Study:
+        if self.conditions.select != "budget" and not self.protocol.validation:
+            chosen = self.conditions.select
+            raise ValueError(f"conditions.select: {chosen} needs validation classes: set protocol.validation, e.g. 0.2")
+        return self
+
+    @model_validator(mode="after")
     def _labels_differ(self) -> Study:
         labels = [method.label for method in self.methods]
         twice = sorted({label for label in labels if labels.count(label) > 1})
@@ -131,9 +143,10 @@ def read_study(path: Path | str, overrides: Sequence[str] = ()) -> Study:
             f"There is no study file {path}." + (f" Did you mean {path.parent / close}?" if close else "")
         )
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
         raise BadSpecification(f"{path} is not readable YAML: {error}") from error
+    content = read_yaml(text, origin=str(path))
     if not isinstance(content, dict):
         raise BadSpecification(f"{path} holds no study: it needs at least the keys `data` and `methods`.")
     content.setdefault("name", path.stem)
@@ -156,7 +169,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise BadSpecification(f"'{override}' is no override: write key=value, as in conditions.dim=64.")
-    assign(content, key.strip(), yaml.safe_load(text) if text.strip() else None)
+    assign(content, key.strip(), read_yaml(text, origin=f"'{override}'") if text.strip() else None)
 
 
 def assign(content: dict[str, Any], key: str, value: Any) -> None:
@@ -196,6 +209,11 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
         close = nearest(parts[0], [*Study.model_fields, *(f"conditions.{k}" for k in Conditions.model_fields)])
         raise BadSpecification(f"Unknown key '{key}'." + (f" Did you mean '{close}'?" if close else ""))
     place[parts[-1]] = value
+
+
+def _check_folder_name(what: str, text: str) -> None:
+    if not text.strip() or re.search(r"[/\\\n]", text) or text.startswith("."):
+        raise ValueError(f"the {what} '{text}' cannot be a folder's name")
 
 
 def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:

@@ -1,0 +1,50 @@
+"""YAML as people write it: 1e-3 is a number, and a key that stands twice is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from levelfield.errors import BadSpecification
+
+
+def read_yaml(text: str, *, origin: str) -> Any:
+    """The content of `text`. `origin` names it in errors.
+
+    >>> read_yaml("{lr: 1e-3, steps: 5, about: 1e}", origin="example")
+    {'lr': 0.001, 'steps': 5, 'about': '1e'}
+    >>> read_yaml("{dim: 64, dim: 128}", origin="example")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: example has the key 'dim' twice (line 1).
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except _Twice as error:
+        raise BadSpecification(f"{origin} has the key '{error.key}' twice (line {error.line}).") from error
+    except yaml.YAMLError as error:
+        raise BadSpecification(f"{origin} is not readable YAML: {error}") from error
+
+
+class _Twice(Exception):
+    def __init__(self, key: object, line: int) -> None:
+        super().__init__(key)
+        self.key, self.line = key, line
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [child.value for child, _ in node.value if isinstance(child, yaml.ScalarNode) and child.value != "<<"]
+        for child, _ in node.value:
+            if isinstance(child, yaml.ScalarNode) and keys.count(child.value) > 1:
+                raise _Twice(child.value, child.start_mark.line + 1)
+        return super().construct_mapping(node, deep)
+
+
+# YAML 1.1 takes 1e-3 for text, because it has no point
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$"), list("-+.0123456789")
+)
