@@ -74,10 +74,7 @@ def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: in
         if run.row not in rows:
             rows[run.row] = _method(run, ground)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
-        run_bytes += 4 * (
-            len(ground.fold.test) * run.spec.conditions.dim
-            + 3 * sum(p.numel() for p in ground.new_trunk().parameters())
-        )
+        run_bytes += 4 * (len(ground.fold.test) * run.spec.conditions.dim + _weights(ground, run.spec.conditions.dim))
     return Estimate(
         list(rows.values()),
         feature_seconds,
@@ -89,20 +86,27 @@ def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: in
 
 def _features(ground: Ground) -> tuple[float, int]:
     """Seconds and bytes for everything below the cut, from one block of real images."""
-    view = ground.views[1]
+    view, trunk = ground.views[1], ground.new_trunk()
     began = time.perf_counter()
     images = [view(read_image(path), None) for path in ground.catalog.paths[:BLOCK]]
+    each = (time.perf_counter() - began) / len(images)
     block = torch.stack([images[k % len(images)] for k in range(BLOCK)])
-    trunk = ground.new_trunk()
-    trunk.below(block)
-    middle = time.perf_counter()
+    trunk.below(block)  # the first call prepares kernels
+    began = time.perf_counter()
     stored = trunk.below(block)
-    each = (time.perf_counter() - middle) / BLOCK + (middle - began) / (2 * BLOCK)
+    each += (time.perf_counter() - began) / BLOCK
     if not ground.is_cached:
         return 0.0, 0
     views = max(1, ground.conditions.views) if ground.views[0].random else 1
     count = len(ground.fold.train) * (views + (ground.views[0].key != view.key)) + len(ground.fold.test)
     return each * count, count * sum(part[0].numel() for part in stored) * 4
+
+
+def _weights(ground: Ground, dim: int) -> int:
+    """Numbers in a run's model and its checkpoint, which holds what trains three times over."""
+    trunk = ground.new_trunk()
+    trained = sum(parameter.numel() for _, parameter in trunk.trainable()) + ground.width * dim
+    return sum(parameter.numel() for parameter in trunk.parameters()) + 4 * trained
 
 
 def _method(run: PlannedRun, ground: Ground) -> MethodCost:

@@ -12,6 +12,10 @@ from levelfield.batching import Layout, fit_batch
 from levelfield.data import check_images, create, protocols, survey
 
 
+DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
+PHOTOGRAPHS: dict[str, Any] = {"image": 160, "taps": ["final"], "pooling": "average"}
+
+
 def fit_to(
     path: Path, *, skip_unreadable: bool = False, fixed: set[str] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
@@ -29,9 +33,14 @@ def fit_to(
         content["data"]["skip_unreadable"] = True
     facts = survey(catalog)
     changes = [f"{path}: {facts}.", *catalog.notes]
-    if facts.shorter_side is not None and facts.shorter_side[1] >= 96 and "conditions.image" not in fixed:
-        conditions |= {"image": 128}
-        changes.append("Images are seen at 128 px (the demo's drawings at 64); larger is slower: conditions.image=224.")
+    if facts.shorter_side is not None and facts.shorter_side[1] >= DRAWINGS:
+        for key, value in PHOTOGRAPHS.items():
+            if f"conditions.{key}" not in fixed:
+                conditions[key] = value
+        changes.append(
+            f"Photographs: seen at {conditions['image']} px, the network's last features averaged over the image (the "
+            "demo's small drawings keep the layout of earlier stages). Larger is slower: conditions.image=224."
+        )
     if "conditions.batch" not in fixed:
         layout = fit_batch(catalog.labels[fold.train], *Layout.parse(conditions["batch"]))
         if layout.change:
