@@ -43,19 +43,20 @@ def create(
 ) -> Method:
     """The method called `name`: a registered one, an objective, or `my_losses.py:MyLoss`.
 
-    `generator` decides how proxies start.
+    `generator` decides how proxies start. A Method gets it, `num_classes` and `dim` only if its constructor asks.
 
     >>> create("contrastive", num_classes=4, dim=8, neg_margin=0.8).trains
     True
     """
+    offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
     if name in _registry:
-        return _checked(name, _registry.get(name), settings)
+        return _checked(name, _registry.get(name), settings, offered)
     if name not in objectives.names() and not is_file_reference(name) and not name.startswith("pml:"):
         raise unknown("method", name, names(), see="levelfield list methods")
     if is_file_reference(name):
         named = load_from_file(name)
         if isinstance(named, type) and issubclass(named, Method):
-            return named(**settings)
+            return _checked(name, named, settings, offered)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
     return Method(objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings), **shared)
 
@@ -76,16 +77,18 @@ def is_seeded(name: str) -> bool:
     return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True
 
 
-def _checked(name: str, kind: Any, settings: dict[str, Any]) -> Method:
-    known = [key for key in inspect.signature(kind).parameters if key != "objective"]
+def _checked(name: str, kind: Any, settings: dict[str, Any], offered: dict[str, Any]) -> Method:
+    parameters = inspect.signature(kind).parameters
+    known = [key for key in parameters if key not in ("objective", *offered)]
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for key in settings:
-        if key not in known:
+        if key not in known and not takes_all:
             close = nearest(key, known)
             raise BadSpecification(
                 f"Method '{name}' has no setting '{key}'."
                 + (f" Did you mean '{close}'?" if close else f" It has: {', '.join(known) or 'none'}.")
             )
-    return kind(**settings)
+    return kind(**settings, **{key: value for key, value in offered.items() if key in parameters})
 
 
 def _register_own() -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.batching import Layout
+from levelfield.errors import BadSpecification
 
 Inputs = Tensor | tuple[Tensor, ...]
 
@@ -33,6 +34,8 @@ class Batch:
         """The batch in `count` equal slices, for accumulation."""
         if count == 1:
             return [self]
+        if len(self.labels) % count:
+            raise BadSpecification(f"accumulate: {count} does not divide the batch of {len(self.labels)}.")
         size = len(self.labels) // count
         return [self._slice(slice(k * size, (k + 1) * size)) for k in range(count)]
 

@@ -11,15 +11,16 @@ import yaml
 
 from levelfield import batching, methods
 from levelfield.data import protocols
-from levelfield.errors import LevelfieldError
+from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse as parse_metric
 from levelfield.files import write_text
 from levelfield.studies.execution import Event, Outcome, run_all
-from levelfield.studies.ground import open_catalog
+from levelfield.studies.ground import check_trunk, open_catalog
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.plan import PlannedRun, check_methods, plan
 from levelfield.studies.run import Options
 from levelfield.studies.specification import Study, parse_study, read_study
+from levelfield.training.loop import check_accumulation
 
 
 def prepare(study: Study) -> list[PlannedRun]:
@@ -29,7 +30,12 @@ def prepare(study: Study) -> list[PlannedRun]:
     check_methods(study)
     catalog = open_catalog(study.data)
     runs = plan(study, data_digest=catalog.digest)
-    for run in {(r.spec.protocol, r.spec.conditions.batch, r.label, r.variation): r for r in runs}.values():
+    different = [run.spec.conditions for run in runs]
+    for metric in {c.select for c in different} - {"budget"}:
+        parse_metric(metric)
+    for conditions in {(c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image): c for c in different}.values():
+        check_trunk(conditions)
+    for run in {(r.label, str(r.variation)): r for r in runs}.values():
         _check_batches(
             run,
             protocols.create(run.spec.protocol.name, catalog, validation=run.spec.protocol.validation)[0],
@@ -85,6 +91,10 @@ def _check_batches(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray) ->
     method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **run.spec.method.settings)
     if not method.trains:
         return
+    try:
+        check_accumulation(method, conditions)
+    except BadSpecification as error:
+        raise BadSpecification(f"Method '{run.label}': {error}") from error
     layout = method.layout or conditions.layout
     name = method.batching or layout.batching
     batching.create(name, labels[fold.train], batch_size=layout.batch_size, **layout.settings)

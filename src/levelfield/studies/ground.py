@@ -219,6 +219,11 @@ def open_catalog(choice: Data) -> Catalog:
     return catalog if choice.name == "emoji" else data.check_images(catalog, skip_unreadable=skip)
 
 
+def check_trunk(conditions: Conditions) -> None:
+    """Build the trunk once, so that an unknown backbone, tap, cut or weights file is found before anything runs."""
+    _ = Ground(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").width
+
+
 @lru_cache(maxsize=2)
 def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
     spec = RunSpec.model_validate_json(key)

@@ -52,11 +52,7 @@ def train(
     board: Callable[[str, float, int], None] | None = None,
 ) -> Progress:
     """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint."""
-    if conditions.accumulate > 1 and not method.separable:
-        raise BadSpecification(
-            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent "
-            "parts; this one compares images of a batch with each other, so parts are not the whole."
-        )
+    check_accumulation(method, conditions)
     pace = pace or Pace()
     state = State(embedder, method, optimisers)
     progress, planned = state.resume(folder / "checkpoint")
@@ -135,6 +131,15 @@ def train(
     state.restore_best()
     embedder.eval()
     return progress
+
+
+def check_accumulation(method: Method, conditions: Conditions) -> None:
+    """Parts of a batch give the whole's gradient only if the loss is a mean over independent images."""
+    if conditions.accumulate > 1 and not method.separable:
+        raise BadSpecification(
+            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent "
+            "parts; this one compares images of a batch with each other, so parts are not the whole."
+        )
 
 
 def _rest(optimisers: list[Optimizer], resting: bool) -> None:
