@@ -75,7 +75,7 @@ def run_all(
 
     def hire() -> None:
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        process = context.Process(target=_work, args=(theirs,))  # no daemon: those may have no loader workers
         process.start()
         theirs.close()
         workers[ours] = (process, None)
@@ -111,6 +111,8 @@ def run_all(
     finally:
         for process, _ in workers.values():
             process.terminate()
+        for process, _ in workers.values():
+            process.join()
     return outcome
 
 
@@ -146,6 +148,8 @@ def do_one(
         with locked(folder / "lock", wait=patient) as mine:
             if not mine:
                 return Event("busy", number)
+            for left in folder.glob(".*.tmp"):  # with the lock held, a half file is a dead process's
+                left.unlink(missing_ok=True)
             if not is_finished(folder, run.spec, metrics):
                 listen(Event("start", number))
                 execute(run.spec, folder, metrics, options=options, tell=tell)

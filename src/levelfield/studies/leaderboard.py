@@ -148,9 +148,9 @@ def _row(
 def _one_definition(metric: str, found: dict[str, list[tuple[PlannedRun, Result]]]) -> dict[str, Any]:
     """The definition all figures of a column share; a column with two is refused."""
     definitions = {
-        label: json.dumps(result.signatures[metric]["definition"], sort_keys=True)
+        f"{label}, seed {run.spec.seed},": json.dumps(result.signatures[metric]["definition"], sort_keys=True)
         for label, pairs in found.items()
-        for _, result in pairs
+        for run, result in pairs
     }
     if len(set(definitions.values())) > 1:
         common = Counter(definitions.values()).most_common(1)[0][0]

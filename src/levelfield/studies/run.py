@@ -28,7 +28,7 @@ from levelfield.methods import Group, Method
 from levelfield.randomness import isolated, stream
 from levelfield.studies.ground import Ground, StartFeatures, Tell, ground_for
 from levelfield.studies.plan import RunSpec
-from levelfield.studies.store import FINISHED, claim
+from levelfield.studies.store import FINISHED, claim, read_result
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import measure_setup, settle
@@ -234,6 +234,8 @@ def _write_model(
 def _measure(ground: Ground, folder: Path, metrics: tuple[str, ...], tell: Tell) -> None:
     """Every metric from the stored embeddings: a new metric trains nothing."""
     trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    before = read_result(folder)
+    metrics = tuple(dict.fromkeys([*(before.values if before else ()), *metrics]))  # what was measured stays
     values: dict[str, float] = {}
     signatures: dict[str, Any] = {}
     if len(ground.fold.test):

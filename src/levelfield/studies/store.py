@@ -47,11 +47,13 @@ class Result:
 def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
     """Write the run's description, or refuse a folder that was made with another specification."""
     described = folder / "run.yaml"
-    if described.exists() and _identity(described) != spec.identity:
-        raise BadInput(
-            f"{folder} was made with another specification (its run.yaml says {_identity(described)}, "
-            f"this run is {spec.identity}). Choose another --out, or remove the folder."
-        )
+    if described.exists():
+        if _identity(described) != spec.identity:
+            raise BadInput(
+                f"{folder} was made with another specification (its run.yaml says {_identity(described)}, "
+                f"this run is {spec.identity}). Choose another --out, or remove the folder."
+            )
+        return  # the versions it began with stay
     content = {"identity": spec.identity, "versions": versions, **spec.model_dump(mode="json")}
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
