@@ -115,8 +115,10 @@ def report(
     if not (folder / "study.yaml").exists():
         raise BadInput(f"{folder} holds no study: it has no study.yaml. A study's folder looks like runs/demo.")
     study = read_study(folder / "study.yaml")
-    runs = plan(study, data_digest=open_catalog(study.data).digest)
+    runs = plan(study, digest=lambda data: open_catalog(data).digest)
     chosen = tuple(name.strip() for name in metrics.split(",")) if metrics else study.metrics
+    for name in chosen:
+        evaluation.parse(name)
     board = gather(study.name, runs, folder, chosen)
     paths = write_all(board, out or folder)
     show(board, console)

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from levelfield import batching, methods
-from levelfield.data import protocols
+from levelfield.data import Catalog, protocols
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse as parse_metric
 from levelfield.files import write_text
@@ -19,7 +19,7 @@ from levelfield.studies.ground import check_trunk, open_catalog
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.plan import PlannedRun, check_methods, plan
 from levelfield.studies.run import Options
-from levelfield.studies.specification import Study, parse_study, read_study
+from levelfield.studies.specification import Data, Study, parse_study, read_study
 from levelfield.training.loop import check_accumulation
 
 
@@ -28,19 +28,21 @@ def prepare(study: Study) -> list[PlannedRun]:
     for metric in study.metrics:
         parse_metric(metric)
     check_methods(study)
-    catalog = open_catalog(study.data)
-    runs = plan(study, data_digest=catalog.digest)
+    catalogs: dict[Data, Catalog] = {}
+
+    def digest(data: Data) -> str:
+        catalogs[data] = open_catalog(data)
+        return catalogs[data].digest
+
+    runs = plan(study, digest=digest)
     different = [run.spec.conditions for run in runs]
     for metric in {c.select for c in different} - {"budget"}:
         parse_metric(metric)
     for conditions in {(c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image): c for c in different}.values():
         check_trunk(conditions)
     for run in {(r.label, str(r.variation)): r for r in runs}.values():
-        _check_batches(
-            run,
-            protocols.create(run.spec.protocol.name, catalog, validation=run.spec.protocol.validation)[0],
-            catalog.labels,
-        )
+        catalog, protocol = catalogs[run.spec.data], run.spec.protocol
+        _check_batches(run, protocols.create(protocol.name, catalog, validation=protocol.validation)[0], catalog.labels)
     return runs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,10 +56,16 @@ class PlannedRun:
         return self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
 
 
-def plan(study: Study, *, data_digest: str = "") -> list[PlannedRun]:
-    """All runs of a study: seed by seed, so that every method has a first result early."""
+def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "") -> list[PlannedRun]:
+    """All runs of a study: seed by seed, so that every method has a first result early.
+
+    digest: the identity of the images a study names; asked once for each data that varies.
+    """
     planned = []
+    digests: dict[str, str] = {}
     for varied, variation in _variations(study):
+        key = varied.data.model_dump_json()
+        digests[key] = digests.get(key) or digest(varied.data)
         for seed in varied.seeds:
             for method in varied.methods:
                 if seed != varied.seeds[0] and not methods.is_seeded(method.name):
@@ -70,7 +76,7 @@ def plan(study: Study, *, data_digest: str = "") -> list[PlannedRun]:
                     conditions=varied.conditions,
                     method=method,
                     seed=seed,
-                    data_digest=data_digest,
+                    data_digest=digests[key],
                     code_digest=_code_digest(method.name),
                 )
                 planned.append(PlannedRun(spec, method.label, variation))
