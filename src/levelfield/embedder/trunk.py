@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from levelfield.embedder.backbones import Backbone
 from levelfield.embedder.cut import check_taps, first_trained
+from levelfield.embedder.depthwise import with_quick_gradients
 from levelfield.embedder.division import divide
 from levelfield.embedder.pooling import POOLINGS, as_maps, join
 from levelfield.errors import BadSpecification, unknown
@@ -67,6 +68,8 @@ class Trunk(nn.Module):
         self._prefix_tokens, self._channels = division.prefix_tokens, division.channels
         self._image = backbone.image if image is None else image
         self.pieces = nn.ModuleDict({_key(name): piece for name, piece in pieces if name in self._used})
+        for name in self._used[self._first :]:
+            with_quick_gradients(self.pieces[_key(name)])
         for name, parameter in self.named_parameters():
             parameter.requires_grad_(self._trains(name))
         if channels_last:
