@@ -104,12 +104,16 @@ def _letters(board: Leaderboard) -> dict[str, str]:
 
 def explanation(board: Leaderboard) -> list[str]:
     """What the columns mean, and how the figures were made."""
-    first = board.signatures[board.metrics[0]]
     lines = [
         "Interval: 95 %, by resampling the test classes. sd: over seeds ('-': one run says all, or only one was made).",
-        f"{first['queries']:,} queries against {first['gallery']:,} images, the query itself left out; "
-        f"{first['distance']} distance; ties: {first['ties']}; queries without relatives: {first['lone']}.",
     ]
+    for test_set, made in board.signatures.items():
+        first = made[board.metrics[0]]
+        lines.append(
+            (f"{test_set}: " if len(board.signatures) > 1 else "")
+            + f"{first['queries']:,} queries against {first['gallery']:,} images, the query itself left out; "
+            f"{first['distance']} distance; ties: {first['ties']}; queries without relatives: {first['lone']}."
+        )
     lines += [f"Missing: {text}." for text in board.missing]
     lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
     return lines

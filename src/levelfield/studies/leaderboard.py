@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from levelfield.errors import BadInput
+from levelfield.methods import is_seeded
 from levelfield.studies.plan import PlannedRun
-from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all
-from levelfield.studies.store import Result, read_result
+from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm
+from levelfield.studies.store import Result, is_finished, read_result
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """All rows, best first by the first metric, and the comparisons between them."""
+    """All rows, best first by the first metric, and the comparisons between those tested on the same images.
+
+    signatures: how the figures were made, by test set and metric.
+    """
 
     study: str
     metrics: list[str]
     rows: list[Row]
     comparisons: list[Comparison]
-    signatures: dict[str, dict[str, Any]]
+    signatures: dict[str, dict[str, dict[str, Any]]]
     missing: list[str]
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -77,26 +81,33 @@ def gather(
     found: dict[str, list[tuple[PlannedRun, Result]]] = {}
     missing = []
     for run in runs:
-        result = read_result(run.folder(study_folder))
-        if result is None or not set(metrics) <= set(result.values):
+        folder = run.folder(study_folder)
+        result = read_result(folder) if is_finished(folder, run.spec, metrics) else None
+        if result is None:
             missing.append(f"{run.row}, seed {run.spec.seed}")
         else:
             found.setdefault(run.row, []).append((run, result))
     if not found:
         raise BadInput(f"There is no finished run of '{name}' under {study_folder}. Run `levelfield compare` first.")
-    signatures = {metric: _one_definition(metric, found) for metric in metrics}
-    primary = next((metric for metric in metrics if _has_queries(found, metric)), None)
-    tables = {metric: _class_table(found, metric) for metric in metrics if _has_queries(found, metric)}
-    shown = _usual_representation(found, metrics[0])
-    rows = [_row(label, pairs, metrics, tables, study_folder, shown, draws) for label, pairs in found.items()]
-    rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
+    usual = _usual_representation(found, metrics[0])
+    queried = [metric for metric in metrics if _has_queries(found, metric)]
+    signatures: dict[str, dict[str, Any]] = {}
     comparisons: list[Comparison] = []
-    if primary is not None and len(rows) > 1:
-        comparisons = _comparisons(
-            {row.label: tables[primary][0][row.label] for row in rows}, tables[primary][1], rows, draws
-        )
-    tied = _tied_with(rows[0].label, comparisons)
-    rows = [Row(**{**vars(row), "tied_with_best": row.label in tied}) for row in rows]
+    rows: list[Row] = []
+    best: list[str] = []
+    for test_set, part in _by_test_set(found).items():
+        signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
+        tables = {metric: _class_table(part, metric) for metric in queried}
+        own = [_row(label, pairs, metrics, tables, study_folder, usual, draws) for label, pairs in part.items()]
+        own.sort(key=lambda row: -row.cells[metrics[0]].mean)
+        comparisons += _comparisons(part, own, *tables[queried[0]], draws) if queried and len(own) > 1 else []
+        best.append(own[0].label)
+        rows += own
+    rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
+    adjusted = holm([one.p for one in comparisons])
+    comparisons = [replace(one, adjusted=p) for one, p in zip(comparisons, adjusted, strict=True)]
+    tied = set.union(*(_tied_with(label, comparisons) for label in best))
+    rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts or {})
 
 
@@ -145,6 +156,17 @@ def _row(
     )
 
 
+def _by_test_set(found: dict[str, list[tuple[PlannedRun, Result]]]) -> dict[str, dict[str, Any]]:
+    """The rows of each test set, by its name: a study may vary its data or protocol."""
+    sets: dict[str, tuple[str, dict[str, Any]]] = {}
+    for label, pairs in found.items():
+        spec = pairs[0][0].spec
+        same = f"{spec.data_digest} {spec.protocol}"
+        name = spec.data.name if not sets else f"{spec.data.name} ({len(sets) + 1})"
+        sets.setdefault(same, (name, {}))[1][label] = pairs
+    return dict(sets.values())
+
+
 def _one_definition(metric: str, found: dict[str, list[tuple[PlannedRun, Result]]]) -> dict[str, Any]:
     """The definition all figures of a column share; a column with two is refused."""
     definitions = {
@@ -189,13 +211,23 @@ def _class_table(
     return table, weights.astype(np.float64)
 
 
-def _comparisons(table: dict[str, np.ndarray], weights: np.ndarray, rows: list[Row], draws: int) -> list[Comparison]:
-    """All pairs over the seeds they share (a row that no seed changes is compared with every seed)."""
-    shared = sorted(set.intersection(*[set(row.seeds) for row in rows if len(row.seeds) > 1] or [set(rows[0].seeds)]))
-    cut = {
-        row.label: table[row.label] if len(row.seeds) == 1 else table[row.label][[row.seeds.index(s) for s in shared]]
-        for row in rows
-    }
+def _comparisons(
+    found: dict[str, list[tuple[PlannedRun, Result]]],
+    rows: list[Row],
+    table: dict[str, np.ndarray],
+    weights: np.ndarray,
+    draws: int,
+) -> list[Comparison]:
+    """All pairs over the seeds that all have finished. A row that no seed changes is compared with every seed; if no
+    seed is shared at all, the rows' means over their own seeds are compared."""
+    seeded = [row for row in rows if is_seeded(found[row.label][0][0].spec.method.name)]
+    shared = sorted(set.intersection(*(set(row.seeds) for row in seeded))) if seeded else []
+    cut = {}
+    for row in rows:
+        values = table[row.label]
+        if row in seeded:
+            values = values[[row.seeds.index(s) for s in shared]] if shared else values.mean(0, keepdims=True)
+        cut[row.label] = values
     return compare_all(cut, weights, draws=draws)
 
 
