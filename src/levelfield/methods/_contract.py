@@ -94,6 +94,8 @@ class Method(nn.Module):
     """False for closed forms and untrained rows: no step is taken."""
     seeded = True
     """False if the seed changes nothing: one run says all."""
+    tunable = True
+    """False if there is nothing to choose, so that a tuning budget means nothing."""
     search: ClassVar[dict[str, Any]] = {}
     """Ranges worth searching, for methods that are no objective: `{"shrinkage": (0.05, 0.9, "linear")}`."""
     members = 1

@@ -17,6 +17,7 @@ class Untrained(Method):
     """The trunk's features as they are, in their full width."""
 
     trains = False
+    tunable = False
     seeded = False
 
     def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
@@ -30,6 +31,7 @@ class RandomProjection(Method):
     """A random linear head, never trained."""
 
     trains = False
+    tunable = False
 
     def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
         head = Head(features.width, dim)
@@ -44,6 +46,7 @@ class Start(Method):
     """The conditions' head as training would find it."""
 
     trains = False
+    tunable = False
 
     def deviations(self) -> list[Deviation]:
         return [Deviation("steps", None, 0)]

@@ -51,7 +51,7 @@ class Measured:
 def declared(method: Method, conditions: Conditions) -> list[Deviation]:
     """What the method says of itself; what equals the condition is none, and the tuning budget is added."""
     said = {deviation.what: deviation.method for deviation in method.deviations()}
-    return _departures({**said, "tuning_trials": method.trials}, conditions)
+    return _departures({**said, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
 
 
 def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviation]:
