@@ -200,6 +200,8 @@ class Method(nn.Module):
             declared.append(Deviation("extra_parameters", None, extra))
         if self.layout is not None:
             declared.append(Deviation("batch", None, str(self.layout)))
+        if self.batching is not None or self.layout is not None:
+            declared.append(Deviation("batching", None, self.batching or self.layout.batching))  # type: ignore[union-attr]
         if self.lr is not None:
             declared.append(Deviation("lr", None, self.lr))
         return declared

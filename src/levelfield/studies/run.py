@@ -34,7 +34,7 @@ from levelfield.training.feed import Feed
 from levelfield.training.ledger import measure_setup, settle
 from levelfield.training.optimisers import build, check_groups
 
-BEFORE = {"extra_parameters", "batch", "lr", "weight_decay", "optimiser"}
+BEFORE = {"extra_parameters", "batch", "batching", "lr", "weight_decay", "optimiser"}
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,10 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     embeddings = method.refine(ground.embed(embedder, ground.fold.test, tell)) if len(ground.fold.test) else None
     measured.images, measured.steps = progress.images, progress.step
     measured.rows_through_trunk = progress.rows_through_trunk
-    measured.dim = conditions.dim if embeddings is None else embeddings.shape[1]
+    if progress.images != progress.step * layout.batch_size:  # what was seen counts, not what was said
+        measured.layout = f"{progress.images / progress.step:g}"
+    shown = embeddings if embeddings is not None else method.refine(ground.embed(embedder, ground.fold.train[:1], tell))
+    measured.dim = shown.shape[1]
     deviations = settle(method, conditions, measured)
     _write_model(spec, ground, embedder, folder, embeddings)
     summary = {

@@ -22,6 +22,7 @@ class Measured:
 
     extra_parameters: int = 0
     layout: str = ""
+    batching: str = ""
     images: int = 0
     rows_through_trunk: int = 0
     steps: int = 0
@@ -39,6 +40,7 @@ class Measured:
             found[f"optimiser_of_{name}"] = self.optimisers[name]
         if self.layout:
             found["batch"] = self.layout
+            found["batching"] = self.batching
         if self.dim:
             found["dim"] = self.dim
         if not trains or self.steps > conditions.steps:
@@ -63,6 +65,7 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
         "weight_decay_of": conditions.weight_decay,
         "optimiser_of": conditions.optimiser,
         "batch": str(conditions.layout),
+        "batching": conditions.layout.batching,
         "dim": conditions.dim,
         "steps": conditions.steps,
         "trunk_passes": 1,
@@ -110,7 +113,7 @@ def measure_setup(
 ) -> Measured:
     """What can be counted before the first step. `reference_parameters`: trunk above the cut plus the common head."""
     names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
-    measured = Measured(layout=str(layout))
+    measured = Measured(layout=str(layout), batching=method.batching or layout.batching)
     trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
     measured.extra_parameters = max(0, sum(p.numel() for p in trainable) - reference_parameters)
     for optimiser in optimisers:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import torch
@@ -62,7 +64,6 @@ def train(
     saved = time.perf_counter()
     began = saved - progress.seconds
     resting: bool | None = None
-    embedder.train()
     with Meter(embedder, optimisers) as meter:
         while progress.step < conditions.steps and not progress.finished:
             step, passes, asked = progress.step, embedder.passes, time.perf_counter()
@@ -70,23 +71,27 @@ def train(
             progress.waiting += time.perf_counter() - asked
             if resting != (step < conditions.trunk_warmup):
                 resting = step < conditions.trunk_warmup
-                _rest(optimisers, resting)
+                _rest(embedder, optimisers, resting)
             set_rates(optimisers, factor(step, conditions, drops=progress.drops))
 
             shown: dict[str, float] = {}
+            idle = True
             generator = stream(seed, "step", step)
             with isolated(seed, "global", step):
                 for part in batch.parts(conditions.accumulate):
                     terms = method.step(embedder, part, generator)
-                    loss = torch.stack(list(terms.values())).sum() / conditions.accumulate
-                    if not torch.isfinite(loss):
+                    _check_numbers(terms)
+                    loss = reduce(torch.add, terms.values()) / conditions.accumulate
+                    if not math.isfinite(loss.item()):
                         raise RunFailed(
                             f"The loss is {loss.item()} at step {step} (epoch {batch.epoch}); images of the batch: "
                             f"{feed.name(batch)}. Try a lower learning rate or `clip`."
                         )
-                    if step in (0, conditions.trunk_warmup):
+                    if step == conditions.trunk_warmup or step % pace.log_every == 0:
                         check_leaves(loss, optimisers)
-                    loss.backward()
+                    if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
+                        loss.backward()
+                        idle = False
                     shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
                 norm = _clip(optimisers, conditions.clip)
                 for optimiser in optimisers:
@@ -97,17 +102,17 @@ def train(
             active = method.active()
             progress.step += 1
             progress.images += len(batch.labels)
-            progress.idle_batches += active == 0
+            progress.idle_batches += idle or active == 0
             progress.rows_through_trunk += embedder.passes - passes
             last = progress.step == conditions.steps
             if step % pace.log_every == 0 or last:
                 spread = _spread(meter.latest)
                 progress.collapsed = spread < COLLAPSE
                 entry = {
+                    **shown,
                     "step": step,
                     "epoch": batch.epoch,
                     "loss": sum(shown.values()),
-                    **shown,
                     "spread": spread,
                     "idle": progress.idle_batches,
                     "factor": factor(step, conditions, drops=progress.drops),
@@ -120,7 +125,7 @@ def train(
             if validate is not None and (progress.step % conditions.validate_every == 0 or last):
                 if progress.judge(validate(), conditions):
                     state.remember_best()
-                embedder.train()
+                resting = None  # back to training mode
             now = time.perf_counter()
             progress.seconds = now - began
             if last or progress.finished or pace.is_time(progress.step, now - saved):
@@ -142,8 +147,18 @@ def check_accumulation(method: Method, conditions: Conditions) -> None:
         )
 
 
-def _rest(optimisers: list[Optimizer], resting: bool) -> None:
+def _check_numbers(terms: dict[str, Tensor]) -> None:
+    for name, term in terms.items():
+        if not isinstance(term, Tensor) or term.numel() != 1:
+            came = f"a tensor {tuple(term.shape)}" if isinstance(term, Tensor) else f"{type(term).__name__} {term!r}"
+            raise RunFailed(f"The term '{name}' of the loss is {came}; a tensor with one number is needed.")
+
+
+def _rest(embedder: Embedder, optimisers: list[Optimizer], resting: bool) -> None:
     """While resting, groups that are not warm get no gradient at all, so their optimiser state stays untouched."""
+    embedder.train()
+    if resting:
+        embedder.trunk.eval()  # running statistics rest too
     for optimiser in optimisers:
         for group in optimiser.param_groups:
             for parameter in group["params"]:

@@ -58,7 +58,10 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
 def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
     """Every trainable parameter of `module` is in exactly one group, or the run does not start."""
     seen: dict[int, str] = {}
+    names = [group.name for group in groups]
     for group in groups:
+        if names.count(group.name) > 1:
+            raise Unfair(f"Two optimiser groups are called '{group.name}': each needs a name of its own in the ledger.")
         for parameter in group.parameters:
             if id(parameter) in seen:
                 raise Unfair(f"A parameter is in two optimiser groups, '{seen[id(parameter)]}' and '{group.name}'.")
