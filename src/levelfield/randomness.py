@@ -51,7 +51,7 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
     True
     """
     before = torch.get_rng_state()
-    torch.set_rng_state(stream(seed, *names).get_state())
+    torch.default_generator.manual_seed(_number(seed, names))  # the state of `stream(seed, *names)`
     try:
         yield
     finally:

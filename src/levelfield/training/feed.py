@@ -7,7 +7,7 @@ interruptions can change a bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, tee
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,10 +58,9 @@ class Feed:
 
     def batches(self, start: int) -> Iterator[Batch]:
         """Batch after batch from global step `start`, without end."""
-        for (epoch, step, positions), inputs in zip(
-            self._plans(start), self.source.batches(self._plans(start)), strict=True
-        ):
-            labels = self.labels[torch.from_numpy(positions.astype(np.int64))].to(self.device)
+        plans, ahead = tee(self._plans(start))  # a source with workers asks for plans before their batches come out
+        for (epoch, step, positions), inputs in zip(plans, self.source.batches(ahead), strict=True):
+            labels = self.labels.index_select(0, torch.from_numpy(positions)).to(self.device)
             yield Batch(_to(inputs, self.device), labels, positions, self.batching.roles, epoch, step)
 
     def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
