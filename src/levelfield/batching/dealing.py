@@ -54,12 +54,13 @@ def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.ran
         where = starts[active][deck] + card
         # A hand may be open: its cards are the last `begun` of the pass before. Bring the first free ones to the front.
         begun = np.where(size < hand, 0, (done * size) % hand)[deck]
-        free = position[where] < size[deck] - begun
-        count = np.cumsum(free)
-        before = count - free - (count - free)[begin]
-        front = (begun > 0) & free & (before < hand - begun)
-        order = np.lexsort((within, ~front, deck))
-        card, where = card[order], where[order]
+        if begun.any():
+            free = position[where] < size[deck] - begun
+            count = np.cumsum(free)
+            before = count - free - (count - free)[begin]
+            front = (begun > 0) & free & (before < hand - begun)
+            order = np.lexsort((within, ~front, deck))
+            card, where = card[order], where[order]
         position[where] = within
         target = done * size[deck] + within
         wanted = target < needs[active][deck]
