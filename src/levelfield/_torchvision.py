@@ -12,7 +12,7 @@ import sys
 import torch
 
 try:
-    import torchvision  # noqa: F401
+    import torchvision
 except RuntimeError as error:
     if "torchvision::nms" not in str(error):
         raise

@@ -1,7 +1,10 @@
 """Own photos: one sub-folder per class."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from levelfield import data
 from levelfield.errors import BadInput, BadSpecification, UnknownName
@@ -159,3 +162,14 @@ def test_twenty_classes_of_eight_have_two_usable_halves(make_folder):
     [fold] = data.protocols.create("standard", catalog)
     assert np.unique(catalog.labels[fold.train]).tolist() == list(range(10))
     assert catalog.class_names[9] == "class 9"
+
+
+def test_a_relative_folder_gives_paths_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(2):
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "photos" / name / f"{number}.png")
+    monkeypatch.chdir(tmp_path)
+    catalog = data.create("photos")
+    assert [str(path) for path in catalog.paths[:1]] == ["photos/a/0.png"]
+    assert all(path.is_file() for path in catalog.paths)

@@ -75,15 +75,17 @@ def show(board: Leaderboard, console: Console) -> None:
 def terminal(board: Leaderboard) -> RenderableType:
     """A table that fits 80 columns: the interval of the first metric, deviations as letters explained below."""
     first, letters = board.metrics[0], _letters(board)
-    table = Table(title=f"{board.study}: best first by {first}", title_justify="left", box=SIMPLE_HEAD, padding=0)
-    headings = ["#", "method", first, "95 % interval", "sd", *board.metrics[1:], "train s", "dev"]
+    table = Table(
+        title=f"{board.study}: best first by {first}", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
+    )
+    headings = ["#", "method", first, "95 % interval", "sd", *board.metrics[1:], "sec", "dev"]
     for name in headings:
         justify: Literal["left", "right"] = "left" if name in ("method", "dev") else "right"
         table.add_column(name, justify=justify, no_wrap=True)
     for rank, row in enumerate(board.rows, 1):
         main = row.cells[first]
         others = [f"{row.cells[metric].mean:.3f}" for metric in board.metrics[1:]]
-        deviates = ",".join(letters[text] for text in row.deviations) or "-"
+        deviates = "".join(letters[text] for text in row.deviations) or "-"
         style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
         seconds = f"{row.seconds:.1f}" if row.trained else "-"
         figures = [_figure(main), _interval(main), _spread(main), *others]
@@ -105,7 +107,8 @@ def _letters(board: Leaderboard) -> dict[str, str]:
 def explanation(board: Leaderboard) -> list[str]:
     """What the columns mean, and how the figures were made."""
     lines = [
-        "Interval: 95 %, by resampling the test classes. sd: over seeds ('-': one run says all, or only one was made).",
+        "Interval: 95 %, by resampling the test classes. sd: over seeds ('-': one run says all, or only one was made). "
+        "sec: training of one run.",
     ]
     for test_set, made in board.signatures.items():
         first = made[board.metrics[0]]
@@ -169,7 +172,7 @@ def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
 
 
 def _figure(cell: Cell) -> str:
-    return f"{cell.mean:.3f}" + (f" ({cell.representation})" if cell.representation else "")
+    return f"{cell.mean:.3f}" + (f" {cell.representation}" if cell.representation else "")
 
 
 def _interval(cell: Cell) -> str:

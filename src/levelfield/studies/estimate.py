@@ -24,6 +24,7 @@ from levelfield.studies.specification import Study
 from levelfield.training.ledger import declared
 
 PROBES = 3
+OVERHEAD = 2.0  # seconds a run takes besides its steps: building, embedding, measuring, writing
 
 
 @dataclass(frozen=True)
@@ -62,66 +63,73 @@ class Estimate:
 def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: int) -> Estimate:
     """Time the parts of a study once and multiply."""
     torch.set_num_threads(study.conditions.threads)
-    grounds: dict[int, Ground] = {}
+    looks: dict[int, _Look] = {}
     rows: dict[str, MethodCost] = {}
-    feature_seconds, feature_bytes, run_bytes = 0.0, 0, 0
+    run_bytes = 0
     for run in runs:
+        conditions = run.spec.conditions
         ground = ground_for(run.spec, options.cache_folder, options.device)
-        if id(ground) not in grounds:
-            grounds[id(ground)] = ground
-            seconds, size = _features(ground)
-            feature_seconds, feature_bytes = feature_seconds + seconds, feature_bytes + size
+        look = looks.setdefault(id(ground), looks.get(id(ground)) or _look(ground))
         if run.row not in rows:
-            rows[run.row] = _method(run, ground)
+            rows[run.row] = _method(run, ground, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
-        run_bytes += 4 * (len(ground.fold.test) * run.spec.conditions.dim + _weights(ground, run.spec.conditions.dim))
+        # a checkpoint holds what trains three times over: weights and two moments
+        weights = look.parameters + 4 * (look.trainable + ground.width * conditions.dim)
+        run_bytes += 4 * (len(ground.fold.test) * conditions.dim + weights)
     return Estimate(
         list(rows.values()),
-        feature_seconds,
-        feature_bytes,
+        sum(look.seconds_per_image * look.stored_images for look in looks.values()),
+        sum(look.stored_images * look.bytes_per_image for look in looks.values()),
         run_bytes,
         max(1, min(jobs, len(runs), os.cpu_count() or 1)),
     )
 
 
-def _features(ground: Ground) -> tuple[float, int]:
-    """Seconds and bytes for everything below the cut, from one block of real images."""
-    view, trunk = ground.views[1], ground.new_trunk()
+@dataclass(frozen=True)
+class _Look:
+    """What one block of real images tells about a ground."""
+
+    seconds_per_image: float
+    bytes_per_image: int
+    stored_images: int
+    parameters: int
+    trainable: int
+
+
+def _look(ground: Ground) -> _Look:
+    """Time decoding and everything below the cut on one block of real images."""
+    view, trunk = ground.views[1], ground.still_trunk
     began = time.perf_counter()
     images = [view(read_image(path), None) for path in ground.catalog.paths[:BLOCK]]
     each = (time.perf_counter() - began) / len(images)
-    block = torch.stack([images[k % len(images)] for k in range(BLOCK)])
+    block = torch.stack([images[k % len(images)] for k in range(BLOCK)]).to(ground.device)
     trunk.below(block)  # the first call prepares kernels
     began = time.perf_counter()
     stored = trunk.below(block)
     each += (time.perf_counter() - began) / BLOCK
-    if not ground.is_cached:
-        return 0.0, 0
     views = max(1, ground.conditions.views) if ground.views[0].random else 1
     count = len(ground.fold.train) * (views + (ground.views[0].key != view.key)) + len(ground.fold.test)
-    return each * count, count * sum(part[0].numel() for part in stored) * 4
+    return _Look(
+        each,
+        4 * sum(part[0].numel() for part in stored),
+        count if ground.is_cached else 0,
+        sum(parameter.numel() for parameter in trunk.parameters()),
+        sum(parameter.numel() for _, parameter in trunk.trainable()),
+    )
 
 
-def _weights(ground: Ground, dim: int) -> int:
-    """Numbers in a run's model and its checkpoint, which holds what trains three times over."""
-    trunk = ground.new_trunk()
-    trained = sum(parameter.numel() for _, parameter in trunk.trainable()) + ground.width * dim
-    return sum(parameter.numel() for parameter in trunk.parameters()) + 4 * trained
-
-
-def _method(run: PlannedRun, ground: Ground) -> MethodCost:
+def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
     conditions, competitor = run.spec.conditions, run.spec.method
     classes = int(ground.train_labels.max()) + 1
     with isolated(run.spec.seed, "estimate"):
         method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
         method.width = ground.width
-        seconds = (
-            _step_seconds(method, method.layout or conditions.layout, ground, classes, conditions.dim)
-            * conditions.steps
-            if method.trains
-            else 2.0
-        )
-    return MethodCost(run.row, 0, seconds + 1.0, [d.text for d in declared(method, conditions)])
+        layout = method.layout or conditions.layout
+        step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
+    if not ground.is_cached:
+        step += look.seconds_per_image * layout.batch_size
+    seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
+    return MethodCost(run.row, 0, seconds, [d.text for d in declared(method, conditions)])
 
 
 def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:

@@ -61,7 +61,7 @@ class Ground:
         return backbones.create(self.conditions.backbone, weights=self.conditions.weights)
 
     @cached_property
-    def _still_trunk(self) -> Trunk:
+    def still_trunk(self) -> Trunk:
         """A trunk that nobody trains: computes what is stored, and the start features."""
         return self.new_trunk()
 
@@ -72,7 +72,7 @@ class Ground:
 
     @cached_property
     def width(self) -> int:
-        return self._still_trunk.width
+        return self.still_trunk.width
 
     @cached_property
     def views(self) -> tuple[View, TestView]:
@@ -114,7 +114,7 @@ class Ground:
 
         def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
             images = [self._image(int(indices[p]), view, number) for p in positions]
-            parts = in_blocks(lambda block: self._still_trunk.below(block.to(self.device)), torch.stack(images))
+            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), torch.stack(images))
             return tuple(part.cpu().numpy() for part in parts)
 
         self._opened[known] = self.cache.rows(
@@ -123,7 +123,7 @@ class Ground:
         return self._opened[known]
 
     def _key(self, view: View, number: int) -> str:
-        return f"{self._still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
+        return f"{self.still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
 
     @cached_property
     def features_key(self) -> str:
@@ -180,7 +180,7 @@ class StartFeatures:
         self.width, self.labels = ground.width, ground.train_labels
 
     def rows(self) -> np.ndarray:
-        still = Embedder(self._ground._still_trunk, torch.nn.Identity())
+        still = Embedder(self._ground.still_trunk, torch.nn.Identity())
         return self._ground.embed(still, self._ground.fold.train, self._tell, "start features")
 
 

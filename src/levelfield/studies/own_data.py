@@ -11,7 +11,6 @@ import yaml
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import check_images, create, protocols, survey
 
-
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
 PHOTOGRAPHS: dict[str, Any] = {"image": 160, "taps": ["final"], "pooling": "average"}
 

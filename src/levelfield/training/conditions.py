@@ -23,62 +23,70 @@ class Conditions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     # trunk
-    backbone: str = "tf_efficientnet_lite0"
+    backbone: str = Field("tf_efficientnet_lite0", description="any timm network, by name")
     weights: str | None = Field(
         None, description="a .safetensors file; without one the backbone's own pretrained weights"
     )
     cut: str = Field("frozen", description="frozen, last-N (the last N used stages train) or tuned (all train)")
     taps: tuple[str, ...] = Field(("final",), description="stages that are read, side by side")
-    pooling: Literal["average", "max", "average+max", "grid"] = "average"
+    pooling: Literal["average", "max", "average+max", "grid"] = Field(
+        "average", description="how a tap's map becomes a row; grid keeps the layout"
+    )
     normalize_taps: bool = Field(True, description="bring each tap to unit length before joining them")
     batch_norm: Literal["frozen", "statistics", "train"] = Field(
         "statistics", description="above the cut: all frozen, only the running statistics frozen, or trained"
     )
-    channels_last: bool = True
+    channels_last: bool = Field(True, description="memory layout of the maps; faster on CPUs")
     # head
-    dim: Annotated[int, Field(ge=1)] = 128
+    dim: Annotated[int, Field(ge=1)] = Field(128, description="length of an embedding")
     head_init: Literal["random", "pca", "whitened"] = Field("random", description="pca is half-whitened")
-    layer_norm: Literal["none", "plain", "affine"] = "none"
-    dropout: Share = 0.0
+    layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
+    dropout: Share = Field(0.0, description="before the head's linear map")
     proxies: Literal["random", "class_means"] = Field("random", description="where proxies start")
     # images
-    image: Annotated[int, Field(ge=16)] = 224
+    image: Annotated[int, Field(ge=16)] = Field(224, description="side of the square the network sees, in pixels")
     crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
-    augment: Literal["none", "light", "standard"] = "none"
+    augment: Literal["none", "light", "standard"] = Field(
+        "none", description="light: turn, scale, shift, colour; standard: random resized crop and flip"
+    )
     views: Annotated[int, Field(ge=0)] = Field(
         1, description="training views kept per image; 0 = a fresh one each time"
     )
     cache: bool = Field(True, description="store what lies below the cut, once per view")
     # budget
-    steps: Annotated[int, Field(ge=1)] = 500
+    steps: Annotated[int, Field(ge=1)] = Field(500, description="batches every method trains on")
     batch: str = Field("25x4", description="classes x images of each, or a plain number for random batches")
-    batches_per_epoch: Annotated[int, Field(ge=1)] | None = None
+    batches_per_epoch: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="default: training images / batch size"
+    )
     accumulate: Annotated[int, Field(ge=1)] = Field(
         1, description="parts a batch is computed in (separable objectives only)"
     )
     tuning_trials: Annotated[int, Field(ge=0)] = Field(0, description="settings tried per method before this study")
     # optimiser
-    optimiser: Literal["adam", "adamw", "rmsprop", "sgd", "radam"] = "adamw"
+    optimiser: Literal["adam", "adamw", "rmsprop", "sgd", "radam"] = Field("adamw", description="of all parameters")
     lr: Positive = Field(3e-3, description="of the head; the objective's own parameters multiply it")
-    trunk_lr: Positive = 3e-4
-    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    trunk_lr: Positive = Field(3e-4, description="of the trunk above the cut")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="of all weights")
     momentum: Share = Field(0.9, description="of sgd and rmsprop")
-    schedule: Literal["constant", "step", "cosine", "plateau"] = "cosine"
+    schedule: Literal["constant", "step", "cosine", "plateau"] = Field("cosine", description="of all rates")
     warmup: Annotated[int, Field(ge=0)] = Field(10, description="steps in which the rates rise from 0")
     trunk_warmup: Annotated[int, Field(ge=0)] = Field(0, description="steps in which the trunk rests")
     step_every: Annotated[int, Field(ge=1)] = Field(1000, description="steps between drops of schedule 'step'")
-    step_factor: Annotated[float, Field(gt=0, le=1)] = 0.5
+    step_factor: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="what a drop multiplies the rates with")
     plateau_patience: Annotated[int, Field(ge=1)] = Field(3, description="checks without a better value before a drop")
     clip: Positive | None = Field(None, description="largest norm of the gradient")
-    precision: Literal["float32", "bf16"] = "float32"
+    precision: Literal["float32", "bf16"] = Field("float32", description="of the network above the cut")
     # selection
     select: str = Field("budget", description="budget, or a metric measured on the validation classes")
-    validate_every: Annotated[int, Field(ge=1)] = 100
+    validate_every: Annotated[int, Field(ge=1)] = Field(
+        100, description="steps between looks at the validation classes"
+    )
     patience: Annotated[int, Field(ge=1)] | None = Field(
         None, description="checks without a better value before the end"
     )
     # machine
-    threads: Annotated[int, Field(ge=1)] = 1
+    threads: Annotated[int, Field(ge=1)] = Field(1, description="of a run's computations")
 
     @property
     def layout(self) -> Layout:

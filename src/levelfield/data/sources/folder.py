@@ -39,7 +39,7 @@ def folder(path: Path | str) -> Catalog:
     sizes = [len(images) for images in by_class.values()]
     catalog = Catalog(
         name=root.resolve().name,
-        paths=tuple(root / image for images in by_class.values() for image in images),
+        paths=tuple(image for images in by_class.values() for image in images),
         labels=np.repeat(np.arange(len(sizes)), sizes),
         class_names=tuple(by_class),
     )
