@@ -7,6 +7,7 @@ interruptions can change a bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, tee
 from typing import Any, Protocol
 
@@ -15,27 +16,25 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from levelfield.batching import Batching
 from levelfield.methods import Batch, Inputs
 from levelfield.randomness import numpy_stream
 
 
-class Planner(Protocol):
-    """What the feed needs of a batching."""
+@dataclass(frozen=True)
+class PlannedBatch:
+    """Which training images come together, and how often each has come before in this epoch."""
 
-    roles: Any
-    needs_memory: bool
-
-    def plan(self, epoch: int, memory: Any = None) -> np.ndarray: ...
-    def observe(self, indices: np.ndarray, embeddings: Tensor) -> None: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-    def __len__(self) -> int: ...
+    epoch: int
+    step: int
+    positions: np.ndarray
+    occurrences: np.ndarray
 
 
 class Source(Protocol):
     """Where the inputs of a batch come from: `rows(positions, views)` or, for images, item by item."""
 
-    def batches(self, plans: Iterator[tuple[int, int, np.ndarray]]) -> Iterator[Inputs]: ...
+    def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]: ...
 
 
 class Feed:
@@ -44,7 +43,7 @@ class Feed:
     def __init__(
         self,
         source: Source,
-        batching: Planner,
+        batching: Batching,
         labels: np.ndarray,
         *,
         device: torch.device | str = "cpu",
@@ -59,13 +58,15 @@ class Feed:
     def batches(self, start: int) -> Iterator[Batch]:
         """Batch after batch from global step `start`, without end."""
         plans, ahead = tee(self._plans(start))  # a source with workers asks for plans before their batches come out
-        for (epoch, step, positions), inputs in zip(plans, self.source.batches(ahead), strict=True):
-            labels = self.labels.index_select(0, torch.from_numpy(positions)).to(self.device)
-            yield Batch(_to(inputs, self.device), labels, positions, self.batching.roles, epoch, step)
+        for planned, inputs in zip(plans, self.source.batches(ahead), strict=True):
+            labels = self.labels.index_select(0, torch.from_numpy(planned.positions)).to(self.device)
+            yield Batch(
+                _to(inputs, self.device), labels, planned.positions, self.batching.roles, planned.epoch, planned.step
+            )
 
     def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
         if self.batching.needs_memory and embeddings is not None:
-            self.batching.observe(batch.indices, embeddings)
+            self.batching.observe(batch.indices, embeddings.cpu().numpy())
 
     def state_dict(self) -> dict[str, Any]:
         return self.batching.state_dict()
@@ -79,12 +80,14 @@ class Feed:
         shown = [str(self._names[i]) if len(self._names) else str(int(i)) for i in batch.indices[:most]]
         return ", ".join(shown) + (", ..." if len(batch.indices) > most else "")
 
-    def _plans(self, start: int) -> Iterator[tuple[int, int, np.ndarray]]:
+    def _plans(self, start: int) -> Iterator[PlannedBatch]:
         step, length = start, len(self.batching)
         while True:
             epoch, offset = divmod(step, length)
-            for positions in self.batching.plan(epoch)[offset:]:
-                yield epoch, step, positions
+            plan = self.batching.plan(epoch)
+            before = occurrences(plan.ravel()).reshape(plan.shape)
+            for positions, seen in zip(plan[offset:], before[offset:], strict=True):
+                yield PlannedBatch(epoch, step, positions, seen)
                 step += 1
 
 
@@ -95,12 +98,13 @@ class StoredRows:
         self._views = views
         self._seed = seed
 
-    def batches(self, plans: Iterator[tuple[int, int, np.ndarray]]) -> Iterator[Inputs]:
-        for epoch, _, positions in plans:
+    def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]:
+        for planned in plans:
+            positions = planned.positions
             if len(self._views) == 1:
                 yield self._views[0][positions]
                 continue
-            chosen = view_numbers(self._seed, epoch, positions, len(self._views), len(self._views[0]))
+            chosen = view_numbers(self._seed, planned, len(self._views), len(self._views[0]))
             order = np.argsort(chosen, kind="stable")
             cuts = np.searchsorted(chosen[order], np.arange(len(self._views) + 1))
             parts = [self._views[v][positions[order[a:b]]] for v, (a, b) in enumerate(pairwise(cuts)) if b > a]
@@ -133,15 +137,14 @@ class Images(Dataset[Tensor]):
             drawn = numpy_stream(self._seed, "view", epoch, position, occurrence)
         return self._view(self._read(position), drawn)
 
-    def batches(self, plans: Iterator[tuple[int, int, np.ndarray]]) -> Iterator[Inputs]:
-        keys = (self._keys(epoch, positions) for epoch, _, positions in plans)
+    def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]:
+        keys = (self._keys(planned) for planned in plans)
         return iter(DataLoader(self, batch_sampler=keys, num_workers=self._workers))
 
-    def _keys(self, epoch: int, positions: np.ndarray) -> list[tuple[int, int, int, int]]:
-        numbers = view_numbers(self._seed, epoch, positions, max(1, self._views), self._count)
-        return [
-            (epoch, int(p), int(o), int(n)) for p, o, n in zip(positions, occurrences(positions), numbers, strict=True)
-        ]
+    def _keys(self, planned: PlannedBatch) -> list[tuple[int, int, int, int]]:
+        numbers = view_numbers(self._seed, planned, max(1, self._views), self._count)
+        entries = zip(planned.positions, planned.occurrences, numbers, strict=True)
+        return [(planned.epoch, int(position), int(before), int(number)) for position, before, number in entries]
 
 
 def view_stream(number: int, identity: str) -> np.random.Generator:
@@ -150,7 +153,7 @@ def view_stream(number: int, identity: str) -> np.random.Generator:
 
 
 def occurrences(positions: np.ndarray) -> np.ndarray:
-    """How often each entry stood before in the batch: the same image twice in a batch gets two views.
+    """How often each entry stood before: an image that comes again gets another view.
 
     >>> occurrences(np.array([7, 3, 7, 7])).tolist()
     [0, 0, 1, 2]
@@ -164,12 +167,12 @@ def occurrences(positions: np.ndarray) -> np.ndarray:
     return result
 
 
-def view_numbers(seed: int, epoch: int, positions: np.ndarray, views: int, count: int) -> np.ndarray:
-    """Which of the kept views each entry of a batch gets; different ones for the same image in one batch."""
+def view_numbers(seed: int, planned: PlannedBatch, views: int, count: int) -> np.ndarray:
+    """Which of the kept views each entry of a batch gets; an image that comes again gets the next one."""
     if views == 1:
-        return np.zeros(len(positions), dtype=np.int64)
-    table = numpy_stream(seed, "view", epoch).integers(views, size=count)
-    return (table[positions] + occurrences(positions)) % views
+        return np.zeros(len(planned.positions), dtype=np.int64)
+    table = numpy_stream(seed, "view", planned.epoch).integers(views, size=count)
+    return (table[planned.positions] + planned.occurrences) % views
 
 
 def _to(inputs: Inputs, device: torch.device) -> Inputs:

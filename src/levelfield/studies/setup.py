@@ -1,0 +1,115 @@
+"""What a run needs before its first step: method, embedder, optimisers, batches, and the first look at the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from levelfield import batching, methods
+from levelfield.batching import Batching, Layout
+from levelfield.embedder import Embedder
+from levelfield.embedder.head import Head, start_pca, start_random
+from levelfield.methods import Group, Method
+from levelfield.randomness import isolated, stream
+from levelfield.studies.ground import Ground, StartFeatures, Tell
+from levelfield.studies.plan import RunSpec
+from levelfield.training import Conditions
+from levelfield.training.ledger import Measured, measure_setup, settle
+from levelfield.training.optimisers import build, check_groups
+
+KNOWN_BEFORE = {"extra_parameters", "batch", "batching", "lr", "weight_decay", "optimiser"}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A run, ready to start. `measured` is what the ledger has counted so far."""
+
+    method: Method
+    embedder: Embedder
+    optimisers: list[Optimizer]
+    layout: Layout
+    measured: Measured
+
+
+def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
+    """Build everything, and refuse a method that departs from the conditions without saying so."""
+    conditions = spec.conditions
+    method = _method(spec, ground)
+    features = ground.start_features(tell)
+    own = method.head(features, conditions.dim, spec.seed)
+    common = _start_head(conditions, ground, features, spec.seed)
+    embedder = Embedder(ground.new_trunk(), common if own is None else own).to(device)
+    method.to(device)
+    if not method.trains:
+        embedder.requires_grad_(False)
+    groups = _groups(embedder, method, conditions) if method.trains else []
+    check_groups(nn.ModuleList([embedder, method]), groups)
+    optimisers = build(groups, conditions, lr=method.lr)
+    layout = method.layout or conditions.layout
+    reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
+    measured = measure_setup(embedder, method, optimisers, layout, conditions, reference_parameters=reference)
+    settle(method, conditions, measured, only=KNOWN_BEFORE)
+    if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
+        method.start_proxies(_class_means(ground, embedder, tell))
+    return Setup(method, embedder, optimisers, layout, measured)
+
+
+def planner(setup: Setup, ground: Ground, conditions: Conditions, seed: int) -> Batching:
+    """The batching of a run over its training images."""
+    return batching.create(
+        setup.method.batching or setup.layout.batching,
+        ground.train_labels,
+        batch_size=setup.layout.batch_size,
+        seed=seed,
+        batches_per_epoch=conditions.batches_per_epoch,
+        **setup.layout.settings,
+    )
+
+
+def _method(spec: RunSpec, ground: Ground) -> Method:
+    with isolated(spec.seed, "method"):  # somebody's own loss may draw its start globally
+        method = methods.create(
+            spec.method.name,
+            num_classes=int(ground.train_labels.max()) + 1,
+            dim=spec.conditions.dim,
+            generator=stream(spec.seed, "proxies"),
+            **spec.method.settings,
+        )
+    method.bf16, method.width = spec.conditions.precision == "bf16", ground.width
+    return method
+
+
+def _start_head(conditions: Conditions, ground: Ground, features: StartFeatures, seed: int) -> Head:
+    """The common head, at random or from the training features. The PCA is the same for all seeds and done once."""
+    head = Head(features.width, conditions.dim, layer_norm=conditions.layer_norm, dropout=conditions.dropout)
+    if conditions.head_init == "random":
+        start_random(head, stream(seed, "head"))
+        return head
+    key = f"head {conditions.head_init} {conditions.dim} {conditions.layer_norm} {ground.features_key}"
+
+    def solve() -> dict[str, np.ndarray]:
+        start_pca(head, torch.from_numpy(features.rows()), whiten=0.5 if conditions.head_init == "pca" else 1.0)
+        return {name: tensor.detach().numpy() for name, tensor in head.state_dict().items()}
+
+    solved = ground.cache.array(key, solve)
+    head.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in solved.items()})
+    return head
+
+
+def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[Group]:
+    trunk = [parameter for parameter in embedder.trunk.parameters() if parameter.requires_grad]
+    found = [Group("head", [p for p in embedder.head.parameters() if p.requires_grad]), *method.groups()]
+    return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False), *found] if trunk else found
+
+
+def _class_means(ground: Ground, embedder: Embedder, tell: Tell) -> torch.Tensor:
+    """Mean unit embedding of each training class before the first step."""
+    embedder.eval()
+    rows = nn.functional.normalize(torch.from_numpy(ground.embed(embedder, ground.fold.train, tell)), dim=1)
+    labels = torch.from_numpy(ground.train_labels)
+    sums = torch.zeros(int(labels.max()) + 1, rows.shape[1]).index_add_(0, labels, rows)
+    return sums / torch.bincount(labels).unsqueeze(1)
