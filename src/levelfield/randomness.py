@@ -25,7 +25,12 @@ def stream(seed: int, *names: int | str) -> torch.Generator:
     >>> torch.equal(first, torch.rand(2, generator=stream(0, "miner", 4)))
     False
     """
-    return torch.Generator().manual_seed(_number(seed, names))
+    return reseed(torch.Generator(), seed, *names)
+
+
+def reseed(generator: torch.Generator, seed: int, *names: int | str) -> torch.Generator:
+    """Turn `generator` into the stream `(seed, *names)`: for a loop, which needs another one at every step."""
+    return generator.manual_seed(_number(seed, names))
 
 
 def numpy_stream(seed: int, *names: int | str) -> np.random.Generator:
@@ -51,7 +56,7 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
     True
     """
     before = torch.get_rng_state()
-    torch.default_generator.manual_seed(_number(seed, names))  # the state of `stream(seed, *names)`
+    reseed(torch.default_generator, seed, *names)
     try:
         yield
     finally:

@@ -39,7 +39,11 @@ class Head(nn.Module):
         start_random(self, torch.Generator().manual_seed(0))
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.linear(self.dropout(self.norm(features)))
+        if self.layer_norm != "none":
+            features = self.norm(features)
+        if self.dropout_rate:
+            features = self.dropout(features)
+        return self.linear(features)
 
     @property
     def settings(self) -> dict[str, object]:

@@ -97,7 +97,8 @@ class Trunk(nn.Module):
         `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it.
         """
         self.passes += len(stored[0])
-        self._check_at(at, change)
+        if at is not None or change is not None:
+            self._check_at(at, change)
         if self.cut == "frozen":
             return stored[0]
         now, seen = stored[0], dict(zip(self._kept(), stored[1:], strict=True))

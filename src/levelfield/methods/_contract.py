@@ -142,8 +142,10 @@ class Method(nn.Module):
 
     def embed(self, embedder: nn.Module, inputs: Inputs) -> Tensor:
         """Raw rows in float32, whatever the precision of the network."""
+        if not self.bf16:
+            return embedder(inputs).float()
         device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(device.type, dtype=torch.bfloat16):
             rows: Tensor = embedder(inputs)
         return rows.float()
 

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from levelfield.embedder import Embedder
 from levelfield.errors import BadSpecification, RunFailed
 from levelfield.methods import Method
-from levelfield.randomness import isolated, stream
+from levelfield.randomness import isolated, reseed
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import Meter, check_leaves
@@ -64,7 +64,8 @@ def train(
     saved = time.perf_counter()
     began = saved - progress.seconds
     resting: bool | None = None
-    with Meter(embedder, optimisers) as meter:
+    generator = torch.Generator()
+    with Meter(embedder, optimisers) as meter, isolated(seed, "training"):
         while progress.step < conditions.steps and not progress.finished:
             step, passes, asked = progress.step, embedder.passes, time.perf_counter()
             batch = next(batches)
@@ -76,27 +77,29 @@ def train(
 
             shown: dict[str, float] = {}
             idle = True
-            generator = stream(seed, "step", step)
-            with isolated(seed, "global", step):
-                for part in batch.parts(conditions.accumulate):
-                    terms = method.step(embedder, part, generator)
-                    _check_numbers(terms)
-                    loss = reduce(torch.add, terms.values()) / conditions.accumulate
-                    if not math.isfinite(loss.item()):
-                        raise RunFailed(
-                            f"The loss is {loss.item()} at step {step} (epoch {batch.epoch}); images of the batch: "
-                            f"{feed.name(batch)}. Try a lower learning rate or `clip`."
-                        )
-                    if step == conditions.trunk_warmup or step % pace.log_every == 0:
-                        check_leaves(loss, optimisers)
-                    if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
-                        loss.backward()
-                        idle = False
-                    shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
-                norm = _clip(optimisers, conditions.clip)
-                for optimiser in optimisers:
-                    optimiser.step()
-                    optimiser.zero_grad(set_to_none=True)
+            reseed(generator, seed, "step", step)
+            reseed(torch.default_generator, seed, "global", step)  # dropout and other people's modules draw from it
+            for part in batch.parts(conditions.accumulate):
+                terms = method.step(embedder, part, generator)
+                _check_numbers(terms)
+                loss = reduce(torch.add, terms.values())
+                if conditions.accumulate > 1:
+                    loss = loss / conditions.accumulate
+                if not math.isfinite(loss.item()):
+                    raise RunFailed(
+                        f"The loss is {loss.item()} at step {step} (epoch {batch.epoch}); images of the batch: "
+                        f"{feed.name(batch)}. Try a lower learning rate or `clip`."
+                    )
+                if step == conditions.trunk_warmup or step % pace.log_every == 0:
+                    check_leaves(loss, optimisers)
+                if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
+                    loss.backward()
+                    idle = False
+                shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
+            norm = _clip(optimisers, conditions.clip)
+            for optimiser in optimisers:
+                optimiser.step()
+                optimiser.zero_grad(set_to_none=True)
 
             feed.observe(batch, meter.latest)
             active = method.active()
