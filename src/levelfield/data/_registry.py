@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.data.catalog import Catalog
-from levelfield.errors import BadInput, BadSpecification, nearest, unknown
+from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.registry import Registry, is_file_reference, load_from_file
+from levelfield.settings import accepted, check_keywords
 
 _DATASETS: Registry[Catalog] = Registry("dataset", "datasets")
 register, names, describe = _DATASETS.register, _DATASETS.names, _DATASETS.facts
@@ -50,16 +51,9 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
 
 
 def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> Catalog:
-    """Call `make`, but name the nearest setting when one is misspelt."""
-    parameters = inspect.signature(make).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return make(**settings)
-    for setting in settings:
-        if setting not in parameters:
-            close = nearest(setting, parameters)
-            hint = f" Did you mean '{close}'?" if close else f" It has: {', '.join(parameters) or 'none'}."
-            raise BadSpecification(f"The dataset '{name}' has no setting '{setting}'.{hint}")
-    for parameter in parameters.values():
-        if parameter.default is inspect.Parameter.empty and parameter.name not in settings:
-            raise BadSpecification(f"The dataset '{name}' needs the setting '{parameter.name}'.")
+    """Call `make`, but name the nearest setting when one is misspelt, and the one that is missing."""
+    check_keywords(f"dataset '{name}'", settings, make)
+    for setting, default in (accepted(make) or {}).items():
+        if default is inspect.Parameter.empty and setting not in settings:
+            raise BadSpecification(f"The dataset '{name}' needs the setting '{setting}'.")
     return make(**settings)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from levelfield import objectives
-from levelfield.errors import BadSpecification, nearest, unknown
+from levelfield.errors import unknown
 from levelfield.methods._contract import Batch, Deviation, Group, Inputs, Method, TrainingFeatures
 from levelfield.registry import Registry, is_file_reference, load_from_file
+from levelfield.settings import accepted, check_keywords
 
 __all__ = [
     "Batch",
@@ -50,13 +51,13 @@ def create(
     """
     offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
     if name in _registry:
-        return _checked(name, _registry.get(name), settings, offered)
+        return _made(name, _registry.get(name), settings, offered)
     if name not in objectives.names() and not is_file_reference(name) and not name.startswith("pml:"):
         raise unknown("method", name, names(), see="levelfield list methods")
     if is_file_reference(name):
         named = load_from_file(name)
         if isinstance(named, type) and issubclass(named, Method):
-            return _checked(name, named, settings, offered)
+            return _made(name, named, settings, offered)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
     return Method(objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings), **shared)
 
@@ -77,18 +78,10 @@ def is_seeded(name: str) -> bool:
     return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True
 
 
-def _checked(name: str, kind: Any, settings: dict[str, Any], offered: dict[str, Any]) -> Method:
-    parameters = inspect.signature(kind).parameters
-    known = [key for key in parameters if key not in ("objective", *offered)]
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    for key in settings:
-        if key not in known and not takes_all:
-            close = nearest(key, known)
-            raise BadSpecification(
-                f"Method '{name}' has no setting '{key}'."
-                + (f" Did you mean '{close}'?" if close else f" It has: {', '.join(known) or 'none'}.")
-            )
-    return kind(**settings, **{key: value for key, value in offered.items() if key in parameters})
+def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offered: dict[str, Any]) -> Method:
+    check_keywords(f"method '{name}'", settings, kind)
+    takes = accepted(kind) or {}
+    return kind(**{key: value for key, value in offered.items() if key in takes}, **settings)
 
 
 def _register_own() -> None:

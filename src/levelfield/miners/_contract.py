@@ -11,8 +11,8 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.miners._settings import accepted, check_keywords
 from levelfield.registry import Registry
+from levelfield.settings import accepted, check_keywords
 
 Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), or positive pairs (p, 2) and negative pairs (q, 2)
 

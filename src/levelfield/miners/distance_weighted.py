@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry, related
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_uniform, draw_weighted, even, no_triplets
-from levelfield.miners._settings import number, one_of
+from levelfield.settings import number, one_of
 
 
 def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:

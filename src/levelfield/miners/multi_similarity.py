@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, related
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._settings import number
+from levelfield.settings import number
 
 
 def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,8 @@ from torch import Tensor
 from levelfield.geometry import Geometry, related
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_uniform, even, kth, no_triplets
-from levelfield.miners._settings import one_of
 from levelfield.miners.all import all_triplets
+from levelfield.settings import one_of
 
 
 @register(

@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry, related
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_uniform, even, no_triplets
-from levelfield.miners._settings import number, one_of
+from levelfield.settings import number, one_of
 
 
 @register(

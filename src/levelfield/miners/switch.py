@@ -11,7 +11,7 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, related
 from levelfield.miners._contract import Miner
 from levelfield.miners._draws import draw_uniform, even, uniforms
-from levelfield.miners._settings import number
+from levelfield.settings import number
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
-from levelfield.miners._settings import accepted
 from levelfield.miners.all import All
 from levelfield.randomness import stream
 from levelfield.registry import Registry
+from levelfield.settings import accepted
 
 
 @dataclass(frozen=True)

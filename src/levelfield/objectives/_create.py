@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.miners import MinerChoice
-from levelfield.miners._settings import accepted, check_keywords
 from levelfield.objectives._contract import Facts, Given, Objective, registry
 from levelfield.registry import is_file_reference, load_from_file
+from levelfield.settings import accepted, check_keywords
 
 
 def names() -> list[str]:

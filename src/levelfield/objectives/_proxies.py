@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.miners._settings import one_of
 from levelfield.randomness import stream
+from levelfield.settings import one_of
 
 ProxyInit = Literal["uniform", "normal", "small_normal", "kaiming_normal", "kaiming_uniform"]
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, related
 from levelfield.miners import MinerChoice
-from levelfield.miners._settings import number, one_of
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
+from levelfield.settings import number, one_of
 
 
 def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0, neg_margin: float = 1.0) -> Tensor:

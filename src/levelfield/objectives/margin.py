@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, related
 from levelfield.miners import MinerChoice
-from levelfield.miners._settings import number, one_of
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import check_classes
+from levelfield.settings import number, one_of
 
 
 def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, margin: float) -> tuple[Tensor, Tensor]:

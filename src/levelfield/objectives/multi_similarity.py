@@ -9,10 +9,10 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, related
-from levelfield.miners._settings import number, one_of
 from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import log_one_plus_sum_exp
+from levelfield.settings import number, one_of
 
 
 def multi_similarity_terms(

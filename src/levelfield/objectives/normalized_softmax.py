@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.miners._settings import number, one_of
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
+from levelfield.settings import number, one_of
 
 Smoothing = Literal["others", "all"]
 

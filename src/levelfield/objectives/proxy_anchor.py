@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.miners._settings import number
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
 from levelfield.objectives._sums import log_one_plus_sum_exp
+from levelfield.settings import number
 
 
 def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delta: float) -> tuple[Tensor, Tensor]:

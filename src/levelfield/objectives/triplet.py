@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry, related
 from levelfield.miners import MinerChoice
-from levelfield.miners._settings import number, one_of
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
+from levelfield.settings import number, one_of
 
 
 def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0.2, smooth: bool = False) -> Tensor:

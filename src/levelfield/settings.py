@@ -1,4 +1,4 @@
-"""Settings of miners and objectives are checked when they are made, and the message says what would be right."""
+"""Settings are checked when a part is made, and the message says what would be right."""
 
 from __future__ import annotations
 
