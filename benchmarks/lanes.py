@@ -15,55 +15,47 @@ from interleaved import Sample, between, clocks
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield import batching, methods, objectives
-from levelfield.embedder import Embedder, Head
-from levelfield.methods import Group
-from levelfield.studies import Study, plan
-from levelfield.studies.ground import Ground, ground_for
-from levelfield.training import Conditions, Pace, Progress, train
+from levelfield.embedder import Trunk
+from levelfield.studies import RunSpec
+from levelfield.studies.ground import ground_for
+from levelfield.studies.setup import planner, set_up
+from levelfield.training import Pace, Progress, train
 from levelfield.training.feed import Feed, Source, StoredRows
-from levelfield.training.optimisers import build
 
-SEED = 0
-OBJECTIVE = ("contrastive", {"neg_margin": 0.8, "miner": "distance_weighted"})  # as in studies/demo.yaml
+
+def silent(text: str, done: int, total: int) -> None:
+    """Nobody listens."""
 
 
 class Ours:
     """levelfield's own loop on its own feed, as a run of a study builds them."""
 
-    def __init__(self, study: Study) -> None:
-        self.conditions: Conditions = study.conditions
-        self.ground: Ground = ground_for(plan(study)[0].spec, None, "cpu")
-        labels = self.ground.train_labels
-        self.embedder = Embedder(self.ground.new_trunk(), Head(self.ground.width, self.conditions.dim)).train()
-        name, settings = OBJECTIVE
-        self.method = methods.create(name, num_classes=int(labels.max()) + 1, dim=self.conditions.dim, **settings)
-        layout = self.conditions.layout
-        self.batching = batching.create(
-            layout.batching, labels, batch_size=layout.batch_size, seed=SEED, **layout.settings
-        )
-        self.feed = Feed(self.open_source(), self.batching, labels)
-        groups = [Group("head", list(self.embedder.head.parameters()))]
-        if trunk := [parameter for _, parameter in self.embedder.trunk.trainable()]:
-            groups.insert(0, Group("trunk", trunk, lr=self.conditions.trunk_lr, warm=False))
-        self.optimisers = build(groups, self.conditions)
+    def __init__(self, spec: RunSpec) -> None:
+        self.spec = spec
+        self.ground = ground_for(spec, None, "cpu")
+        self.setup = set_up(spec, self.ground, "cpu", silent)
+        self.embedder = self.setup.embedder.train()
+        self.batching = planner(self.setup, self.ground, spec.conditions, spec.seed)
+        self.feed = Feed(self.open_source(), self.batching, self.ground.train_labels)
         self.waiting: list[float] = []  # share of each slice's time
 
     def open_source(self) -> Source:
-        """Where batches come from: the store, opened now, or images still to be decoded."""
-        return self.ground.source(SEED, 0, lambda text, done, total: None)
+        """Where batches come from: the store, read from disk now, or images still to be decoded."""
+        self.ground._opened.clear()
+        return self.ground.source(self.spec.seed, 0, silent)
 
     def run(self, steps: int) -> tuple[Progress, list[tuple[float, float]]]:
         """`steps` steps in a new folder; the clocks after each of them."""
-        conditions, ticks = self.conditions.model_copy(update={"steps": steps}), []
+        conditions = self.spec.conditions.model_copy(update={"steps": steps})
+        ticks: list[tuple[float, float]] = []
         with tempfile.TemporaryDirectory() as folder:
             progress = train(
                 self.embedder,
-                self.method,
+                self.setup.method,
                 self.feed,
-                self.optimisers,
+                self.setup.optimisers,
                 conditions,
-                seed=SEED,
+                seed=self.spec.seed,
                 folder=Path(folder),
                 pace=Pace(),
                 tell=lambda done, total: ticks.append(clocks()),
@@ -100,7 +92,7 @@ class Bare:
     """
 
     def __init__(self, ours: Ours, *, gathered: bool = False) -> None:
-        self.conditions = ours.conditions
+        self.conditions = ours.spec.conditions
         assert isinstance(ours.feed.source, StoredRows)
         [rows] = ours.feed.source._views
         self.tensors: tuple[Tensor, ...] = rows.tensors()
@@ -109,15 +101,21 @@ class Bare:
         trunk = ours.embedder.trunk
         trained = [name for name in trunk.stages if any(p.requires_grad for p in _stage(trunk, name).parameters())]
         stages = [copy.deepcopy(_stage(trunk, name)) for name in trained]
-        self.network = BareNetwork(stages, copy.deepcopy(ours.embedder.head.linear))
-        name, settings = OBJECTIVE
-        self.objective = objectives.create(name, num_classes=None, dim=None, **settings)
-        self.generator = torch.Generator().manual_seed(SEED)
-        groups = [{"params": list(self.network.linear.parameters()), "lr": self.conditions.lr}]
-        if stages:
-            groups.append({"params": list(self.network.stages.parameters()), "lr": self.conditions.trunk_lr})
-        self.optimiser = torch.optim.AdamW(groups, weight_decay=self.conditions.weight_decay, fused=True)
-        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        linear = ours.embedder.head.linear
+        assert isinstance(linear, nn.Linear)
+        self.network = BareNetwork(stages, copy.deepcopy(linear))
+        assert ours.setup.method.objective is not None
+        self.objective = copy.deepcopy(ours.setup.method.objective)
+        self.generator = torch.Generator().manual_seed(ours.spec.seed)
+        [like] = ours.setup.optimisers
+        assert isinstance(like, torch.optim.AdamW)
+        self.rates = [group["base_lr"] for group in like.param_groups]
+        parts = [self.network.stages, self.network.linear] if stages else [self.network.linear]
+        self.optimiser = torch.optim.AdamW(
+            [{"params": list(part.parameters())} for part in parts],
+            weight_decay=self.conditions.weight_decay,
+            fused=True,
+        )
         self.gathered = [self.batch(index) for index in self.order] if gathered else None
         self.taken = 0
 
@@ -156,5 +154,5 @@ def check_same_work(ours: Ours, bare: Bare) -> None:
     torch.testing.assert_close(bare.first_rows, expected, rtol=1e-4, atol=1e-5)
 
 
-def _stage(trunk: nn.Module, name: str) -> nn.Module:
+def _stage(trunk: Trunk, name: str) -> nn.Module:
     return trunk.pieces[name.replace(".", "_")]

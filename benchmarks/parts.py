@@ -15,7 +15,7 @@ from interleaved import Sample, between, clocks, interleave, ratio, typical
 from jobs import timed
 from lanes import Bare, Ours, check_same_work
 
-from levelfield.studies import Study, parse_study
+from levelfield.studies import Study, parse_study, plan
 from levelfield.training import Pace, Progress
 from levelfield.training.progress import State
 
@@ -152,7 +152,7 @@ class Parts:
     def _ours(self, cut: str, cached: bool = True) -> Ours:
         content: dict[str, Any] = self.study.model_dump(mode="json")
         content["conditions"] |= {"cut": cut, "cache": cached}
-        return Ours(parse_study(content))
+        return Ours(plan(parse_study(content))[0].spec)
 
     def _steps(self, cut: str) -> int:
         return self.size.head_steps if cut == "frozen" else self.size.trunk_steps
@@ -168,7 +168,7 @@ def _opening(ours: Ours) -> Callable[[], Sample]:
 
 
 def _checkpoint_seconds(ours: Ours) -> float:
-    state, taken = State(ours.embedder, ours.method, ours.optimisers), []
+    state, taken = State(ours.embedder, ours.setup.method, ours.setup.optimisers), []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
             before = clocks()
