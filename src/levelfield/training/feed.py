@@ -7,9 +7,8 @@ interruptions can change a bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, tee
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,8 +20,7 @@ from levelfield.methods import Batch, Inputs
 from levelfield.randomness import numpy_stream
 
 
-@dataclass(frozen=True)
-class PlannedBatch:
+class PlannedBatch(NamedTuple):
     """Which training images come together, and how often each has come before in this epoch."""
 
     epoch: int
@@ -59,10 +57,11 @@ class Feed:
         """Batch after batch from global step `start`, without end."""
         plans, ahead = tee(self._plans(start))  # a source with workers asks for plans before their batches come out
         for planned, inputs in zip(plans, self.source.batches(ahead), strict=True):
-            labels = self.labels.index_select(0, torch.from_numpy(planned.positions)).to(self.device)
-            yield Batch(
-                _to(inputs, self.device), labels, planned.positions, self.batching.roles, planned.epoch, planned.step
-            )
+            epoch, step, positions, _ = planned
+            labels = self.labels.index_select(0, torch.from_numpy(positions))
+            if self.device.type != "cpu":
+                inputs, labels = _to(inputs, self.device), labels.to(self.device)
+            yield Batch(inputs, labels, positions, self.batching.roles, epoch, step)
 
     def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
         if self.batching.needs_memory and embeddings is not None:
