@@ -149,7 +149,20 @@ def verdicts(board: Leaderboard) -> list[str]:
             said.append("better than " + ", ".join(sorted(better[label], key=order.index)))
         if said:
             lines.append(f"- {label}: " + "; ".join(said) + ".")
-    return lines
+    return lines + _advice(board, better)
+
+
+def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
+    """What to try when training a head did not pay."""
+    idle = [row.label for row in board.rows if not row.trained]
+    trained = [row.label for row in board.rows if row.trained]
+    unbeaten = [label for label in idle if not any(label in better[other] for other in trained)]
+    if not unbeaten or not trained:
+        return []
+    return [
+        f"No trained method is really better than: {', '.join(unbeaten)}. Give them more to learn with: train a part of "
+        "the network (conditions.cut=last-2 conditions.augment=light conditions.views=4), more images, or more classes."
+    ]
 
 
 def _columns(board: Leaderboard) -> list[str]:
