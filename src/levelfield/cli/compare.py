@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shlex
 from pathlib import Path
@@ -18,7 +19,7 @@ from levelfield.reports import show, write_all
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
 from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.own_data import fit_to
+from levelfield.studies.own_data import demo_content, fit_to
 from levelfield.studies.plan import PlannedRun
 from levelfield.studies.run import Options
 from levelfield.studies.specification import Study, assign, parse_study, read_study
@@ -132,14 +133,17 @@ def train(
 def choose_study(study: str | None, overrides: list[str], data: Path | None, skip_unreadable: bool) -> Study:
     """The study to run: a file, or the demo's methods fitted to the user's photos."""
     if study is not None:
-        extra = [f"data.name={data}"] if data is not None else []
+        # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
+        extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
         extra += ["data.skip_unreadable=true"] if skip_unreadable else []
         return read_study(study, [*extra, *overrides])
     if data is None:
         raise BadSpecification(
             "Name a study file (levelfield compare studies/demo.yaml) or photos (levelfield compare --data FOLDER)."
         )
-    content, changes = fit_to(data, skip_unreadable=skip_unreadable, fixed={o.partition("=")[0] for o in overrides})
+    wished = parse_study(demo_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
+    fixed = {override.partition("=")[0] for override in overrides}
+    content, changes = fit_to(data, skip_unreadable=skip_unreadable, fixed=fixed, protocol=wished.protocol)
     if not is_quiet():
         for change in changes:
             console.print(f"- {change}", highlight=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
@@ -44,6 +45,7 @@ _ROOMS: dict[Kind, Any] = {
     Kind.datasets: data,
     Kind.metrics: evaluation,
     Kind.backbones: backbones,
+    Kind.methods: methods,
 }
 
 
@@ -59,10 +61,6 @@ def list_names(
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
     """List objectives, miners, batchings, datasets, metrics, backbones or methods."""
-    if kind is Kind.methods:
-        for entry in methods.names():
-            console.print(entry, highlight=False)
-        return
     room = _ROOMS[kind]
     if name is not None:
         _print_facts(name, room.describe(name))
@@ -142,7 +140,8 @@ def init(
     write_text(target, remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
     for change in changes:
         console.print(f"- {change}", highlight=False)
-    console.print(f"Written: {target}. Look at it, then: levelfield compare {target}", highlight=False, soft_wrap=True)
+    command = f"levelfield compare {shlex.quote(str(target))}"
+    console.print(f"Written: {target}. Look at it, then: {command}", highlight=False, soft_wrap=True)
 
 
 def _first_fact(describe: Callable[[str], Any], name: str) -> str:

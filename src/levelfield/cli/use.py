@@ -89,13 +89,13 @@ def measure(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with the signatures.")] = False,
 ) -> None:
     """Measure a run's stored test embeddings, or anybody's arrays."""
-    if (run is None) == (embeddings is None):
+    if (run is None) == (embeddings is None and labels is None):
         raise BadInput("Give a run folder, or --embeddings with --labels.")
+    wanted = tuple(name.strip() for name in metrics.split(",") if name.strip())
+    if not wanted:
+        raise BadInput("--metrics names none; see `levelfield list metrics`.")
     rows, classes = _stored(run) if run is not None else _arrays(embeddings, labels)
-    result = evaluate(
-        rows, classes, metrics=tuple(name.strip() for name in metrics.split(",") if name.strip()), distance=distance
-    )
-    _print_result(result, as_json)
+    _print_result(evaluate(rows, classes, metrics=wanted, distance=distance), as_json)
 
 
 def find_images(place: Path) -> list[Path]:
@@ -123,15 +123,17 @@ def _stored(run: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _arrays(embeddings: Path | None, labels: Path | None) -> tuple[np.ndarray, np.ndarray]:
     if embeddings is None or labels is None:
-        raise BadInput("--embeddings needs --labels, one whole number per row.")
+        raise BadInput("--embeddings and --labels belong together: one whole number per row.")
     return _array(embeddings), _array(labels)
 
 
 def _array(path: Path) -> np.ndarray:
     try:
         loaded: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise BadInput(f"{path} is no readable .npy file: {error}") from error
+    if not isinstance(loaded, np.ndarray):
+        raise BadInput(f"{path} holds several arrays; a .npy file with one is needed.")
     return loaded
 
 

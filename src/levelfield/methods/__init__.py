@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "Method",
     "TrainingFeatures",
     "create",
+    "describe",
     "names",
     "register",
 ]
@@ -60,6 +62,17 @@ def create(
             return _made(name, named, settings, offered)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
     return Method(objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings), **shared)
+
+
+def describe(name: str) -> Any:
+    """What is known of a method: a sentence, or the facts of its objective.
+
+    >>> describe("untrained")
+    "The trunk's features as they are, in their full width."
+    """
+    if name not in names():
+        raise unknown("method", name, names(), see="levelfield list methods")
+    return inspect.getdoc(_registry.get(name)) if name in _registry else objectives.describe(name)
 
 
 def search_ranges(name: str) -> dict[str, Any]:

@@ -160,8 +160,8 @@ def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
     if not unbeaten or not trained:
         return []
     return [
-        f"No trained method is really better than: {', '.join(unbeaten)}. Give them more to learn with: train a part of "
-        "the network (conditions.cut=last-2 conditions.augment=light conditions.views=4), more images, or more classes."
+        f"No trained method is really better than: {', '.join(unbeaten)}. Give them more to learn with: train a part "
+        "of the network (conditions.cut=last-2 conditions.augment=light conditions.views=4), more images, or more classes."
     ]
 
 

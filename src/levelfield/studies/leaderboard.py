@@ -88,7 +88,10 @@ def gather(
         else:
             found.setdefault(run.row, []).append((run, result))
     if not found:
-        raise BadInput(f"There is no finished run of '{name}' under {study_folder}. Run `levelfield compare` first.")
+        raise BadInput(
+            f"There is no finished run of '{name}' under {study_folder} with {', '.join(metrics)} measured. "
+            "Run `levelfield compare` first."
+        )
     usual = _usual_representation(found, metrics[0])
     queried = [metric for metric in metrics if _has_queries(found, metric)]
     signatures: dict[str, dict[str, Any]] = {}

@@ -10,36 +10,44 @@ import yaml
 
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import check_images, create, protocols, survey
+from levelfield.studies.specification import ProtocolChoice
 
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
 PHOTOGRAPHS: dict[str, Any] = {"image": 160, "taps": ["final"], "pooling": "average"}
 
 
 def fit_to(
-    path: Path, *, skip_unreadable: bool = False, fixed: set[str] | None = None
+    path: Path,
+    *,
+    skip_unreadable: bool = False,
+    fixed: set[str] | None = None,
+    protocol: ProtocolChoice | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """A study for the photos under `path` and, in sentences, what was found and changed.
 
-    fixed: keys the user sets, which are left alone.
+    fixed: keys the user sets, which are left alone. protocol: the division, if it is not the standard one.
     """
     catalog = check_images(create(path), skip_unreadable=skip_unreadable)
     fixed = fixed or set()
-    fold = protocols.create("standard", catalog)[0]
+    protocol = protocol or ProtocolChoice()
+    fold = protocols.create(protocol.name, catalog, validation=protocol.validation)[0]
     content = demo_content()
     conditions = content["conditions"]
-    content |= {"name": path.resolve().stem, "about": f"The demo's methods on {path}.", "data": {"name": str(path)}}
+    content |= {"name": _study_name(path), "about": f"The demo's methods on {path}.", "data": {"name": str(path)}}
     if skip_unreadable:
         content["data"]["skip_unreadable"] = True
     facts = survey(catalog)
     changes = [f"{path}: {facts}.", *catalog.notes]
     if facts.shorter_side is not None and facts.shorter_side[1] >= DRAWINGS:
-        for key, value in PHOTOGRAPHS.items():
-            if f"conditions.{key}" not in fixed:
-                conditions[key] = value
-        changes.append(
-            f"Photographs: seen at {conditions['image']} px, the network's last features averaged over the image (the "
-            "demo's small drawings keep the layout of earlier stages). Larger is slower: conditions.image=224."
-        )
+        fitting = {key: value for key, value in PHOTOGRAPHS.items() if f"conditions.{key}" not in fixed}
+        conditions.update(fitting)
+        if fitting == PHOTOGRAPHS:
+            changes.append(
+                f"Photographs: seen at {conditions['image']} px, the network's last features averaged over the image "
+                "(the demo's small drawings keep the layout of earlier stages). Larger is slower: conditions.image=224."
+            )
+        elif fitting:
+            changes.append("Photographs: " + ", ".join(f"{key} {value}" for key, value in fitting.items()) + ".")
     if "conditions.batch" not in fixed:
         layout = fit_batch(catalog.labels[fold.train], *Layout.parse(conditions["batch"]))
         if layout.change:
@@ -56,6 +64,12 @@ def fit_to(
         f"{catalog.num_classes - width} ({len(fold.test)} images)."
     )
     return content, changes
+
+
+def _study_name(path: Path) -> str:
+    """The folder's name, or the file's without its suffix."""
+    place = path.resolve()
+    return (place.stem if place.is_file() else place.name).lstrip(".") or "photos"
 
 
 def demo_content() -> dict[str, Any]:

@@ -77,7 +77,7 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "") -> li
                     method=method,
                     seed=seed,
                     data_digest=digests[key],
-                    code_digest=_code_digest(method.name),
+                    code_digest=_file_digest(method.name, varied.conditions.weights),
                 )
                 planned.append(PlannedRun(spec, method.label, variation))
     return planned
@@ -102,9 +102,12 @@ def _variations(study: Study) -> Iterator[tuple[Study, tuple[tuple[str, Any], ..
         yield parse_study(content, origin="vary"), tuple(zip(keys, values, strict=True))
 
 
-def _code_digest(name: str) -> str:
-    """The content of a user's own file: another loss under the same name is another run."""
-    if not is_file_reference(name):
-        return ""
-    path = Path(name.rpartition(":")[0]).expanduser()
+def _file_digest(method: str, weights: str | None) -> str:
+    """The content of a user's own files: another loss or other weights under the same name are another run."""
+    named = [method.rpartition(":")[0]] if is_file_reference(method) else []
+    named += [weights] if weights not in (None, "random") else []
+    return "-".join(_content(Path(name).expanduser()) for name in named)
+
+
+def _content(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest() if path.is_file() else "missing"

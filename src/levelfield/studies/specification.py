@@ -6,13 +6,15 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from levelfield.errors import BadSpecification, nearest
 from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
+
+_VARIABLE = ("data", "protocol", "conditions", "methods")
 
 
 class Data(BaseModel):
@@ -82,8 +84,8 @@ class Study(BaseModel):
     protocol: ProtocolChoice = ProtocolChoice()
     conditions: Conditions = Conditions()
     methods: tuple[Competitor, ...] = Field(min_length=1)
-    seeds: tuple[int, ...] = (0, 1, 2)
-    metrics: tuple[str, ...] = ("recall@1", "map@r", "nmi")
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1, 2), min_length=1)
+    metrics: tuple[str, ...] = Field(("recall@1", "map@r", "nmi"), min_length=1)
     vary: dict[str, list[Any]] = Field(default_factory=dict)
 
     @field_validator("name")
@@ -105,9 +107,11 @@ class Study(BaseModel):
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_or_list(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("a count or a list of whole numbers is needed")
         if isinstance(value, int):
             if value < 1:
-                raise ValueError("seeds: at least 1 is needed")
+                raise ValueError("at least 1 is needed")
             return tuple(range(value))
         return value
 
@@ -115,6 +119,16 @@ class Study(BaseModel):
     @classmethod
     def _one_metric_may_stand_alone(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("vary")
+    @classmethod
+    def _something_varies(cls, value: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for key, values in value.items():
+            if key.partition(".")[0] not in _VARIABLE:
+                raise ValueError(f"'{key}' cannot vary; a key of {', '.join(_VARIABLE)} can, as in conditions.dim")
+            if not values or any(entry in values[:k] for k, entry in enumerate(values)):
+                raise ValueError(f"'{key}' needs values, each of them once; it has {values}")
+        return value
 
     @model_validator(mode="after")
     def _selection_has_classes(self) -> Study:
@@ -129,8 +143,9 @@ class Study(BaseModel):
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
             raise ValueError(f"two methods are called '{twice[0]}': give one a `label`")
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"a seed stands twice in {list(self.seeds)}")
+        for name, values in (("seed", self.seeds), ("metric", self.metrics)):
+            if len(set(values)) != len(values):
+                raise ValueError(f"a {name} stands twice in {list(values)}")
         return self
 
 
@@ -181,7 +196,7 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
     """
     parts = key.split(".")
     if parts[0] == "methods" and len(parts) > 1:
-        methods = [Competitor.model_validate(entry).model_dump() for entry in content.get("methods", [])]
+        methods = _competitors(content.get("methods"))
         label = next(
             (
                 m["label"]
@@ -206,9 +221,18 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
             place[part] = {"name": place[part]} if isinstance(place.get(part), str) else {}
         place = place[part]
     if len(parts) == 1 and parts[0] not in Study.model_fields:
-        close = nearest(parts[0], [*Study.model_fields, *(f"conditions.{k}" for k in Conditions.model_fields)])
-        raise BadSpecification(f"Unknown key '{key}'." + (f" Did you mean '{close}'?" if close else ""))
+        by_short = {**{k: f"conditions.{k}" for k in Conditions.model_fields}, **{k: k for k in Study.model_fields}}
+        close = nearest(parts[0], by_short)
+        raise BadSpecification(f"Unknown key '{key}'." + (f" Did you mean '{by_short[close]}'?" if close else ""))
     place[parts[-1]] = value
+
+
+def _competitors(entries: Any) -> list[dict[str, Any]]:
+    """Methods as plain data in their long form."""
+    try:
+        return [method.model_dump() for method in TypeAdapter(list[Competitor]).validate_python(entries)]
+    except ValidationError as error:
+        raise BadSpecification(explain(error, Study, "the study's methods")) from error
 
 
 def _check_folder_name(what: str, text: str) -> None:
