@@ -161,7 +161,8 @@ def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
         return []
     return [
         f"No trained method is really better than: {', '.join(unbeaten)}. Give them more to learn with: train a part "
-        "of the network (conditions.cut=last-2 conditions.augment=light conditions.views=4), more images, or more classes."
+        "of the network (conditions.cut=last-2 conditions.augment=light conditions.views=4), more images, or more "
+        "classes."
     ]
 
 
