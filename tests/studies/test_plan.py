@@ -1,0 +1,136 @@
+"""A run is identified by what can change its weights, and by nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelfield.errors import LevelfieldError
+from levelfield.studies.plan import PlannedRun, check_methods, plan
+from levelfield.studies.specification import Data, parse_study
+from levelfield.training import Conditions
+
+PLAIN: dict[str, Any] = {"data": "emoji", "methods": [{"margin": {}}], "seeds": 1}
+
+# one other value for each condition, with what else it needs
+OTHER: dict[str, dict[str, Any]] = {
+    "backbone": {"backbone": "resnet18"}, "weights": {"weights": "random"}, "cut": {"cut": "last-1"},
+    "taps": {"taps": ["blocks.3"]}, "pooling": {"pooling": "max"}, "normalize_taps": {"normalize_taps": False},
+    "batch_norm": {"batch_norm": "train"}, "channels_last": {"channels_last": False}, "dim": {"dim": 64},
+    "head_init": {"head_init": "pca"}, "layer_norm": {"layer_norm": "plain"}, "dropout": {"dropout": 0.1},
+    "proxies": {"proxies": "class_means"}, "image": {"image": 64}, "crop": {"crop": 0.9}, "augment": {"augment": "light"},
+    "views": {"augment": "light", "views": 2}, "cache": {"cache": False}, "steps": {"steps": 9},
+    "batch": {"batch": "5x4"}, "batches_per_epoch": {"batches_per_epoch": 3}, "accumulate": {"accumulate": 2},
+    "tuning_trials": {"tuning_trials": 3}, "optimiser": {"optimiser": "sgd"}, "lr": {"lr": 0.1},
+    "trunk_lr": {"trunk_lr": 0.1}, "weight_decay": {"weight_decay": 0.1}, "momentum": {"momentum": 0.1},
+    "schedule": {"schedule": "constant"}, "warmup": {"warmup": 1}, "trunk_warmup": {"trunk_warmup": 1},
+    "step_every": {"step_every": 1}, "step_factor": {"step_factor": 0.1}, "plateau_patience": {"plateau_patience": 1},
+    "clip": {"clip": 1.0}, "precision": {"precision": "bf16"}, "validate_every": {"validate_every": 1},
+    "patience": {"patience": 1}, "threads": {"threads": 2},
+}  # fmt: skip
+
+
+def planned(*overrides: str, digest: str = "images", **content: Any) -> list[PlannedRun]:
+    return plan(parse_study({**PLAIN, **content}, overrides), digest=lambda data: digest)
+
+
+def identity(*overrides: str, digest: str = "images", **content: Any) -> str:
+    [run] = planned(*overrides, digest=digest, **content)
+    return run.spec.identity
+
+
+def test_labels_names_and_metrics_do_not_change_a_run() -> None:
+    same = identity(methods=[{"label": "other", "margin": {}}], name="other", about="x", metrics=["nmi"])
+    assert same == identity()
+
+
+@pytest.mark.parametrize("condition", OTHER)
+def test_each_condition_changes_a_run(condition: str) -> None:
+    without = {key: value for key, value in OTHER[condition].items() if key != condition}
+    assert identity(conditions=OTHER[condition]) != identity(conditions=without)
+
+
+def test_no_condition_was_forgotten() -> None:
+    assert set(OTHER) | {"select"} == set(Conditions.model_fields)
+
+
+def test_all_else_that_decides_the_weights_changes_a_run() -> None:
+    selected = {"conditions": {"select": "map@r"}, "protocol": {"validation": 0.2}}
+    variants = [
+        identity(),
+        identity(digest="other images"),
+        identity(seeds=[1]),
+        identity("methods.margin.beta=0.6"),
+        identity(methods=["triplet"]),
+        identity("protocol.validation=0.2"),
+        identity("protocol=all-classes"),
+        identity(**selected),
+        identity("data.skip_unreadable=true"),
+    ]
+    assert len(set(variants)) == len(variants)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("my.py", {"methods": ["my.py:MyLoss"]}),
+        ("w.safetensors", {"conditions": {"weights": "w.safetensors"}}),
+    ],
+)
+def test_the_content_of_ones_own_files_changes_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for text in ("one", "two", "one"):
+        (tmp_path / name).write_text(text)
+        found.append(identity(**content))
+    assert found[0] == found[2] != found[1]
+
+
+def test_seeds_come_one_after_another_and_what_no_seed_changes_runs_once() -> None:
+    runs = planned(methods=["lda", "margin"], seeds=[4, 2])
+    assert [(run.label, run.spec.seed) for run in runs] == [("lda", 4), ("margin", 4), ("margin", 2)]
+
+
+def test_vary_is_a_grid() -> None:
+    runs = planned(vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.5, 1.5]})
+    assert [run.row for run in runs] == [
+        f"margin [dim={dim}] [beta={beta}]" for dim in (8, 16) for beta in (0.5, 1.5)
+    ]
+    assert [(run.spec.conditions.dim, run.spec.method.settings["beta"]) for run in runs] == [
+        (8, 0.5), (8, 1.5), (16, 0.5), (16, 1.5)
+    ]  # fmt: skip
+    assert len({run.folder(Path()) for run in runs}) == 4
+
+
+def test_varied_data_are_each_looked_at_once() -> None:
+    seen: list[str] = []
+
+    def digest(data: Data) -> str:
+        seen.append(data.name)
+        return data.name
+
+    runs = plan(parse_study({**PLAIN, "vary": {"data": ["a", "b"], "conditions.dim": [8, 16]}}), digest=digest)
+    assert sorted(seen) == ["a", "b"]
+    assert [run.spec.data_digest for run in runs] == ["a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("vary", "said"),
+    [({"conditions.dmi": [8]}, "Did you mean 'dim'"), ({"methods.margn.beta": [1]}, "Did you mean 'margin'")],
+)
+def test_an_unknown_varied_key_names_the_nearest(vary: dict[str, Any], said: str) -> None:
+    with pytest.raises(LevelfieldError, match=said):
+        planned(vary=vary)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("margn", "Did you mean 'margin'"), ({"margin": {"bet": 1}}, "Method 'margin'.*Did you mean 'beta'")],
+)
+def test_methods_are_built_once_before_anything_trains(method: Any, said: str) -> None:
+    with pytest.raises(LevelfieldError, match=said):
+        check_methods(parse_study({**PLAIN, "methods": [method]}))
