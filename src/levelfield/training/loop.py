@@ -76,7 +76,7 @@ def train(
             set_rates(optimisers, factor(step, conditions, drops=progress.drops))
 
             shown: dict[str, float] = {}
-            idle = True
+            idle, active = True, None
             reseed(generator, seed, "step", step)
             reseed(torch.default_generator, seed, "global", step)  # dropout and other people's modules draw from it
             for part in batch.parts(conditions.accumulate):
@@ -95,6 +95,8 @@ def train(
                 if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
                     loss.backward()
                     idle = False
+                found = method.active()
+                active = found if active is None or found is None else active + found
                 shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
             norm = _clip(optimisers, conditions.clip)
             for optimiser in optimisers:
@@ -102,7 +104,6 @@ def train(
                 optimiser.zero_grad(set_to_none=True)
 
             feed.observe(batch, meter.latest)
-            active = method.active()
             progress.step += 1
             progress.images += len(batch.labels)
             progress.idle_batches += idle or active == 0
@@ -148,9 +149,17 @@ def check_accumulation(method: Method, conditions: Conditions) -> None:
             f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent "
             "parts; this one compares images of a batch with each other, so parts are not the whole."
         )
+    if conditions.accumulate > 1 and conditions.batch_norm == "train" and conditions.cut != "frozen":
+        raise BadSpecification(
+            f"accumulate: {conditions.accumulate} does not go with batch_norm: train, which takes its statistics from "
+            "all images of a batch, so parts are not the whole. Set batch_norm: statistics."
+        )
 
 
 def _check_numbers(terms: dict[str, Tensor]) -> None:
+    if not isinstance(terms, dict) or not terms:
+        came = "no term at all" if isinstance(terms, dict) else f"a {type(terms).__name__}"
+        raise RunFailed(f"A step gives the terms of its loss, names with one number each; this one gave {came}.")
     for name, term in terms.items():
         if not isinstance(term, Tensor) or term.numel() != 1:
             came = f"a tensor {tuple(term.shape)}" if isinstance(term, Tensor) else f"{type(term).__name__} {term!r}"
@@ -176,5 +185,8 @@ def _clip(optimisers: list[Optimizer], largest: float | None) -> float | None:
 
 
 def _spread(rows: Tensor | None) -> float:
-    """Mean squared distance of the unit rows to their centre: 0 when all point the same way."""
-    return 1.0 if rows is None else 1.0 - nn.functional.normalize(rows.float(), dim=1).mean(0).square().sum().item()
+    """Mean squared distance of the unit rows to their centre: 0 when all point the same way, or nowhere."""
+    if rows is None:
+        return 1.0
+    unit = nn.functional.normalize(rows.float(), dim=1)
+    return (unit.square().sum(1).mean() - unit.mean(0).square().sum()).item()

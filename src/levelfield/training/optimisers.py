@@ -58,6 +58,7 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
 def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
     """Every trainable parameter of `module` is in exactly one group, or the run does not start."""
     seen: dict[int, str] = {}
+    registered = {id(parameter) for parameter in module.parameters()}
     names = [group.name for group in groups]
     for group in groups:
         if names.count(group.name) > 1:
@@ -65,6 +66,12 @@ def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
         for parameter in group.parameters:
             if id(parameter) in seen:
                 raise Unfair(f"A parameter is in two optimiser groups, '{seen[id(parameter)]}' and '{group.name}'.")
+            if id(parameter) not in registered:
+                raise Unfair(
+                    f"The optimiser group '{group.name}' holds a parameter {tuple(parameter.shape)} that the method does "
+                    "not own, a hidden extra parameter: make it an attribute (nn.Parameter, nn.ParameterList), so that "
+                    "it is counted and saved."
+                )
             seen[id(parameter)] = group.name
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and id(parameter) not in seen:

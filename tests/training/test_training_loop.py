@@ -1,0 +1,292 @@
+"""The loop: what it refuses, what it counts, and that accumulation and clipping do what they say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from training_world import Told, log_of, make
+
+from levelfield.errors import BadSpecification, RunFailed
+from levelfield.training import Pace
+
+
+def pull(rows, batch):
+    return rows.square().mean()
+
+
+def test_training_lowers_the_loss_and_ends_in_eval_mode(tmp_path):
+    run = make("normalized_softmax", steps=30, lr=0.03)
+    progress = run.train(tmp_path)
+    losses = [entry["loss"] for entry in log_of(tmp_path)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert (progress.step, progress.images, progress.rows_through_trunk) == (30, 30 * 6, 30 * 6)
+    assert not run.embedder.training
+
+
+def test_two_runs_of_one_seed_have_the_same_bits_and_another_seed_other_ones(tmp_path):
+    results = []
+    for number, seed in enumerate((3, 3, 4)):
+        run = make("margin", seed=seed, dropout=0.3)
+        torch.rand(number)  # what others drew globally must not matter
+        (tmp_path / str(number)).mkdir()
+        run.train(tmp_path / str(number))
+        results.append(run.weights()["head.linear.weight"])
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+def test_the_global_random_stream_is_as_it_was_before(tmp_path):
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    make("margin", dropout=0.3, steps=2).train(tmp_path)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_images(tmp_path, bad):
+    def explode(rows, batch):
+        return rows.sum() * (bad if batch.step == 2 else 1.0)
+
+    run = make(Told(explode))
+    run.feed._names = [f"photo{i}.png" for i in range(30)]
+    third = run.feed.batching.plan(0)[2]
+    with pytest.raises(RunFailed) as caught:
+        run.train(tmp_path)
+    text = str(caught.value)
+    assert "step 2 (epoch 0)" in text
+    assert ", ".join(f"photo{i}.png" for i in third[:5]) + ", ..." in text
+    assert "lower learning rate" in text
+
+
+def test_a_loss_that_is_no_number_leaves_the_weights_of_the_step_before(tmp_path):
+    run = make(Told(lambda rows, batch: rows.sum() * (math.nan if batch.step == 0 else 1.0)))
+    before = run.weights()
+    with pytest.raises(RunFailed):
+        run.train(tmp_path)
+    assert all(torch.equal(before[name], value) for name, value in run.weights().items())
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (lambda rows, batch: rows.square(), r"term 'loss'.*tensor \(6, 8\)"),
+        (lambda rows, batch: {"push": rows.mean(), "pull": 0.5}, r"term 'pull'.*float 0\.5"),
+        (lambda rows, batch: {}, "no term"),
+    ],
+)
+def test_a_step_that_gives_no_single_numbers_is_refused_by_name(tmp_path, result, words):
+    with pytest.raises(RunFailed, match=words):
+        make(Told(result)).train(tmp_path)
+
+
+def test_a_step_that_gives_a_bare_tensor_is_refused(tmp_path):
+    class Bare(Told):
+        def step(self, embedder, batch, generator):
+            return self.embed(embedder, batch.inputs).mean()
+
+    with pytest.raises(RunFailed, match="names with one number each.*Tensor"):
+        make(Bare(pull)).train(tmp_path)
+
+
+def test_batches_without_an_active_tuple_are_counted_and_logged(tmp_path):
+    run = make("triplet", settings={"margin": 1e-9, "miner": "all"}, steps=5)
+    run.method.objective.parts = lambda given: (
+        setattr(run.method.objective, "active", 0 if given.labels[0] % 2 else 3) or {"loss": given.embeddings.mean()}
+    )
+    odd = [int(batch[0]) // 5 % 2 for epoch in (0,) for batch in run.feed.batching.plan(epoch)][:5]
+    progress = run.train(tmp_path)
+    assert 0 < sum(odd) < 5
+    assert progress.idle_batches == sum(odd)
+    assert [entry["active"] for entry in log_of(tmp_path)] == [0 if one else 3 for one in odd]
+    assert log_of(tmp_path)[-1]["idle"] == sum(odd)
+
+
+def test_active_tuples_of_all_parts_count_when_a_batch_comes_in_parts(tmp_path):
+    class Parts(Told):
+        def active(self):
+            return self.found
+
+    def some(rows, batch):
+        method.found = 4 if method.first else 0
+        method.first = not method.first
+        return rows.mean()
+
+    method = Parts(some, separable=True)
+    method.first = True
+    progress = make(method, accumulate=2, steps=3).train(tmp_path)
+    assert [entry["active"] for entry in log_of(tmp_path)] == [4, 4, 4]
+    assert progress.idle_batches == 0
+
+
+def test_a_constant_loss_is_an_idle_batch_and_changes_nothing(tmp_path):
+    run = make(Told(lambda rows, batch: torch.zeros(())), steps=3)
+    before = run.weights()
+    assert run.train(tmp_path).idle_batches == 3
+    assert all(torch.equal(before[name], value) for name, value in run.weights().items())
+
+
+@pytest.mark.parametrize(("start", "collapsed"), [("random", False), ("one direction", True), ("zero", True)])
+def test_collapse_of_the_embedding_is_reported(tmp_path, start, collapsed):
+    run = make(Told(lambda rows, batch: rows.mean() * 0), steps=2, weight_decay=0)
+    with torch.no_grad():
+        if start != "random":
+            run.embedder.head.linear.weight.zero_()
+        if start == "one direction":
+            run.embedder.head.linear.bias.fill_(2.0)
+    progress = run.train(tmp_path)
+    assert progress.collapsed is collapsed
+    assert (log_of(tmp_path)[-1]["spread"] < 1e-4) is collapsed
+
+
+def test_spread_is_the_mean_squared_distance_of_unit_rows_to_their_centre(tmp_path):
+    kept = []
+    make(Told(lambda rows, batch: kept.append(rows.detach()) or rows.mean()), steps=1).train(tmp_path)
+    unit = [row / row.norm() for row in kept[0].double()]
+    centre = sum(unit) / len(unit)
+    expected = sum(((row - centre) ** 2).sum().item() for row in unit) / len(unit)
+    assert log_of(tmp_path)[0]["spread"] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["contrastive", "triplet", "margin", "multi_similarity", "proxy_anchor"])
+def test_accumulation_is_refused_where_images_of_a_batch_meet_with_the_reason(tmp_path, name):
+    with pytest.raises(BadSpecification, match=r"accumulate: 2 .*compares images of a batch with each other"):
+        make(name, accumulate=2).train(tmp_path)
+    assert not (tmp_path / "log.jsonl").exists()
+
+
+@pytest.mark.parametrize("parts", [2, 3, 6])
+def test_accumulation_equals_the_whole_batch_to_rounding(tmp_path, parts):
+    results = []
+    for count in (1, parts):
+        run = make(
+            "normalized_softmax", accumulate=count, cut="last-1", optimiser="sgd", lr=0.1, trunk_lr=0.1, clip=5.0
+        )
+        (tmp_path / str(count)).mkdir()
+        progress = run.train(tmp_path / str(count))
+        assert progress.images == progress.rows_through_trunk == 6 * 6
+        results.append((run, log_of(tmp_path / str(count))))
+    (whole, said), (split, repeated) = results
+    start = make("normalized_softmax", cut="last-1").weights()
+    for name, value in whole.weights().items():
+        torch.testing.assert_close(split.weights()[name], value, rtol=1e-4, atol=1e-5)
+    moved = (whole.weights()["head.linear.weight"] - start["head.linear.weight"]).abs().max()
+    assert moved > 1e-2  # far more than the tolerance above
+    assert [entry["loss"] for entry in repeated] == pytest.approx([entry["loss"] for entry in said], rel=1e-5)
+    assert [entry["norm"] for entry in repeated] == pytest.approx([entry["norm"] for entry in said], rel=1e-4)
+
+
+def test_accumulation_is_refused_where_batch_norm_mixes_the_images(tmp_path):
+    with pytest.raises(BadSpecification, match=r"accumulate.*batch_norm: train"):
+        make("normalized_softmax", accumulate=2, cut="last-1", batch_norm="train").train(tmp_path)
+    make("normalized_softmax", accumulate=2, cut="frozen", batch_norm="train", steps=1).train(tmp_path)
+
+
+def test_clipping_bounds_the_step_and_logs_the_norm_before(tmp_path):
+    steps = []
+    for clip in (None, 0.01):
+        run = make(
+            Told(lambda rows, batch: 1000 * rows.mean()),
+            optimiser="sgd",
+            momentum=0.0,
+            lr=1.0,
+            weight_decay=0.0,
+            clip=clip,
+            steps=1,
+            schedule="constant",
+        )
+        before = nn.utils.parameters_to_vector(run.embedder.head.parameters()).detach().clone()
+        (tmp_path / str(clip)).mkdir()
+        run.train(tmp_path / str(clip))
+        steps.append((nn.utils.parameters_to_vector(run.embedder.head.parameters()) - before).norm().item())
+    assert steps[0] > 1
+    assert steps[1] == pytest.approx(0.01, rel=1e-4)
+    assert log_of(tmp_path / "0.01")[0]["norm"] == pytest.approx(steps[0], rel=1e-4)
+    assert "norm" not in log_of(tmp_path / "None")[0]
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "adamw", "rmsprop", "sgd", "radam"])
+def test_every_optimiser_trains_all_groups_and_stays_finite(tmp_path, optimiser):
+    run = make("margin", cut="last-1", optimiser=optimiser, settings={"beta": 0.5}, steps=4)
+    before = {name: [p.detach().clone() for p in group["params"]] for name, group in run.groups().items()}
+    run.train(tmp_path)
+    assert set(before) == {"trunk", "head", "beta"}
+    for name, group in run.groups().items():
+        assert all(torch.isfinite(p).all() for p in group["params"])
+        assert any(not torch.equal(a, b) for a, b in zip(before[name], group["params"], strict=True)), name
+
+
+@pytest.mark.parametrize("schedule", ["constant", "step", "cosine", "plateau"])
+def test_every_schedule_sets_the_rate_of_every_group(tmp_path, schedule):
+    run = make(
+        "margin",
+        cut="last-1",
+        schedule=schedule,
+        warmup=2,
+        step_every=3,
+        step_factor=0.5,
+        select="map@r",
+        validate_every=1,
+        plateau_patience=1,
+        lr=0.01,
+        trunk_lr=0.001,
+        settings={"beta_lr_multiplier": 4.0},
+    )
+    values = iter([1.0] + [0.5] * 5)
+    run.train(tmp_path, validate=lambda: next(values))
+    expected = {
+        "constant": [0.5, 1, 1, 1, 1, 1],
+        "step": [0.5, 1, 1, 0.5, 0.5, 0.5],
+        "cosine": [0.5, 1, *((1 + math.cos(math.pi * k / 4)) / 2 for k in range(4))],
+        "plateau": [0.5, 1, 1, 0.5, 0.5, 0.25],  # drops after the 3rd and the 5th look, seen from the next step on
+    }[schedule]
+    assert [entry["factor"] for entry in log_of(tmp_path)] == pytest.approx(expected)
+    rates = {name: group["lr"] for name, group in run.groups().items()}
+    assert rates == pytest.approx(
+        {"trunk": 0.001 * expected[-1], "head": 0.01 * expected[-1], "beta": 0.04 * expected[-1]}
+    )
+
+
+def test_bf16_gives_the_objective_finite_float32_rows_close_to_float32_ones(tmp_path):
+    kept = {"float32": [], "bf16": []}
+    for precision, rows_of in kept.items():
+        (tmp_path / precision).mkdir()
+        run = make(
+            Told(lambda rows, batch, into=rows_of: into.append(rows) or rows.square().mean()),
+            cut="last-1",
+            precision=precision,
+            steps=3,
+        )
+        run.train(tmp_path / precision)
+        assert all(value.dtype == torch.float32 for value in run.weights().values() if value.is_floating_point())
+    for rows in kept["bf16"]:
+        assert rows.dtype == torch.float32
+        assert torch.isfinite(rows).all()
+    first, same = kept["bf16"][0], kept["float32"][0]
+    assert not torch.equal(first, same)  # it really ran in lower precision
+    torch.testing.assert_close(first, same, rtol=0.05, atol=0.05 * same.abs().max().item())
+
+
+def test_the_pace_of_logging_and_saving_changes_no_weight(tmp_path):
+    results = []
+    for number, pace in enumerate((Pace(log_every=1, save_every_steps=1), Pace(log_every=100, save_every_seconds=1e9))):
+        run = make("margin", cut="last-1", dropout=0.2, layer_norm="affine")
+        (tmp_path / str(number)).mkdir()
+        run.train(tmp_path / str(number), pace=pace)
+        results.append(run.weights())
+    assert all(torch.equal(results[1][name], value) for name, value in results[0].items())
+    assert len(log_of(tmp_path / "1")) == 2  # the first step and the last
+
+
+def test_the_board_and_the_listener_hear_every_step(tmp_path):
+    heard, told = [], []
+    make("contrastive", steps=3).train(
+        tmp_path,
+        board=lambda name, value, step: heard.append((name, step)),
+        tell=lambda done, all_: told.append((done, all_)),
+    )
+    assert {("loss", 0), ("loss", 1), ("loss", 2), ("spread", 2)} <= set(heard)
+    assert told == [(1, 3), (2, 3), (3, 3)]

@@ -1,0 +1,211 @@
+"""A run in miniature: 6 classes of 5 rows or images, a small random network, a few steps."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from levelfield import batching, methods
+from levelfield.embedder import Embedder, Trunk, backbones
+from levelfield.embedder.head import Head, start_random
+from levelfield.methods import Batch, Group, Method
+from levelfield.randomness import stream
+from levelfield.studies.plan import RunSpec
+from levelfield.studies.run import Options, execute
+from levelfield.studies.specification import Competitor, Data, ProtocolChoice
+from levelfield.training import Conditions, Pace, Progress, train
+from levelfield.training.feed import Feed, PlannedBatch, StoredRows
+from levelfield.training.optimisers import build, check_groups
+
+CLASSES, EACH = 6, 5
+LABELS = np.repeat(np.arange(CLASSES), EACH)
+SMALL: dict[str, Any] = {
+    "backbone": "mobilenetv3_small_050",
+    "weights": "random",
+    "image": 32,
+    "dim": 8,
+    "steps": 6,
+    "batch": "3x2",
+    "warmup": 0,
+}
+
+
+def conditions(**changes: Any) -> Conditions:
+    return Conditions(**{**SMALL, **changes})
+
+
+@functools.cache
+def backbone() -> backbones.Backbone:
+    return backbones.create(SMALL["backbone"], weights="random")
+
+
+@functools.cache
+def stored(cut: str) -> tuple[Tensor, ...]:
+    """What lies below the cut for 30 images; those of a class look alike."""
+    drawn = stream(0, "images")
+    images = torch.randn(CLASSES, 1, 3, 64, 64, generator=drawn) + torch.randn(
+        CLASSES, EACH, 3, 64, 64, generator=drawn
+    )
+    return Trunk(backbone(), cut=cut).below(images.flatten(0, 1))
+
+
+class Stored:
+    """Stored rows in memory, as a cache gives them."""
+
+    def __init__(self, tensors: tuple[Tensor, ...]) -> None:
+        self.tensors = tensors
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def __getitem__(self, indices: np.ndarray) -> tuple[Tensor, ...]:
+        return tuple(part[torch.from_numpy(np.asarray(indices))] for part in self.tensors)
+
+
+class Recorded:
+    """A source that passes another one's batches on and remembers which images they were."""
+
+    def __init__(self, source: Any) -> None:
+        self.source, self.plans = source, []
+
+    def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Any]:
+        def remember() -> Iterator[PlannedBatch]:
+            for planned in plans:
+                self.plans.append(planned)
+                yield planned
+
+        return self.source.batches(remember())
+
+
+@dataclass
+class Run:
+    """The parts of a run, put together as a study does it, without photos."""
+
+    conditions: Conditions
+    method: Method
+    embedder: Embedder
+    optimisers: list[Optimizer]
+    feed: Feed
+    seed: int
+
+    def train(self, folder: Path, **more: Any) -> Progress:
+        return train(
+            self.embedder,
+            self.method,
+            self.feed,
+            self.optimisers,
+            self.conditions,
+            seed=self.seed,
+            folder=folder,
+            **{"pace": Pace(log_every=1), **more},
+        )
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: value.clone() for name, value in self.embedder.state_dict().items()}
+
+    def groups(self) -> dict[str, dict[str, Any]]:
+        return {group["name"]: group for optimiser in self.optimisers for group in optimiser.param_groups}
+
+
+def make(
+    method: Method | str = "contrastive", *, seed: int = 0, settings: dict[str, Any] | None = None, **changes: Any
+) -> Run:
+    """A run over stored rows; `changes` are conditions, the cut is `frozen` unless they say otherwise."""
+    chosen = conditions(**changes)
+    if isinstance(method, str):
+        method = methods.create(
+            method, num_classes=CLASSES, dim=chosen.dim, generator=stream(seed, "proxies"), **(settings or {})
+        )
+    method.bf16 = chosen.precision == "bf16"
+    trunk = Trunk(
+        backbone(),
+        cut=chosen.cut,
+        pooling=chosen.pooling,
+        batch_norm=chosen.batch_norm,
+        normalize_taps=chosen.normalize_taps,
+        image=64,
+    )
+    head = Head(trunk.width, chosen.dim, layer_norm=chosen.layer_norm, dropout=chosen.dropout)
+    start_random(head, stream(seed, "head"))
+    embedder = Embedder(trunk, head)
+    above = [parameter for parameter in trunk.parameters() if parameter.requires_grad]
+    groups = [Group("head", list(head.parameters())), *method.groups()]
+    if above:
+        groups.insert(0, Group("trunk", above, lr=chosen.trunk_lr, warm=False))
+    check_groups(nn.ModuleList([embedder, method]), groups)
+    layout = method.layout or chosen.layout
+    planner = batching.create(
+        method.batching or layout.batching,
+        LABELS,
+        batch_size=layout.batch_size,
+        seed=seed,
+        batches_per_epoch=chosen.batches_per_epoch,
+        **layout.settings,
+    )
+    feed = Feed(StoredRows([Stored(stored(chosen.cut))], seed=seed), planner, LABELS)
+    return Run(chosen, method, embedder, build(groups, chosen, lr=method.lr), feed, seed)
+
+
+class Told(Method):
+    """A method whose step is a function of rows and labels."""
+
+    def __init__(self, function: Callable[[Tensor, Batch], Any], *, separable: bool = False) -> None:
+        super().__init__()
+        self._function, self._separable = function, separable
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        result = self._function(self.embed(embedder, batch.inputs), batch)
+        return result if isinstance(result, dict) else {"loss": result}
+
+    @property
+    def separable(self) -> bool:
+        return self._separable
+
+
+def make_photos(folder: Path, *, classes: int = 6, each: int = 5, side: int = 40) -> Path:
+    """One sub-folder per class; the images of a class share a pattern of 4 x 4 fields."""
+    drawn = np.random.default_rng(0)
+    for label in range(classes):
+        (folder / f"class{label}").mkdir(parents=True)
+        pattern = drawn.integers(0, 256, size=(4, 4, 3))
+        for number in range(each):
+            pixels = np.clip(pattern + drawn.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).resize((side, side)).save(folder / f"class{label}" / f"{number}.png")
+    return folder
+
+
+def execute_run(
+    photos: Path,
+    folder: Path,
+    method: str = "contrastive",
+    *,
+    settings: dict[str, Any] | None = None,
+    workers: int = 0,
+    cache: Path | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """A whole run on photos as a study does it; what it wrote about its training."""
+    spec = RunSpec(
+        data=Data(name=str(photos)),
+        protocol=ProtocolChoice(),
+        conditions=conditions(**changes),
+        method=Competitor(name=method, label="method", settings=settings or {}),
+        seed=0,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    execute(spec, folder, ("recall@1",), options=Options(cache_folder=cache, workers=workers))
+    return json.loads((folder / "training.json").read_text(encoding="utf-8"))
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
