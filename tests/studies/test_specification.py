@@ -149,7 +149,7 @@ def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
 def test_a_file_that_is_no_study_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    with pytest.raises(BadSpecification, match="mine.yaml"):
+    with pytest.raises(BadSpecification, match=r"mine\.yaml"):
         read_study(path)
 
 
@@ -162,7 +162,7 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "demo.yaml").touch()
-    with pytest.raises(BadSpecification, match="Did you mean .*demo.yaml"):
+    with pytest.raises(BadSpecification, match=r"Did you mean .*demo\.yaml"):
         read_study(tmp_path / "dmo.yaml")
 
 

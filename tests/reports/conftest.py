@@ -1,0 +1,35 @@
+"""A board of hand-written runs with the demo's labels."""
+
+from __future__ import annotations
+
+import pytest
+from made_runs import METRICS, class_means, planned, write_run
+
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.own_data import demo_content
+
+LEVELS = {
+    "untrained features": 0.42, "random projection": 0.30, "head at its start": 0.48, "LDA (closed form)": 0.66,
+    "contrastive": 0.60, "triplet": 0.59, "margin": 0.66, "multi_similarity": 0.64, "proxy_anchor": 0.65,
+    "normalized_softmax": 0.63,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def demo_board(tmp_path_factory: pytest.TempPathFactory) -> Leaderboard:
+    """As the demo's, with deviations and a representation of another width."""
+    folder = tmp_path_factory.mktemp("demo")
+    demo = demo_content()
+    runs = planned(demo["methods"], name="demo", conditions=demo["conditions"])
+    for number, run in enumerate(runs):
+        idle = run.label in list(LEVELS)[:4]
+        write_run(
+            run,
+            folder,
+            class_means(LEVELS[run.label] + 0.002 * run.spec.seed, seed=number % 3),
+            nmi=0.8 + 0.001 * number,
+            dim=3840 if run.label == "untrained features" else 128,
+            steps=0 if idle else 500,
+            deviations=["steps 0 (500)"] if idle else ["lr of beta 0.925", "extra parameters 774"][: number % 3],
+        )
+    return gather("demo", runs, folder, METRICS, draws=500)

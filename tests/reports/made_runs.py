@@ -1,0 +1,80 @@
+"""Run folders written by hand, with figures that are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.evaluation.signature import Definition, Representation, Signature
+from levelfield.files import write_json
+from levelfield.studies.plan import PlannedRun, plan
+from levelfield.studies.specification import parse_study
+from levelfield.studies.store import FINISHED, claim
+
+CLASSES, EACH = 40, 5
+METRICS = ("recall@1", "map@r", "nmi")
+LABELS = np.repeat(np.arange(CLASSES), EACH)
+
+
+def planned(methods: Sequence[Any], *, seeds: Any = 3, **content: Any) -> list[PlannedRun]:
+    study = {"name": "made", "data": "emoji", "methods": list(methods), "seeds": seeds, **content}
+    return plan(parse_study(study), digest=lambda data: data.name)
+
+
+def write_run(
+    run: PlannedRun,
+    study_folder: Path,
+    per_class: np.ndarray,
+    *,
+    nmi: float = 0.5,
+    lone: Sequence[int] = (),
+    dim: int = 128,
+    definition: Mapping[str, Any] | None = None,
+    deviations: Sequence[str] = (),
+    steps: int = 10,
+    seconds: float = 2.5,
+    **summary: Any,
+) -> Path:
+    """A finished run: `per_class` is recall@1 of each class's queries; map@r is half of it."""
+    folder = run.folder(study_folder)
+    claim(folder, run.spec, {})
+    queries = np.repeat(per_class, EACH).astype(np.float64)
+    alone = np.isin(np.arange(len(LABELS)), lone)
+    arrays = {"recall@1": queries, "map@r": queries / 2, "lone": alone, "labels": LABELS}
+    np.savez(folder / "per_query.npz", **arrays)
+    signatures = {
+        metric: asdict(
+            Signature(
+                Definition(**{
+                    "metric": metric, "self_excluded": "id", "ties": "expected", "lone": "exclude", "average": "query",
+                    "distance": "cosine", "queries": len(LABELS), "gallery": len(LABELS), **(definition or {}),
+                }),
+                Representation(dim=dim),
+            )
+        )
+        for metric in METRICS
+    }  # fmt: skip
+    values = {"recall@1": queries[~alone].mean(), "map@r": queries[~alone].mean() / 2, "nmi": nmi}
+    told = {"seconds": seconds, "step": steps, "collapsed": False, "idle_batches": 0, **summary}
+    entries = [{"what": text, "condition": None, "method": None, "text": text} for text in deviations]
+    write_json(
+        folder / FINISHED,
+        {"values": values, "signatures": signatures, "summary": told, "measured": {}, "deviations": entries},
+    )
+    return folder
+
+
+def class_means(level: float, *, seed: int = 0, spread: float = 0.2) -> np.ndarray:
+    """Means of the classes around `level`; the same seed gives the same hard and easy classes."""
+    noise = np.random.default_rng(seed).uniform(-spread, spread, size=CLASSES)
+    return np.clip(level + noise - noise.mean(), 0, 1)
+
+
+def change_metrics(folder: Path, **content: Any) -> None:
+    path = folder / FINISHED
+    path.write_text(json.dumps({**json.loads(path.read_text()), **content}))

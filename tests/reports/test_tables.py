@@ -1,0 +1,127 @@
+"""Terminal, Markdown, CSV and JSON are made from the same rows, and say what was found in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_runs import class_means, planned, write_run
+from rich.console import Console
+
+from levelfield.reports.tables import as_csv, as_markdown, show, verdicts, write_all
+from levelfield.studies.leaderboard import Leaderboard, gather
+
+
+def printed(board: Leaderboard, width: int = 80) -> str:
+    console = Console(width=width, file=io.StringIO(), markup=False, highlight=False)
+    show(board, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert isinstance(text, str)
+    return text
+
+
+def small_board(folder: Path, levels: dict[str, float], *, untrained: tuple[str, ...] = ("lda",)) -> Leaderboard:
+    runs = planned(list(levels), seeds=2)
+    for run in runs:
+        steps = 0 if run.label in untrained else 5
+        write_run(run, folder, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
+    return gather("made", runs, folder, ("recall@1", "map@r", "nmi"), draws=500)
+
+
+def test_the_demo_fits_80_columns_and_nothing_is_cut_off(demo_board: Leaderboard) -> None:
+    text = printed(demo_board)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    for row in demo_board.rows:
+        assert row.label in text
+        assert f"{row.cells['recall@1'].mean:.3f}" in text
+    assert "0.420 3840-d" in text
+
+
+def test_csv_json_and_markdown_agree(demo_board: Leaderboard, tmp_path: Path) -> None:
+    written = {path.suffix: path.read_text(encoding="utf-8") for path in write_all(demo_board, tmp_path)}
+    rows = json.loads(written[".json"])["rows"]
+    lines = list(csv.DictReader(io.StringIO(written[".csv"])))
+    table = [line for line in written[".md"].splitlines() if re.match(r"\| \d", line)]
+    fields = [[field.strip() for field in line.strip("|").split("|")] for line in table]
+    assert len(rows) == len(lines) == len(fields) == len(demo_board.rows) == 10
+    for rank, (row, line, shown) in enumerate(zip(rows, lines, fields, strict=True), 1):
+        assert (line["rank"], line["method"]) == (str(rank), row["label"]) == (shown[0], shown[1])
+        for metric, column in (("recall@1", 2), ("map@r", 5), ("nmi", 8)):
+            cell = row["cells"][metric]
+            assert float(line[f"{metric} mean"]) == pytest.approx(cell["mean"], abs=1e-6)
+            assert float(shown[column].split()[0]) == pytest.approx(cell["mean"], abs=5.1e-4)
+            for part, key in (("low", "low"), ("high", "high"), ("sd_over_seeds", "spread")):
+                said = line[f"{metric} {part}"]
+                assert (float(said) if said else None) == pytest.approx(cell[key], abs=1e-6)
+        assert shown[3] == f"{row['cells']['recall@1']['low']:.3f}-{row['cells']['recall@1']['high']:.3f}"
+        assert line["seeds"] == str(len(row["seeds"]))
+        assert line["deviations"].split("; ") == (row["deviations"] or [""])
+        assert shown[-1] == (", ".join(row["deviations"]) or "none")
+
+
+def test_labels_with_special_signs_break_no_table(tmp_path: Path) -> None:
+    label = 'a|b, "c" [red]d'
+    runs = planned([{"label": label, "margin": {}}], seeds=1)
+    write_run(runs[0], tmp_path, class_means(0.5))
+    board = gather("made", runs, tmp_path, ("recall@1",), draws=50)
+    assert next(csv.DictReader(io.StringIO(as_csv(board))))["method"] == label
+    [line] = [line for line in as_markdown(board).splitlines() if line.startswith("| 1 ")]
+    head = as_markdown(board).splitlines()[2]
+    assert len(re.split(r"(?<!\\)\|", line)) == len(head.split("|"))
+    assert label in printed(board, 120)
+
+
+def test_ties_and_real_differences_are_said_once_each(tmp_path: Path) -> None:
+    board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
+    lines = verdicts(board)
+    assert "Holm-corrected over 3 pairs" in lines[0]
+    assert lines[1:] == [
+        "- margin: tie with triplet; better than contrastive.",
+        "- triplet: better than contrastive.",
+    ]
+    assert all(line in " ".join(printed(board, 200).split("\n")) for line in lines[1:])
+
+
+def test_one_row_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
+    assert verdicts(small_board(tmp_path, {"margin": 0.6})) == [
+        "Nothing to compare: one row, or no metric with a value per query."
+    ]
+
+
+def test_advice_is_given_when_no_trained_row_beats_an_untrained_one(tmp_path: Path) -> None:
+    idle = small_board(tmp_path / "a", {"lda": 0.6, "margin": 0.6, "triplet": 0.5})
+    assert verdicts(idle)[-1].startswith("No trained method is really better than: lda.")
+    assert "conditions.cut=last-2" in verdicts(idle)[-1]
+    earned = small_board(tmp_path / "b", {"lda": 0.4, "margin": 0.6, "triplet": 0.3})
+    assert not any("No trained method" in line for line in verdicts(earned))
+    nobody = small_board(tmp_path / "c", {"lda": 0.6, "untrained": 0.5}, untrained=("lda", "untrained"))
+    assert not any("No trained method" in line for line in verdicts(nobody))
+
+
+def test_missing_runs_and_warnings_are_said_in_every_text(demo_board: Leaderboard) -> None:
+    row = replace(demo_board.rows[0], warnings=["the embedding collapsed"])
+    board = replace(demo_board, missing=["margin, seed 2"], rows=[row, *demo_board.rows[1:]])
+    for text in (as_markdown(board), printed(board)):
+        assert "Missing: margin, seed 2." in text
+        assert f"{row.label}: the embedding collapsed." in text
+    assert "the embedding collapsed" in as_csv(board).splitlines()[1]
+
+
+def test_deviations_are_letters_explained_below(demo_board: Leaderboard) -> None:
+    text = printed(demo_board)
+    explained = dict(re.findall(r"\b([a-z]): ([^;.]+?(?:\.\d+)?)(?=[;.]\s)", text.partition("Deviations from")[2]))
+    assert set(explained.values()) == {text for row in demo_board.rows for text in row.deviations}
+
+
+def test_varied_values_have_their_own_columns_in_the_csv(tmp_path: Path) -> None:
+    runs = planned(["margin"], seeds=1, vary={"conditions.dim": [8, 16]})
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.4 + 0.01 * run.spec.conditions.dim), dim=run.spec.conditions.dim)
+    board = gather("made", runs, tmp_path, ("recall@1",), draws=50)
+    assert [line["conditions.dim"] for line in csv.DictReader(io.StringIO(as_csv(board)))] == ["16", "8"]

@@ -1,0 +1,206 @@
+"""The leaderboard on run folders written by hand: what is known comes out, what does not belong together is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from levelfield.errors import BadInput
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
+
+from made_runs import CLASSES, EACH, METRICS, change_metrics, class_means, planned, write_run
+
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.plan import PlannedRun
+
+
+def board(runs: list[PlannedRun], folder: Path, metrics: tuple[str, ...] = METRICS) -> Leaderboard:
+    return gather("made", runs, folder, metrics, draws=2000)
+
+
+def test_means_intervals_and_spreads_are_those_of_the_runs(tmp_path: Path) -> None:
+    runs = planned(["margin"])
+    for seed, run in enumerate(runs):
+        write_run(run, tmp_path, class_means(0.5 + 0.01 * seed), nmi=0.7 + 0.1 * seed, seconds=1.0 + seed)
+    [row] = board(runs, tmp_path).rows
+    assert row.seeds == [0, 1, 2]
+    assert row.seconds == pytest.approx(2.0)
+    assert row.cells["recall@1"].mean == pytest.approx(0.51)
+    assert row.cells["recall@1"].spread == pytest.approx(0.01)
+    assert row.cells["map@r"].mean == pytest.approx(0.255)
+    assert row.cells["nmi"].mean == pytest.approx(0.8)
+    # classes lie uniformly within 0.2 of the mean: a standard error of 0.115 / sqrt(40)
+    interval = row.cells["recall@1"]
+    assert interval.low is not None
+    assert interval.high is not None
+    assert interval.low < 0.51 < interval.high
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 * 0.4 / np.sqrt(12 * CLASSES), rel=0.2)
+    assert (row.cells["nmi"].low, row.cells["nmi"].high) == (None, None)
+    assert row.best_run.endswith(str(runs[2].folder(tmp_path))[-18:])
+
+
+def test_a_small_difference_on_all_classes_is_real_though_the_intervals_overlap(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"])
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.52 if run.label == "margin" else 0.50, seed=run.spec.seed))
+    found = board(runs, tmp_path)
+    first, second = (row.cells["recall@1"] for row in found.rows)
+    assert first.low is not None
+    assert second.high is not None
+    assert first.low < second.high
+    [comparison] = found.comparisons
+    assert comparison.real()
+    assert comparison.difference == pytest.approx(0.02)
+    assert [(row.label, row.tied_with_best) for row in found.rows] == [("margin", True), ("triplet", False)]
+
+
+def test_the_same_difference_with_other_hard_classes_is_a_tie(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=1)
+    for k, run in enumerate(runs):
+        write_run(run, tmp_path, class_means(0.52 - 0.02 * k, seed=k))
+    found = board(runs, tmp_path)
+    assert not found.comparisons[0].real()
+    assert all(row.tied_with_best for row in found.rows)
+
+
+def test_equal_runs_are_a_tie_with_nothing_between_them(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet", "contrastive"])
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5, seed=run.spec.seed))
+    for comparison in board(runs, tmp_path).comparisons:
+        assert (comparison.difference, comparison.adjusted) == (0.0, 1.0)
+
+
+def test_a_row_that_no_seed_changes_is_compared_with_every_seed(tmp_path: Path) -> None:
+    runs = planned(["lda", "margin"])
+    assert [run.label for run in runs] == ["lda", "margin", "margin", "margin"]
+    for run in runs:
+        level = 0.5 if run.label == "lda" else (0.50, 0.55, 0.60)[run.spec.seed]
+        write_run(run, tmp_path, class_means(level), steps=0 if run.label == "lda" else 10)
+    found = board(runs, tmp_path)
+    [comparison] = found.comparisons
+    assert (comparison.first, comparison.second) == ("margin", "lda")
+    assert comparison.difference == pytest.approx(0.05)  # the mean over all three seeds, not that of the first
+    lda = found.rows[1]
+    assert (lda.seeds, lda.cells["recall@1"].spread, lda.trained) == ([0], None, False)
+
+
+def test_seeds_that_only_some_have_finished_do_not_count_in_the_comparison(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"])
+    for run in runs:
+        if (run.label, run.spec.seed) != ("triplet", 2):
+            write_run(run, tmp_path, class_means(0.5 + (0.3 if run.spec.seed == 2 else 0.0)))
+    found = board(runs, tmp_path)
+    assert found.missing == ["triplet, seed 2"]
+    assert found.comparisons[0].difference == 0.0
+    assert [row.seeds for row in found.rows] == [[0, 1, 2], [0, 1]]
+
+
+def test_lone_queries_do_not_count(tmp_path: Path) -> None:
+    means = class_means(0.5)
+    [run] = planned(["margin"], seeds=1)
+    folder = write_run(run, tmp_path, means, lone=range(EACH))
+    [row] = board([run], tmp_path).rows
+    assert row.cells["recall@1"].mean == pytest.approx(means[1:].mean())
+    with np.load(folder / "per_query.npz") as arrays:
+        assert arrays["lone"].sum() == EACH
+
+
+@pytest.mark.parametrize("changed", [{"ties": "optimistic"}, {"lone": "miss"}, {"queries": 7}, {"engine": "0"}])
+def test_a_column_with_two_definitions_is_refused(tmp_path: Path, changed: dict[str, object]) -> None:
+    runs = planned(["margin", "triplet", "contrastive"], seeds=1)
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5), definition=changed if run.label == "triplet" else None)
+    with pytest.raises(BadInput, match=r"'recall@1' of triplet, seed 0, .* cannot share a column"):
+        board(runs, tmp_path)
+
+
+def test_another_representation_is_printed_in_the_cell(tmp_path: Path) -> None:
+    runs = planned(["untrained", "margin", "triplet"], seeds=1)
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5), dim=3840 if run.label == "untrained" else 128)
+    shown = {row.label: row.cells["map@r"].representation for row in board(runs, tmp_path).rows}
+    assert shown == {"untrained": "3840-d", "margin": "", "triplet": ""}
+
+
+def test_no_finished_run_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no finished run of 'made'"):
+        board(planned(["margin"]), tmp_path)
+
+
+def test_a_metric_nobody_measured_is_named(tmp_path: Path) -> None:
+    [run] = planned(["margin"], seeds=1)
+    write_run(run, tmp_path, class_means(0.5))
+    with pytest.raises(BadInput, match="mrr"):
+        board([run], tmp_path, ("recall@1", "mrr"))
+
+
+def test_a_folder_of_another_run_does_not_count(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=1)
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5))
+    described = runs[1].folder(tmp_path) / "run.yaml"
+    described.write_text(described.read_text().replace(runs[1].spec.identity, "0" * 12))
+    assert board(runs, tmp_path).missing == ["triplet, seed 0"]
+
+
+def test_the_first_metric_ranks(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=1)
+    for run in runs:
+        high = run.label == "margin"
+        write_run(run, tmp_path, class_means(0.6 if high else 0.5), nmi=0.4 if high else 0.6)
+    assert [row.label for row in board(runs, tmp_path).rows] == ["margin", "triplet"]
+    by_clusters = board(runs, tmp_path, ("nmi", "recall@1"))
+    assert [row.label for row in by_clusters.rows] == ["triplet", "margin"]
+    assert by_clusters.comparisons[0].difference == pytest.approx(-0.1)  # tested where there is a value per query
+
+
+def test_without_a_value_per_query_nothing_is_tested(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=1)
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5))
+    assert board(runs, tmp_path, ("nmi",)).comparisons == []
+
+
+def test_the_winner_is_the_best_that_trained(tmp_path: Path) -> None:
+    runs = planned(["lda", "margin", "triplet"], seeds=1)
+    for run in runs:
+        level = {"lda": 0.7, "margin": 0.5, "triplet": 0.6}[run.label]
+        write_run(run, tmp_path, class_means(level), steps=0 if run.label == "lda" else 5)
+    found = board(runs, tmp_path)
+    assert found.rows[0].label == "lda"
+    assert found.winner.label == "triplet"
+    assert board(runs[:1], tmp_path).winner.label == "lda"
+
+
+def test_collapse_and_idle_batches_are_warnings(tmp_path: Path) -> None:
+    runs = planned(["margin"], seeds=2)
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5), collapsed=run.spec.seed == 1, idle_batches=3)
+    [row] = board(runs, tmp_path).rows
+    assert row.warnings == ["the embedding collapsed", "6 batches without an active tuple"]
+
+
+def test_rows_tested_on_different_images_are_not_compared(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=1, vary={"data": ["emoji", "photos"]})
+    for run in runs:
+        other = run.spec.data.name == "photos"
+        write_run(run, tmp_path, class_means(0.5), definition={"queries": 7, "gallery": 7} if other else None)
+    found = board(runs, tmp_path)
+    pairs = [{one.first, one.second} for one in found.comparisons]
+    assert pairs == [
+        {"margin [data=emoji]", "triplet [data=emoji]"},
+        {"margin [data=photos]", "triplet [data=photos]"},
+    ]
+    assert [made["recall@1"]["queries"] for made in found.signatures.values()] == [200, 7]
+
+
+def test_damaged_figures_are_not_taken_for_good_ones(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=1)
+    folders = [write_run(run, tmp_path, class_means(0.5)) for run in runs]
+    change_metrics(folders[1], values={"recall@1": 0.9})  # the others were not measured
+    assert board(runs, tmp_path).missing == ["triplet, seed 0"]
