@@ -1,0 +1,154 @@
+"""A world small enough for tests: generated photos, short studies, and processes that start at once.
+
+Real processes are needed to kill them. `processes()` gives a forkserver that has imported everything, so that a
+process costs milliseconds and not the seconds that importing torch takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing import forkserver
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from levelfield.cli import main
+from levelfield.embedder import backbones
+from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, prepare
+from levelfield.studies.execution import Event, Outcome, do_one
+from levelfield.studies.run import Options
+from levelfield.training import Pace
+
+# read once: every process started here is a copy of one that has the weights (a Trunk copies the network it is given)
+backbones.create = functools.lru_cache(backbones.create)
+backbones.create("tf_efficientnet_lite0", weights=None)
+gc.freeze()  # nor is all that was imported searched for garbage again
+
+SMALL = {"cut": "frozen", "image": 32, "dim": 8, "steps": 4, "batch": "4x3", "warmup": 0}
+
+
+def make_photos(folder: Path, *, classes: int = 8, each: int = 5, side: int = 40, seed: int = 0) -> Path:
+    """One sub-folder per class; the images of a class share a pattern of 4 x 4 fields."""
+    random = np.random.default_rng(seed)
+    for label in range(classes):
+        (folder / f"class{label:02d}").mkdir(parents=True)
+        pattern = random.integers(0, 256, size=(4, 4, 3))
+        for number in range(each):
+            pixels = np.clip(pattern + random.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).resize((side, side)).save(folder / f"class{label:02d}" / f"{number}.png")
+    return folder
+
+
+def small_study(data: Path | str, methods: list[Any], *, overrides: tuple[str, ...] = (), **conditions: Any) -> Study:
+    content = {
+        "name": "small",
+        "data": str(data),
+        "methods": methods,
+        "conditions": {**SMALL, **conditions},
+        "seeds": 1,
+        "metrics": ["recall@1", "map@r"],
+    }
+    return parse_study(content, overrides)
+
+
+def carry_out(
+    study: Study, folder: Path, options: Options | None = None, *, listen: Callable[[Event], None] = lambda event: None
+) -> tuple[list[PlannedRun], Outcome]:
+    """All runs of a study, one after another in this process."""
+    runs = prepare(study)
+    outcome = one_after_another(runs, folder, study.metrics, jobs=1, options=options or Options(), listen=listen)
+    return runs, outcome
+
+
+def run_one(study: Study, folder: Path, options: Options | None = None) -> Path:
+    """The only run of a study; its folder. It has to end well."""
+    runs, outcome = carry_out(study, folder, options)
+    assert len(runs) == 1
+    assert not outcome.failed, outcome.failed
+    return runs[0].folder(folder)
+
+
+def one_after_another(
+    runs: list[PlannedRun],
+    study_folder: Path,
+    metrics: tuple[str, ...],
+    *,
+    jobs: int,
+    options: Options,
+    listen: Callable[[Event], None] = lambda event: None,
+) -> Outcome:
+    """As `run_all`, in this process."""
+    outcome = Outcome()
+    for number, planned in enumerate(runs):
+        folder = planned.folder(study_folder)
+        event = do_one(number, planned, folder, metrics, options, patient=True, listen=listen)
+        listen(event)
+        if event.kind == "failed":
+            outcome.failed[number] = event.text
+    return outcome
+
+
+def board_of(study: Study, runs: list[PlannedRun], folder: Path) -> Leaderboard:
+    return gather(study.name, runs, folder, study.metrics, draws=200)
+
+
+@functools.cache
+def processes() -> BaseContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["small_world"])
+    before = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), before]))
+    forkserver.ensure_running()  # it looks for what it preloads where PYTHONPATH says, and nowhere else
+    os.environ["PYTHONPATH"] = before
+    return context
+
+
+def command(arguments: list[str], log: Path, cache: Path) -> None:
+    """A `levelfield` command in a process of `processes()`; its own worker processes are forks of it."""
+    os.environ["LEVELFIELD_CACHE"] = str(cache)
+    os.setsid()
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    fork = multiprocessing.get_context("fork")
+    multiprocessing.get_context = lambda method=None: fork  # type: ignore[assignment]
+    main(arguments)
+
+
+Strike = tuple[str, str, int]
+
+
+def one_run(run: PlannedRun, folder: Path, cache: Path, metrics: tuple[str, ...], strike: Strike | None) -> None:
+    """One run that is saved every few steps. `strike`: it kills itself "before" or "after" the n-th file that matches
+    a pattern gets its name, as in ("before", "checkpoint", 2)."""
+    if strike is not None:
+        _strike_at(*strike)
+    options = Options(cache_folder=cache, pace=Pace(log_every=5, save_every_steps=3))
+    event = do_one(0, run, folder, metrics, options, patient=True, listen=lambda event: None)
+    os._exit(0 if event.kind == "done" else 1)
+
+
+def _strike_at(moment: str, pattern: str, number: int) -> None:
+    rename, seen = Path.replace, 0
+
+    def replace(self: Path, target: Path) -> Path:
+        nonlocal seen
+        seen += Path(target).match(pattern)
+        now = seen == number and Path(target).match(pattern)
+        if now and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = rename(self, target)
+        if now and moment == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    Path.replace = replace  # type: ignore[assignment,method-assign]
