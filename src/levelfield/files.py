@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,10 +31,17 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise BadInput(f"Cannot write {path}: {error.strerror or error}. Nothing was lost; choose another place "
+        raise BadInput(f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another place "
                        "or make room and start again.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing is left
+            temporary.unlink(missing_ok=True)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "a file stands where a folder is needed"
+    return error.strerror or str(error)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -55,7 +62,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = path.open("a+b")
     except OSError as error:
-        raise BadInput(f"Cannot write {path}: {error.strerror or error}.") from error
+        raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 # typer brings its own click, which need not be the installed one: its errors are known by typer's names only
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if kind.__name__ == "ClickException")
+_INTERRUPTED = 130
 
 compare.add_to(app)
 use.add_to(app)
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()  # type: ignore[attr-defined]
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:  # newer typers turn Ctrl-C into this code themselves
         error_console.print("\nStopped. Nothing is lost: the same command goes on where it was.")
-        sys.exit(130)
     sys.exit(code or 0)
