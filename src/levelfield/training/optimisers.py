@@ -68,9 +68,9 @@ def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
                 raise Unfair(f"A parameter is in two optimiser groups, '{seen[id(parameter)]}' and '{group.name}'.")
             if id(parameter) not in registered:
                 raise Unfair(
-                    f"The optimiser group '{group.name}' holds a parameter {tuple(parameter.shape)} that the method does "
-                    "not own, a hidden extra parameter: make it an attribute (nn.Parameter, nn.ParameterList), so that "
-                    "it is counted and saved."
+                    f"The optimiser group '{group.name}' holds a parameter {tuple(parameter.shape)} that the method "
+                    "does not own, a hidden extra parameter: make it an attribute (nn.Parameter, nn.ParameterList), "
+                    "so that it is counted and saved."
                 )
             seen[id(parameter)] = group.name
     for name, parameter in module.named_parameters():
@@ -94,7 +94,7 @@ def factor(step: int, conditions: Conditions, *, drops: int = 0) -> float:
         return 0.5 * (1 + math.cos(math.pi * progress))
     if conditions.schedule == "step":
         return float(conditions.step_factor ** (step // conditions.step_every))
-    return float(conditions.step_factor**drops)
+    return float(conditions.step_factor**drops) if conditions.schedule == "plateau" else 1.0
 
 
 def set_rates(optimisers: Sequence[Optimizer], rate: float) -> None:

@@ -1,0 +1,165 @@
+"""The feed: which images and which views come, whatever interrupts it and whoever loads them."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from training_world import LABELS, Recorded, Stored
+
+from levelfield import batching
+from levelfield.errors import BadInput
+from levelfield.training.feed import Feed, Images, PlannedBatch, StoredRows, occurrences, view_numbers, view_stream
+
+IDENTITIES = [f"image {i}" for i in range(len(LABELS))]
+
+
+def read(position):
+    return position
+
+
+def view(position, drawn):
+    return torch.tensor([float(position), drawn.random()], dtype=torch.float64)
+
+
+def images(*, seed=0, views=0, workers=0):
+    return Images(read, view, seed=seed, views=views, count=len(LABELS), identities=IDENTITIES, workers=workers)
+
+
+def planner(seed=0, **more):
+    return batching.create("spc", LABELS, seed=seed, **{"batch_size": 6, "samples_per_class": 2, **more})
+
+
+def taken(feed, start, count):
+    return list(islice(feed.batches(start), count))
+
+
+def test_occurrences_count_what_stood_before_as_a_plain_loop_does():
+    positions = np.random.default_rng(0).integers(0, 7, size=50)
+    expected = [int((positions[:k] == positions[k]).sum()) for k in range(50)]
+    assert occurrences(positions).tolist() == expected
+    assert occurrences(np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_batches_follow_the_plan_with_their_labels_step_and_epoch():
+    feed = Feed(images(), planner(), LABELS)
+    length = len(feed.batching)
+    for number, batch in enumerate(taken(feed, 0, 2 * length + 1)):
+        epoch, offset = divmod(number, length)
+        assert (batch.step, batch.epoch) == (number, epoch)
+        assert batch.indices.tolist() == planner().plan(epoch)[offset].tolist()
+        assert batch.inputs[:, 0].tolist() == batch.indices.tolist()
+        assert batch.labels.tolist() == LABELS[batch.indices].tolist()
+        assert batch.labels.dtype == torch.int64
+
+
+@pytest.mark.parametrize("views", [0, 1, 3])
+@pytest.mark.parametrize("start", [1, 4, 5, 7, 12])
+def test_a_feed_resumed_at_any_step_gives_the_batches_of_one_never_interrupted(views, start):
+    whole = taken(Feed(images(views=views), planner(), LABELS), 0, 16)
+    rest = taken(Feed(images(views=views), planner(), LABELS), start, 16 - start)
+    for expected, found in zip(whole[start:], rest, strict=True):
+        assert (found.step, found.epoch) == (expected.step, expected.epoch)
+        assert found.indices.tolist() == expected.indices.tolist()
+        assert torch.equal(found.inputs, expected.inputs)
+
+
+@pytest.mark.parametrize("views", [0, 3])
+def test_an_image_that_comes_again_in_an_epoch_gets_another_view(views):
+    feed = Feed(images(views=views), planner(batches_per_epoch=12), LABELS)  # 72 places for 30 images
+    drawn: dict[int, list[float]] = {}
+    for batch in taken(feed, 0, 12):
+        for position, number in batch.inputs.tolist():
+            drawn.setdefault(int(position), []).append(number)
+    assert max(map(len, drawn.values())) >= 2
+    for numbers in drawn.values():
+        new = len(numbers) if views == 0 else min(len(numbers), views)
+        assert len(set(numbers)) == new
+
+
+def test_fresh_views_differ_from_epoch_to_epoch_and_seed_to_seed():
+    def drawn(seed, start):
+        found = {}
+        for batch in taken(Feed(images(seed=seed), planner(), LABELS), start, 5):
+            found |= {int(position): number for position, number in batch.inputs.tolist()}
+        return found
+
+    first, later, other = drawn(0, 0), drawn(0, 5), drawn(1, 0)
+    assert all(first[p] != later[p] for p in first.keys() & later.keys())
+    assert all(first[p] != other[p] for p in first.keys() & other.keys())
+
+
+def test_kept_views_are_those_of_the_image_whatever_the_seed():
+    kept = {
+        i: [torch.tensor(view_stream(k, IDENTITIES[i]).random(), dtype=torch.float64) for k in range(3)]
+        for i in range(30)
+    }
+    used = set()
+    for seed in (0, 1):
+        for batch in taken(Feed(images(seed=seed, views=3), planner(), LABELS), 0, 10):
+            for position, number in batch.inputs:
+                used.add((seed, kept[int(position)].index(number)))
+    assert used == {(seed, k) for seed in (0, 1) for k in range(3)}
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_stored_rows_and_decoded_images_give_the_same_views(views):
+    stored = [Stored((torch.stack([view(i, view_stream(k, IDENTITIES[i])) for i in range(30)]),)) for k in range(views)]
+    rows = taken(Feed(StoredRows(stored, seed=4), planner(4, batches_per_epoch=9), LABELS), 0, 20)
+    fresh = taken(Feed(images(seed=4, views=views), planner(4, batches_per_epoch=9), LABELS), 0, 20)
+    for first, second in zip(rows, fresh, strict=True):
+        assert torch.equal(first.inputs[0], second.inputs)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_no_bit_and_no_order(workers):
+    alone = taken(Feed(images(), planner(), LABELS), 3, 6)
+    helped = taken(Feed(images(workers=workers), planner(), LABELS), 3, 6)
+    for first, second in zip(alone, helped, strict=True):
+        assert first.step == second.step
+        assert first.indices.tolist() == second.indices.tolist()
+        assert torch.equal(first.inputs, second.inputs)
+
+
+def test_view_numbers_spread_over_all_views():
+    planned = PlannedBatch(0, 0, np.arange(3000), np.zeros(3000, dtype=np.int64))
+    counts = np.bincount(view_numbers(0, planned, 3, 3000), minlength=3)
+    assert counts.sum() == 3000
+    assert counts.min() > 900
+
+
+def test_a_source_is_asked_for_no_plan_that_is_not_needed():
+    recorded = Recorded(images())
+    taken(Feed(recorded, planner(), LABELS), 0, 3)
+    assert [planned.step for planned in recorded.plans] == [0, 1, 2]
+
+
+def test_a_batch_is_named_by_its_first_images():
+    feed = Feed(images(), planner(), LABELS, names=[f"{i}.png" for i in range(30)])
+    [batch] = taken(feed, 0, 1)
+    assert feed.name(batch, most=2) == f"{batch.indices[0]}.png, {batch.indices[1]}.png, ..."
+    assert Feed(images(), planner(), LABELS).name(batch) == ", ".join(map(str, batch.indices[:5])) + ", ..."
+    assert feed.name(batch, most=6).count("png") == 6
+    assert "..." not in feed.name(batch, most=6)
+
+
+def test_state_of_another_batching_is_refused():
+    feed = Feed(images(), planner(), LABELS)
+    with pytest.raises(BadInput, match="other seed"):
+        feed.load_state_dict(Feed(images(), planner(1), LABELS).state_dict())
+    feed.load_state_dict({})
+
+
+def test_only_a_batching_with_a_memory_is_shown_the_rows():
+    feed = Feed(images(), planner(), LABELS)
+    [batch] = taken(feed, 0, 1)
+    shown = []
+    feed.batching.observe = lambda indices, rows: shown.append((indices.tolist(), rows.shape))
+    feed.observe(batch, torch.zeros(6, 8))
+    assert shown == []
+    feed.batching.needs_memory = True
+    feed.observe(batch, torch.zeros(6, 8))
+    feed.observe(batch, None)
+    assert shown == [(batch.indices.tolist(), (6, 8))]

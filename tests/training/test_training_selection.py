@@ -1,0 +1,139 @@
+"""Selection: the best weights are kept, patience ends a run for good, a plateau lowers the rate."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from training_world import conditions, log_of, make
+
+from levelfield.training import Pace, Progress
+
+
+class Looks:
+    """Validation that answers from a list and remembers the weights it saw."""
+
+    def __init__(self, run, values):
+        self.run, self.values, self.weights = run, list(values), []
+
+    def __call__(self):
+        self.weights.append(self.run.weights())
+        return self.values[len(self.weights) - 1]
+
+
+def equal(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_weights_of_the_best_look_are_kept(tmp_path):
+    run = make("contrastive", cut="last-1", select="map@r", validate_every=2, steps=7)
+    looks = Looks(run, [0.2, 0.6, 0.5, 0.6])
+    progress = run.train(tmp_path, validate=looks)
+    assert (progress.best, progress.best_step) == (0.6, 4)  # the first of two equal ones
+    assert [(entry["step"], entry["value"]) for entry in progress.history] == [(2, 0.2), (4, 0.6), (6, 0.5), (7, 0.6)]
+    assert equal(run.weights(), looks.weights[1])
+    assert not equal(run.weights(), looks.weights[3])
+
+
+def test_without_validation_the_last_weights_are_kept(tmp_path):
+    run = make("contrastive", steps=3)
+    seen = []
+    run.train(tmp_path, tell=lambda *_: seen.append(run.weights()))
+    assert equal(run.weights(), seen[-1])
+
+
+def test_the_objectives_own_parameters_return_to_the_best_look_too(tmp_path):
+    run = make("margin", select="map@r", validate_every=1, steps=3, settings={"beta_lr_multiplier": 10.0})
+    betas = []
+
+    def validate():
+        betas.append(run.method.objective.beta.detach().clone())
+        return -float(len(betas))
+
+    run.train(tmp_path, validate=validate)
+    assert torch.equal(run.method.objective.beta, betas[0])
+    assert not torch.equal(betas[0], betas[2])
+
+
+def test_patience_ends_the_run_and_a_restart_does_not_go_on(tmp_path):
+    run = make("contrastive", select="map@r", validate_every=2, patience=1, steps=20)
+    looks = Looks(run, [0.5, 0.4, 0.3])
+    progress = run.train(tmp_path, validate=looks)
+    assert (progress.finished, progress.step, progress.best_step) == (True, 6, 2)
+    assert equal(run.weights(), looks.weights[0])
+
+    again = make("contrastive", select="map@r", validate_every=2, patience=1, steps=20)
+    before = log_of(tmp_path)
+    restarted = again.train(tmp_path, validate=lambda: pytest.fail("a stopped run looked again"))
+    assert (restarted.finished, restarted.step) == (True, 6)
+    assert equal(again.weights(), looks.weights[0])
+    assert log_of(tmp_path) == before
+
+
+def test_a_finished_run_that_is_started_again_gives_the_same_and_trains_nothing(tmp_path):
+    run = make("margin", cut="last-1", select="map@r", validate_every=3, steps=6)
+    progress = run.train(tmp_path, validate=Looks(run, [0.7, 0.1]))
+    again = make("margin", cut="last-1", select="map@r", validate_every=3, steps=6)
+    assert again.train(tmp_path, validate=lambda: pytest.fail("looked")) == progress
+    assert equal(run.weights(), again.weights())
+
+
+def test_the_best_weights_survive_an_interruption_after_them(tmp_path):
+    class Stopped(Exception):
+        pass
+
+    def tell(done, steps):
+        if done == 4:
+            raise Stopped
+
+    first = make("contrastive", select="map@r", validate_every=1, steps=6)
+    looks = Looks(first, [0.1, 0.9, 0.2, 0.2])
+    with pytest.raises(Stopped):
+        first.train(tmp_path, validate=looks, tell=tell, pace=Pace(log_every=1, save_every_steps=1))
+    again = make("contrastive", select="map@r", validate_every=1, steps=6)
+    progress = again.train(tmp_path, validate=lambda: 0.3)
+    assert (progress.best, progress.best_step, progress.step) == (0.9, 2, 6)
+    assert equal(again.weights(), looks.weights[1])
+
+
+def test_values_that_are_no_numbers_are_never_the_best():
+    progress, chosen = Progress(), conditions(patience=1, select="map@r")
+    assert [progress.judge(value, chosen) for value in (math.nan, 0.2, math.nan, 0.3)] == [False, True, False, True]
+    assert (progress.best, progress.finished) == (0.3, False)
+
+
+def slow_judgement(values, patience, plateau):
+    """(drops, looks until the end) counted from the list of values itself."""
+    drops = last_drop = 0
+    for now in range(1, len(values) + 1):
+        best = values[:now].index(max(values[:now])) + 1
+        if now - max(best, last_drop) > plateau:
+            drops, last_drop = drops + 1, now
+        if now - best > patience:
+            return drops, now
+    return drops, len(values)
+
+
+@pytest.mark.parametrize("patience", [1, 4, 100])
+@pytest.mark.parametrize("plateau", [1, 2])
+def test_judgement_follows_the_list_of_values(patience, plateau):
+    values = [0.1, 0.3, 0.2, 0.2, 0.25, 0.31, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.4]
+    chosen = conditions(schedule="plateau", select="map@r", patience=patience, plateau_patience=plateau)
+    progress, looks = Progress(), 0
+    for value in values:
+        progress.judge(value, chosen)
+        looks += 1
+        if progress.finished:
+            break
+    assert (progress.drops, looks) == slow_judgement(values, patience, plateau)
+
+
+def test_a_plateau_lowers_the_rate_and_a_restart_keeps_it_low(tmp_path):
+    settings = {"schedule": "plateau", "select": "map@r", "validate_every": 1, "plateau_patience": 1}
+    run = make("contrastive", steps=4, step_factor=0.1, **settings)
+    run.train(tmp_path, validate=Looks(run, [0.5, 0.4, 0.4, 0.4]))
+    assert [entry["factor"] for entry in log_of(tmp_path)] == pytest.approx([1, 1, 1, 0.1])
+    again = make("contrastive", steps=5, step_factor=0.1, **settings)
+    again.train(tmp_path, validate=lambda: 0.6)
+    assert [entry["factor"] for entry in log_of(tmp_path)] == pytest.approx([1, 1, 1, 0.1, 0.1])
