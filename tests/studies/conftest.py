@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import small_world
 import torch
+
+from levelfield.studies import execution
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,3 +30,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory):
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """8 classes of 5 images."""
     return small_world.make_photos(tmp_path_factory.mktemp("photos") / "photos")
+
+
+@pytest.fixture
+def quick_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a study start at once instead of importing torch for seconds; all else is as it is."""
+    context = small_world.processes()
+    monkeypatch.setattr(execution, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
