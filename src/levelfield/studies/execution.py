@@ -6,6 +6,7 @@ study share the work, because a run is done by whoever holds its lock.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 import time
@@ -95,7 +96,9 @@ def run_all(
                     process.join()
                     del workers[pipe]
                     assert doing is not None
-                    reason = f"its process ended with code {process.exitcode}"
+                    reason = _end_of(process.exitcode)
+                    with contextlib.suppress(LevelfieldError):  # it is reported in any case
+                        write_text(runs[doing].folder(study_folder) / "error.txt", reason + "\n")
                     outcome.failed[doing] = reason
                     listen(Event("failed", doing, reason))
                     if waiting or held:
@@ -114,6 +117,14 @@ def run_all(
         for process, _ in workers.values():
             process.join()
     return outcome
+
+
+def _end_of(code: int | None) -> str:
+    """What became of a process that did not say goodbye."""
+    if code is not None and code < 0:
+        hint = ", often for lack of memory" if -code == signal.SIGKILL else ""
+        return f"its process was ended by signal {-code} ({signal.Signals(-code).name}{hint})"
+    return f"its process ended with code {code}"
 
 
 def _work(pipe: Connection) -> None:
