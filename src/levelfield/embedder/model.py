@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 import yaml
 from PIL import Image
+from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor, nn
 
@@ -104,7 +105,8 @@ class Model:
         row's bits depend on its image alone and are those its run stored.
         """
         chosen = _Pictures(_listed(images), self.view, next(self.embedder.parameters()).device)
-        with Progress(disable=not progress, transient=True) as bar:
+        # on stderr: what a command prints may be read by another program
+        with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
             task = bar.add_task("embedding", total=len(chosen))
             rows = self.embedder.embed(
                 chosen, from_images=True, normalize=normalize, progress=lambda count: bar.advance(task, count)

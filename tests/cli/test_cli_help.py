@@ -1,0 +1,50 @@
+"""Help for every command, with an example that can be typed; versions, wrong usage, Ctrl-C."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from cli_room import Levelfield
+
+COMMANDS = ["compare", "train", "evaluate", "embed", "search", "list", "cache", "report", "init"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_of_the_command(levelfield: Levelfield, command: str) -> None:
+    said = " ".join(levelfield(command, "--help").printed.split())
+    example = re.search(r"Example: (levelfield .*)", said)
+    assert example
+    assert shlex.split(example[1])[:2] == ["levelfield", command]
+
+
+def test_all_commands_are_in_the_first_help(levelfield: Levelfield) -> None:
+    said = levelfield("--help").printed
+    assert all(re.search(rf"\b{command}\b", said) for command in COMMANDS)
+
+
+def test_the_version_is_printed(levelfield: Levelfield) -> None:
+    assert re.fullmatch(r"levelfield \d+\.\d+\.\d+\n", levelfield("--version").printed)
+
+
+@pytest.mark.parametrize("words", [["compar"], ["list", "things"], ["compare", "--jobs", "-1"], ["embed"]])
+def test_wrong_usage_ends_with_2_and_says_where_to_look(levelfield: Levelfield, words: list[str]) -> None:
+    ended = levelfield(*words)
+    assert ended.code == 2
+    assert "--help" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
+    levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["levelfield.studies.compare"], "run_all", interrupted)
+    ended = levelfield("compare", "small.yaml")
+    assert ended.code == 130
+    assert "the same command goes on where it was" in ended.err

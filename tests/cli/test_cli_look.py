@@ -1,0 +1,101 @@
+"""`levelfield list`, `cache`, `report` and `init`."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_room import Levelfield, make_photos
+
+ONE_OF_EACH = {
+    "objectives": ("margin", "distance", "margn"),
+    "miners": ("semihard", "", "semihrad"),
+    "batchings": ("spc", "", "scp"),
+    "datasets": ("folder", "sub-folder", "foldr"),
+    "metrics": ("map@r", "", "mapr@"),
+    "backbones": ("test_resnet", "layer4", "test_resnte"),
+    "methods": ("lda", "closed form", "ldaa"),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_OF_EACH)
+def test_every_kind_is_listed_and_each_name_described(levelfield: Levelfield, kind: str) -> None:
+    name, fact, wrong = ONE_OF_EACH[kind]
+    listed = levelfield("list", kind).printed
+    assert name in listed
+    described = levelfield("list", kind, name).printed
+    assert name in described
+    assert fact in described
+    assert f"'{name}'" in levelfield("list", kind, wrong).error
+
+
+def test_a_method_that_is_an_objective_is_described_as_one(levelfield: Levelfield) -> None:
+    assert levelfield("list", "methods", "margin").printed == levelfield("list", "objectives", "margin").printed
+
+
+def test_the_cache_is_shown_and_cleared_and_results_stay(levelfield: Levelfield, room: Path) -> None:
+    said = levelfield("cache", "--cache", "mine").printed
+    assert "0.0 MB" in said
+    levelfield("-q", "compare", "small.yaml", "methods=[lda]", "--cache", "mine")
+    assert "test_resnet" in levelfield("cache", "--cache", "mine").printed
+    assert list((room / "mine").rglob("*.safetensors"))
+    assert "Cleared" in levelfield("cache", "--cache", "mine", "--clear").printed
+    assert not list((room / "mine").rglob("*.safetensors"))
+    assert "test_resnet" not in levelfield("cache", "--cache", "mine").printed
+    assert "lda" in levelfield("report", "runs/small").printed
+
+
+def test_report_trains_nothing_and_orders_columns_as_asked(
+    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a report trains nothing")
+
+    monkeypatch.setattr("levelfield.studies.run.train", refuse)
+    monkeypatch.setattr("levelfield.studies.execution.execute", refuse)
+    before = {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
+    said = levelfield("report", "runs/small", "--metrics", "map@r, recall@1", "--out", "tables of mine").printed
+    assert "best first by map@r" in said
+    header = next(csv.reader((compared / "tables of mine" / "leaderboard.csv").open()))
+    assert [name for name in header if name.endswith("mean")] == ["map@r mean", "recall@1 mean"]
+    assert (compared / "tables of mine" / "leaderboard.md").exists()
+    assert before == {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
+
+
+def test_report_names_what_is_missing(levelfield: Levelfield, compared: Path) -> None:
+    next((compared / "runs/small/contrastive").glob("seed1-*/metrics.json")).unlink()
+    assert "Missing: contrastive, seed 1." in levelfield("report", "runs/small").printed
+    assert "mrr measured" in levelfield("report", "runs/small", "--metrics", "mrr").error
+    assert "Did you mean 'recall@" in levelfield("report", "runs/small", "--metrics", "recal@1").error
+    assert "no study.yaml" in levelfield("report", "runs").error
+
+
+def test_init_writes_a_study_that_runs_and_does_not_overwrite(levelfield: Levelfield, room: Path) -> None:
+    make_photos(room / "my photos.v2", classes=6)
+    said = " ".join(levelfield("init", "my photos.v2").printed.split())
+    target = room / "my photos.v2.yaml"
+    assert shlex.split(said.rpartition("then: ")[2]) == ["levelfield", "compare", target.name]
+    text = target.read_text()
+    assert text.startswith("# my photos.v2: 24 images of 6 classes")
+    content = yaml.safe_load(text)
+    assert content["conditions"]["batch"] == "3x4"
+    assert [next(iter(m)) if "label" not in m else m["label"] for m in content["methods"]][3] == "LDA (closed form)"
+    assert "--force" in levelfield("init", "my photos.v2").error
+    assert target.read_text() == text
+    assert levelfield("init", "my photos.v2", "--force").code == 0
+    small = ["seeds=1", "conditions.steps=2", "conditions.image=32", "conditions.dim=4", "methods=[lda, margin]"]
+    assert "margin" in levelfield("-q", "compare", target.name, *small).printed
+
+
+def test_init_refuses_what_compare_would_refuse(levelfield: Levelfield, room: Path) -> None:
+    assert "does not exist" in levelfield("init", "foto").error
+    make_photos(room / "few", classes=3)
+    assert "at least 4" in levelfield("init", "few").error
+    assert not (room / "few.yaml").exists()
+    (room / "photos" / "class 00" / "0.png").write_bytes(b"no image")
+    assert "1 of 32 images" in levelfield("init", "photos").error
+    assert levelfield("init", "photos", "--skip-unreadable").code == 0
+    assert yaml.safe_load((room / "photos.yaml").read_text())["data"]["skip_unreadable"] is True

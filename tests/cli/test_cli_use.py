@@ -1,0 +1,125 @@
+"""`levelfield embed`, `search` and `evaluate`: a finished run is a usable model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_room import Levelfield, make_photos
+
+
+def test_embed_writes_rows_and_their_paths(levelfield: Levelfield, trained: Path) -> None:
+    said = levelfield("embed", trained, "photos", "--out", "new place/e").printed
+    rows = np.load("new place/e.npy")
+    paths = Path("new place/e.paths.txt").read_text().splitlines()
+    assert "32 embeddings of 8 numbers" in said
+    assert rows.shape == (32, 8)
+    assert len(paths) == 32
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+    assert levelfield("embed", trained, paths[5], "--out", "one.npy").code == 0
+    np.testing.assert_array_equal(np.load("one.npy")[0], rows[5])
+
+
+def test_embed_gives_the_bits_the_run_stored(levelfield: Levelfield, trained: Path) -> None:
+    levelfield("-q", "embed", trained, "photos", "--raw", "--out", "e.npy")
+    stored = np.load(trained / "embeddings.npy")
+    np.testing.assert_array_equal(np.load("e.npy")[-len(stored) :], stored)
+
+
+def test_embed_reads_a_csv(levelfield: Levelfield, trained: Path) -> None:
+    lines = [f"photos/class 0{label}/{number}.png,{label}" for label in (0, 1) for number in (0, 1)]
+    Path("list.csv").write_text("path,label\n" + "\n".join(lines) + "\n")
+    levelfield("-q", "embed", trained, "list.csv", "--out", "e.npy")
+    assert np.load("e.npy").shape == (4, 8)
+
+
+def test_an_image_is_not_its_own_neighbour(levelfield: Levelfield, trained: Path) -> None:
+    query = "photos/class 03/2.png"
+    found = json.loads(levelfield("search", trained, "--gallery", "photos", "--json", "-k", "40", query).printed)
+    neighbours = found[query]
+    assert len(neighbours) == 31
+    assert query not in [one["path"] for one in neighbours]
+    similarity = [one["similarity"] for one in neighbours]
+    assert similarity == sorted(similarity, reverse=True)
+    by_link = levelfield("search", trained, "--gallery", "photos", "./photos/../photos/class 03/2.png").printed
+    assert len(by_link.splitlines()) == 6
+    assert f" {query}\n" not in by_link
+
+
+def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Levelfield, trained: Path) -> None:
+    Path("copy.png").write_bytes(Path("photos/class 03/2.png").read_bytes())
+    first = levelfield("search", trained, "--gallery", "photos", "-k", "1", "copy.png").printed.splitlines()[1]
+    assert first == "  1.000  photos/class 03/2.png"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["search", "RUN", "--gallery", "photos", "gone.png"], "no file or folder gone.png"),
+        (["search", "RUN", "--gallery", "empty", "photos/class 00/0.png"], "no image under empty"),
+        (["embed", "RUN", "gone"], "no file or folder gone"),
+        (["embed", "photos", "photos"], "holds no trained model"),
+        (["embed", "RUN", "small.yaml"], "small.yaml"),
+        (["evaluate", "photos"], "no finished run"),
+        (["evaluate"], "Give a run folder"),
+        (["evaluate", "RUN", "--labels", "y.npy"], "Give a run folder, or"),
+        (["evaluate", "--embeddings", "e.npy"], "belong together"),
+        (["evaluate", "--labels", "y.npy"], "belong together"),
+        (["evaluate", "--embeddings", "gone.npy", "--labels", "y.npy"], "gone.npy is no readable .npy"),
+        (["evaluate", "--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no readable .npy"),
+        (["evaluate", "--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is no readable .npy"),
+        (["evaluate", "--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds several arrays"),
+        (["evaluate", "--embeddings", "e.npy", "--labels", "short.npy"], "12 embeddings but 7 labels"),
+        (["evaluate", "--embeddings", "y.npy", "--labels", "y.npy"], "shape (12,)"),
+        (["evaluate", "--embeddings", "nan.npy", "--labels", "y.npy"], "the first is row 5"),
+        (["evaluate", "--embeddings", "e.npy", "--labels", "real.npy"], "whole numbers"),
+        (["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics", ","], "--metrics names none"),
+        (["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics", "mpa@r"], "Did you mean 'map@r'"),
+        (["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--distance", "cosin"], "Did you mean 'cosine'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_message(
+    levelfield: Levelfield, trained: Path, words: list[str], said: str
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(12, 4))
+    Path("empty").mkdir()
+    Path("blank.npy").touch()
+    np.save("e.npy", rows)
+    np.save("y.npy", np.repeat(np.arange(4), 3))
+    np.save("real.npy", np.arange(12.0))
+    np.save("short.npy", np.arange(7))
+    np.savez("both.npz", a=rows)
+    rows[5, 1] = np.nan
+    np.save("nan.npy", rows)
+    assert said in levelfield(*[trained if word == "RUN" else word for word in words]).error
+    assert not Path("embeddings.npy").exists()
+
+
+def test_evaluate_repeats_the_figures_of_a_run(levelfield: Levelfield, trained: Path) -> None:
+    stored = json.loads((trained / "metrics.json").read_text())["values"]
+    content = json.loads(levelfield("evaluate", trained, "--metrics", "recall@1,map@r", "--json").printed)
+    assert {name: one["value"] for name, one in content["metrics"].items()} == stored
+    assert content["metrics"]["map@r"]["signature"].startswith("map@r|self:id|")
+    assert f"{stored['map@r']:.4f}" in levelfield("evaluate", trained).printed
+
+
+def test_evaluate_measures_anybodys_arrays(levelfield: Levelfield, room: Path) -> None:
+    np.save("e.npy", np.eye(3)[[0, 0, 1, 1, 2]])
+    np.save("y.npy", np.array(["a", "a", "b", "b", "c"]))
+    said = levelfield("evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics", "recall@1").printed
+    assert "1.0000" in said
+    assert "5 queries, 1 of them without a relative" in said
+
+
+def test_a_folder_with_a_damaged_image_is_refused_by_name(levelfield: Levelfield, trained: Path) -> None:
+    make_photos(Path("more"), classes=2)
+    Path("more/class 01/1.png").write_bytes(Path("more/class 01/1.png").read_bytes()[:60])
+    assert "class 01/1.png" in levelfield("embed", trained, "more").error
+    assert not Path("embeddings.npy").exists()
+
+
+def test_an_output_that_cannot_be_written_is_one_message(levelfield: Levelfield, trained: Path) -> None:
+    Path("file").touch()
+    assert "Cannot write" in levelfield("embed", trained, "photos/class 00", "--out", "file/e.npy").error
