@@ -1,0 +1,229 @@
+"""`levelfield compare` and `train`: from photos to a leaderboard and on."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_room import Levelfield, make_photos
+
+from levelfield.cli import main
+from levelfield.studies.execution import run_all
+
+QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
+TINY = [*QUICK, "methods=[start, contrastive]", "conditions.backbone=test_resnet", "conditions.weights=random"]
+TINY += ["conditions.taps=final", "conditions.dim=8"]
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def next_commands(said: str) -> list[list[str]]:
+    after = said.partition("\nNext:\n")[2]
+    return [shlex.split(line)[1:] for line in after.splitlines() if line.startswith("  levelfield ")]
+
+
+def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Levelfield, room: Path) -> None:
+    """The whole way with all of the demo's methods, and with spaces in every path."""
+    photos = make_photos(room / "my photos", classes=20, each=8)
+    said = levelfield("compare", "--data", photos, "--out", "all my runs", *QUICK).printed
+    assert "The batch is 10x4 instead of 25x4: there are 10 training classes." in said
+    assert "Trains on 10 classes (80 images), tests on the other 10 (80 images)." in " ".join(said.split())
+    assert said.index("Estimated time") < said.index("best first by recall@1")
+    study = yaml.safe_load((room / "all my runs/my photos/study.yaml").read_text())
+    assert study["conditions"]["batch"] == "10x4"
+    assert study["conditions"]["dim"] == 79
+    assert all(method["label"] in said for method in study["methods"])
+    assert len(study["methods"]) == 10
+    commands = next_commands(said)
+    assert [words[0] for words in commands] == ["search", "embed", "train"]
+    assert "Nearest to" in levelfield(*commands[0]).printed
+    assert "160 embeddings of" in levelfield(*commands[1]).printed
+    trained = levelfield(*commands[2]).printed
+    assert "on every class" in trained
+    place = shlex.split(re.sub(r"\n", " ", trained).rpartition("levelfield embed ")[2])[0]
+    assert "all my runs/my photos-all-classes" in place
+    assert levelfield("-q", "embed", place, photos / "class 00", "--out", "whole.npy").code == 0
+
+
+def test_a_csv_is_data_too_and_its_next_commands_run(levelfield: Levelfield, room: Path) -> None:
+    lines = [f"photos/class 0{c}/{n}.png,thing {c}" for c in range(8) for n in range(4)]
+    Path("my list.csv").write_text("path,label\n" + "\n".join(lines) + "\n")
+    said = levelfield("compare", "--data", "my list.csv", *TINY).printed
+    for words in next_commands(said):
+        assert levelfield(*words).code == 0
+    assert Path("runs/my list/leaderboard.csv").exists()
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(levelfield: Levelfield, room: Path) -> None:
+    before = files(room)
+    said = levelfield("compare", "small.yaml", "methods.contrastive.lr=0.5", "--dry-run", "--cache", "mine").printed
+    assert "small: 5 runs" in said
+    assert "lr 0.5 (0.003)" in said
+    assert re.search(r"Estimated time: about \d+ s", said)
+    assert "Disk:" in said
+    assert levelfield("compare", "--data", "photos", *TINY, "--dry-run", "--out", "elsewhere").code == 0
+    assert files(room) == before
+    assert not (room / "runs").exists()
+    assert not (room / "elsewhere").exists()
+
+
+def test_overrides_beat_what_was_fitted(levelfield: Levelfield, room: Path) -> None:
+    own = ["conditions.batch=2x2", "conditions.dim=5", "name=mine"]
+    said = levelfield("-q", "compare", *TINY, *own, "--data", "photos").printed
+    assert "The batch is" not in said
+    study = yaml.safe_load(Path("runs/mine/study.yaml").read_text())
+    assert (study["conditions"]["batch"], study["conditions"]["dim"]) == ("2x2", 5)
+
+
+def test_the_layout_is_fitted_to_what_is_left_after_validation(levelfield: Levelfield, room: Path) -> None:
+    validating = ["protocol.validation=0.5", "conditions.select=recall@1", "conditions.validate_every=1"]
+    said = levelfield("compare", "--data", "photos", *TINY, *validating).printed
+    assert "2 training classes" in said
+
+
+def test_photographs_are_seen_larger_unless_the_user_says_so(levelfield: Levelfield, room: Path) -> None:
+    make_photos(room / "large", classes=4, each=2, side=100)
+    free = [word for word in TINY if "image" not in word and "taps" not in word]
+    plan = " ".join(levelfield("compare", "--data", "large", *free, "--dry-run").printed.split())
+    assert "Photographs: seen at 160 px" in plan
+    own = " ".join(levelfield("compare", "--data", "large", *TINY, "--dry-run").printed.split())
+    assert "160 px" not in own
+    assert "Photographs: pooling average." in own
+
+
+def test_data_given_beside_a_study_replaces_the_studys_own(levelfield: Levelfield, room: Path) -> None:
+    study = yaml.safe_load(Path("small.yaml").read_text()) | {"data": {"name": "folder", "path": "photos"}}
+    Path("small.yaml").write_text(yaml.safe_dump(study))
+    for name in ("other #2: yes", "7"):  # names that YAML would take for something else
+        make_photos(room / name, classes=4, each=3)
+        words = ["methods=[start]", "seeds=1", f"name=on {len(name)}", "--data", name]
+        assert levelfield("-q", "compare", "small.yaml", *words).code == 0
+        assert yaml.safe_load(Path(f"runs/on {len(name)}/study.yaml").read_text())["data"] == {"name": name}
+
+
+def test_quiet_prints_results_and_no_progress(levelfield: Levelfield, room: Path) -> None:
+    loud = levelfield("compare", "--data", "photos", *TINY)
+    assert "all 2 runs" in loud.err
+    assert "- photos: 32 images" in loud.out
+    quiet = levelfield("-q", "compare", "--data", "photos", *TINY, "--out", "again")
+    assert quiet.err == ""
+    assert "best first by recall@1" in quiet.printed
+    assert "- photos: 32 images" not in quiet.out
+
+
+def test_finished_runs_are_not_done_again_and_new_ones_are_added(
+    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    execute = sys.modules["levelfield.studies.execution"].execute
+
+    def counted(spec: object, *args: object, **kwargs: object) -> None:
+        done.append(spec)
+        execute(spec, *args, **kwargs)
+
+    monkeypatch.setattr("levelfield.studies.execution.execute", counted)
+    assert levelfield("compare", "small.yaml").code == 0
+    assert not done
+    said = levelfield("compare", "small.yaml", "seeds=3", "methods=[lda, contrastive, margin]").printed
+    assert len(done) == 4  # the third seed of contrastive, and margin
+    assert "margin" in said
+
+
+def test_a_new_metric_is_measured_without_training(
+    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levelfield.studies.run.train", None)
+    assert "best first by r_precision" in levelfield("compare", "small.yaml", "metrics=[r_precision, nmi]").printed
+
+
+def test_a_sweep_has_a_row_for_each_value(levelfield: Levelfield, room: Path) -> None:
+    words = ["vary={conditions.dim: [4, 6]}", "methods=[contrastive]", "seeds=1"]
+    said = levelfield("compare", "small.yaml", *words).printed
+    assert "contrastive [dim=4]" in said
+    assert "contrastive [dim=6]" in said
+    best = levelfield("train", "small.yaml", *words, "--all-classes").printed
+    dim = re.search(r"Best by recall@1: contrastive \[dim=(\d)\]", best)
+    assert dim
+    [described] = Path("runs/small-all-classes").rglob("run.yaml")
+    assert yaml.safe_load(described.read_text())["conditions"]["dim"] == int(dim[1])
+
+
+def test_an_own_loss_from_a_file_competes(levelfield: Levelfield, room: Path) -> None:
+    text = """
+from torch import nn
+class MyLoss(nn.Module):
+    def __init__(self, *, scale=1.0):
+        super().__init__()
+        self.scale = scale
+    def forward(self, embeddings, labels):
+        same = labels[:, None] == labels
+        return self.scale * (((embeddings[:, None] - embeddings) ** 2).sum(2) * same).mean()
+"""
+    Path("my_losses.py").write_text(text)
+    words = ["methods=[start, {label: mine, my_losses.py:MyLoss: {scale: 2.0}}]", "seeds=1"]
+    assert "mine" in levelfield("compare", "small.yaml", *words).printed
+    Path("my_losses.py").write_text(text.replace(".mean()", ".sum()"))
+    assert levelfield("compare", "small.yaml", *words).code == 0
+    assert len(list(Path("runs/small/mine").glob("seed0-*"))) == 2
+    wrong = levelfield("compare", "small.yaml", "methods=[my_losses.py:MyLos]").error
+    assert "Did you mean 'MyLoss'" in wrong
+    assert "gone.py" in levelfield("compare", "small.yaml", "methods=[gone.py:MyLoss]").error
+
+
+def test_train_takes_the_winner_or_the_method_that_is_named(levelfield: Levelfield, compared: Path) -> None:
+    board = json.loads(Path("runs/small/leaderboard.json").read_text())
+    winner = next(row["label"] for row in board["rows"] if row["trained"])
+    described = Path("runs/small/study.yaml").read_text()
+    said = levelfield("train", "small.yaml").printed
+    assert f"Best by recall@1: {winner}" in said
+    named = levelfield("train", "small.yaml", "--method", "lda", "--seed", "0", "--all-classes").printed
+    assert "Trained 'lda' on every class" in named
+    [run] = Path("runs/small-all-classes/lda").iterdir()
+    assert yaml.safe_load((run / "run.yaml").read_text())["protocol"]["name"] == "all-classes"
+    assert "trained on every class" in levelfield("evaluate", run).error
+    assert Path("runs/small/study.yaml").read_text() == described
+    assert "Did you mean 'contrastive'" in levelfield("train", "small.yaml", "--method", "contrastiv").error
+    shutil.rmtree("runs/small")
+    assert "no finished run" in levelfield("train", "small.yaml").error
+
+
+def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelfield, room: Path) -> None:
+    Path("bad.py").write_text(
+        "from torch import nn\n"
+        "class Bad(nn.Module):\n"
+        "    def forward(self, embeddings, labels):\n"
+        "        return embeddings.sum() * float('nan')\n"
+    )
+    ended = levelfield("compare", "small.yaml", "methods=[start, bad.py:Bad]", "seeds=1")
+    assert "1 of 2 runs did not finish" in ended.error
+    assert "best first by recall@1" in ended.out
+    assert "Missing: Bad, seed 0." in ended.out
+    [told] = Path("runs").rglob("error.txt")
+    assert "Traceback" in told.read_text()
+
+
+def test_real_worker_processes_give_the_same_figures(
+    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one test with processes of their own."""
+    monkeypatch.setattr(sys.modules["levelfield.studies.compare"], "run_all", run_all)
+    words = ["methods=[contrastive]", "seeds=1"]
+    assert levelfield("compare", "small.yaml", *words, "--out", "real").code == 0
+    [real] = Path("real").rglob("embeddings.npy")
+    [here] = Path("runs/small/contrastive").glob("seed0-*/embeddings.npy")
+    assert real.read_bytes() == here.read_bytes()
+
+
+def test_main_reads_the_command_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["levelfield", "--version"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
