@@ -191,7 +191,7 @@ def execute_run(
     *,
     settings: dict[str, Any] | None = None,
     workers: int = 0,
-    cache: Path | None = None,
+    store: Path | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
     """A whole run on photos as a study does it; what it wrote about its training."""
@@ -203,7 +203,7 @@ def execute_run(
         seed=0,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    execute(spec, folder, ("recall@1",), options=Options(cache_folder=cache, workers=workers))
+    execute(spec, folder, ("recall@1",), options=Options(cache_folder=store, workers=workers))
     return json.loads((folder / "training.json").read_text(encoding="utf-8"))
 
 

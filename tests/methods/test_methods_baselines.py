@@ -1,0 +1,128 @@
+"""The rows that keep everybody honest: untrained, random projection, start, closed-form LDA."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from torch import nn
+
+from levelfield import methods
+from levelfield.errors import Unfair
+from levelfield.evaluation import evaluate
+from levelfield.training import Conditions
+from levelfield.training.ledger import Measured, settle
+
+BASELINES = ("untrained", "random_projection", "start", "lda")
+
+
+class Features:
+    """20 classes whose difference lies in 3 of 24 directions, under louder noise in the others."""
+
+    width = 24
+
+    def __init__(self, first: int = 0) -> None:
+        drawn = np.random.default_rng(first)
+        self.labels = np.repeat(np.arange(20), 12)
+        centres = np.zeros((20, self.width))
+        centres[:, :3] = drawn.normal(0, 1, size=(20, 3))
+        noise = np.where(np.arange(self.width) < 3, 0.2, 1.2)
+        self._rows = (centres[self.labels] + drawn.normal(size=(240, self.width)) * noise).astype(np.float32)
+
+    def rows(self) -> np.ndarray:
+        return self._rows
+
+
+def create(name, **settings):
+    method = methods.create(name, num_classes=20, dim=3, **settings)
+    method.width = Features.width
+    return method
+
+
+def embedded(head: nn.Module, features: Features) -> np.ndarray:
+    with torch.no_grad():
+        return head(torch.from_numpy(features.rows())).numpy()
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_no_baseline_trains_has_groups_or_hides_it(name):
+    method = create(name)
+    assert not method.trains
+    assert method.groups() == []
+    assert list(method.parameters()) == []
+    assert {d.what: d.method for d in method.deviations()}["steps"] == 0
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_that_took_steps_would_be_refused(name):
+    method, conditions = create(name), Conditions(dim=3)
+    dim = Features.width if name == "untrained" else 3
+    listed = settle(method, conditions, Measured(steps=0, dim=dim))
+    assert {d.what for d in listed} == {"steps"} | ({"dim"} if name == "untrained" else set())
+    with pytest.raises(Unfair, match="steps 5"):
+        settle(method, conditions, Measured(steps=5, dim=dim))
+
+
+def test_untrained_gives_the_features_as_they_are():
+    features = Features()
+    np.testing.assert_array_equal(embedded(create("untrained").head(features, 3, 0), features), features.rows())
+
+
+def test_random_projection_is_linear_has_the_width_asked_for_and_follows_the_seed():
+    features = Features()
+    heads = [create("random_projection").head(features, 3, seed) for seed in (0, 0, 1)]
+    assert torch.equal(heads[0].linear.weight, heads[1].linear.weight)
+    assert not torch.equal(heads[0].linear.weight, heads[2].linear.weight)
+    rows = embedded(heads[0], features)
+    assert rows.shape == (240, 3)
+    weight = heads[0].linear.weight.detach().numpy()
+    np.testing.assert_allclose(rows, features.rows() @ weight.T, rtol=1e-4, atol=1e-4)
+    assert np.abs(weight).max() <= 1 / np.sqrt(24)
+
+
+def test_start_takes_the_common_head():
+    assert create("start").head(Features(), 3, 0) is None
+
+
+def test_lda_finds_the_directions_that_tell_classes_apart_for_new_images():
+    train, test = Features(), Features(first=7)
+    scores = {
+        name: evaluate(embedded(create(name).head(train, 3, 0), test), test.labels, metrics=("recall@1",))["recall@1"]
+        for name in ("lda", "untrained", "random_projection")
+    }
+    assert scores["lda"] > 0.5
+    assert scores["lda"] > 3 * max(scores["untrained"], scores["random_projection"])
+
+
+def test_lda_solves_the_generalised_eigenproblem_of_its_definition():
+    features, share = Features(), 0.3
+    rows, width = features.rows().astype(np.float64), features.width
+    within, between = np.zeros((width, width)), np.zeros((width, width))
+    for label in range(20):
+        members = rows[features.labels == label]
+        centre = members.mean(0)
+        for member in members:
+            within += np.outer(member - centre, member - centre) / len(rows)
+        between += len(members) / len(rows) * np.outer(centre - rows.mean(0), centre - rows.mean(0))
+    shrunk = (1 - share) * within + share * np.trace(within) / width * np.eye(width)
+    expected = scipy.linalg.eigh(between, shrunk)[1][:, ::-1][:, :3].T  # largest first, v W v = 1
+    head = create("lda", shrinkage=share).head(features, 3, 0)
+    for ours, one in zip(head.linear.weight.detach().numpy(), expected, strict=True):
+        np.testing.assert_allclose(ours * np.sign(ours @ one), one, atol=1e-3)
+    np.testing.assert_allclose(embedded(head, features).mean(0), 0, atol=1e-4)
+
+
+def test_lda_does_not_depend_on_the_seed_but_on_its_shrinkage():
+    features = Features()
+    first, same = (create("lda").head(features, 3, seed).linear.weight for seed in (0, 5))
+    other = create("lda", shrinkage=0.8).head(features, 3, 0).linear.weight
+    assert torch.equal(first, same)
+    assert not torch.allclose(first, other)
+
+
+def test_lda_with_more_dimensions_than_classes_has_empty_ones():
+    weight = create("lda").head(Features(), 22, 0).linear.weight
+    assert weight.shape == (22, 24)
+    assert torch.count_nonzero(weight[19:]) == 0
+    assert torch.isfinite(weight).all()

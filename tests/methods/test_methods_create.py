@@ -1,0 +1,225 @@
+"""Methods by name, from a file, with their settings; and what a method says about itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from levelfield import methods, objectives
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError, UnknownName
+from levelfield.methods import Batch, Deviation, Group, Method, is_seeded, search_ranges
+
+
+def create(name, **settings):
+    return methods.create(name, num_classes=4, dim=8, generator=torch.Generator().manual_seed(0), **settings)
+
+
+def batch(rows, *, count=None):
+    labels = torch.arange(rows) // 2
+    return Batch(torch.randn(rows, 3), labels, np.arange(rows), None, 0, 0)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_name_can_be_created_and_declares_numbers_or_words(name):
+    method = create(name)
+    assert isinstance(method, Method)
+    for deviation in method.deviations():
+        assert deviation.what
+        assert isinstance(deviation.method, int | float | str)
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_every_objective_is_a_method_whose_groups_hold_its_parameters_once(name):
+    method = create(name)
+    grouped = [id(p) for group in method.groups() for p in group.parameters]
+    assert sorted(grouped) == sorted(id(p) for p in method.parameters())
+
+
+def test_settings_of_the_method_and_of_the_objective_go_where_they_belong():
+    method = create("triplet", margin=0.3, batch="5x4", batching="spc", lr=0.02, trials=7)
+    assert (str(method.layout), method.batching, method.lr, method.trials) == ("5x4", "spc", 0.02, 7)
+    assert method.objective.margin == 0.3
+    said = {d.what: d.method for d in method.deviations()}
+    assert said == {"batch": "5x4", "batching": "spc", "lr": 0.02}
+
+
+def test_a_layout_brings_its_own_batching():
+    assert {d.what: d.method for d in create("triplet", batch=60).deviations()} == {"batch": "60", "batching": "random"}
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one():
+    with pytest.raises(UnknownName, match=r"'tripplet'\. Did you mean 'triplet'"):
+        create("tripplet")
+
+
+@pytest.mark.parametrize(("name", "wrong", "right"), [("margin", "betta", "beta"), ("lda", "shrinkge", "shrinkage")])
+def test_an_unknown_setting_is_refused_with_the_nearest_one(name, wrong, right):
+    with pytest.raises(BadSpecification, match=f"'{wrong}'.*'{right}'"):
+        create(name, **{wrong: 1})
+
+
+def test_a_batch_that_is_none_is_refused():
+    with pytest.raises(BadSpecification, match="'many' is no batch"):
+        create("triplet", batch="many")
+
+
+def test_the_generator_decides_where_proxies_start():
+    first, same = create("proxy_anchor"), create("proxy_anchor")
+    other = methods.create("proxy_anchor", num_classes=4, dim=8, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(first.proxies, same.proxies)
+    assert not torch.equal(first.proxies, other.proxies)
+    assert first.proxies.shape == (4, 8)
+
+
+OWN = """
+import torch
+from torch import nn
+from levelfield.methods import Method
+
+class Loss(nn.Module):
+    def __init__(self, num_classes, dim, *, scale=2.0):
+        super().__init__()
+        self.scale, self.seen = scale, (num_classes, dim)
+        self.centres = nn.Parameter(torch.zeros(num_classes, dim))
+
+    def forward(self, embeddings, labels):
+        return self.scale * (embeddings - self.centres[labels]).square().mean()
+
+class Own(Method):
+    def __init__(self, *, dim, weight=1.0):
+        super().__init__()
+        self.dim, self.weight = dim, weight
+
+class NoModule:
+    pass
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+    return tmp_path / "mine.py"
+
+
+def test_a_plain_loss_from_a_file_is_a_method_and_its_parameters_are_declared(own):
+    method = create(f"{own}:Loss", scale=3.0)
+    assert method.objective.module.seen == (4, 8)
+    assert method.objective.module.scale == 3.0
+    assert {d.what: d.method for d in method.deviations()} == {"extra_parameters": 32}
+    assert [group.multiplier for group in method.groups()] == [1.0]
+    terms = method.step(nn.Linear(3, 8), batch(4), torch.Generator())
+    assert terms["loss"].requires_grad
+
+
+def test_a_method_from_a_file_gets_what_its_constructor_asks_for(own):
+    method = create(f"{own}:Own", weight=2.0)
+    assert (method.dim, method.weight) == (8, 2.0)
+    with pytest.raises(BadSpecification, match=r"'wieght'.*'weight'"):
+        create(f"{own}:Own", wieght=2.0)
+
+
+def test_a_file_a_name_or_a_kind_that_does_not_fit_is_refused(own):
+    with pytest.raises(BadInput, match="does not exist"):
+        create(f"{own.parent / 'none.py'}:Loss")
+    with pytest.raises(UnknownName, match=r"'Los'.*'Loss'"):
+        create(f"{own}:Los")
+    with pytest.raises(BadInput, match=r"nn\.Module"):
+        create(f"{own}:NoModule")
+
+
+def test_a_name_cannot_be_registered_twice():
+    with pytest.raises(LevelfieldError, match="'lda' is registered twice"):
+        methods.register("lda")(Method)
+
+
+def test_learned_boundaries_do_not_decay_and_proxies_do():
+    [beta] = create("margin", beta_lr_multiplier=3.0).groups()
+    [proxies] = create("proxy_anchor", proxy_lr_multiplier=50.0).groups()
+    assert (beta.name, beta.multiplier, beta.weight_decay) == ("beta", 3.0, 0.0)
+    assert (proxies.name, proxies.multiplier, proxies.weight_decay) == ("proxies", 50.0, None)
+
+
+def test_groups_of_any_kind_are_declared_without_a_word_of_the_method():
+    class Groups(Method):
+        def groups(self):
+            weight = nn.Parameter(torch.zeros(2, 3))
+            return [Group("w", [weight], multiplier=4.0, weight_decay=0.1, optimiser="sgd")]
+
+    said = {d.what: d.method for d in Groups().deviations()}
+    assert said == {"lr_of_w": 4.0, "weight_decay_of_w": 0.1, "optimiser_of_w": "sgd", "extra_parameters": 6}
+
+
+@pytest.mark.parametrize(
+    ("deviation", "text"),
+    [
+        (Deviation("extra_parameters", 0, 1234567), "extra parameters 1,234,567"),
+        (Deviation("lr_of_proxies", 1.0, 100.0), "lr of proxies 100 (1)"),
+        (Deviation("batch", "25x4", "50x2"), "batch 50x2 (25x4)"),
+        (Deviation("steps", 500, 0), "steps 0 (500)"),
+    ],
+)
+def test_a_deviation_reads_as_its_value_and_the_common_one(deviation, text):
+    assert deviation.text == text
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_parts_of_a_batch_are_the_batch_in_order(stored):
+    whole = batch(6)
+    if stored:
+        whole = Batch((whole.inputs, whole.inputs * 2), whole.labels, whole.indices, None, 3, 9)
+    parts = whole.parts(3)
+    first = (lambda b: b.inputs[1]) if stored else (lambda b: b.inputs)
+    assert torch.equal(torch.cat([first(part) for part in parts]), first(whole))
+    assert torch.cat([part.labels for part in parts]).tolist() == whole.labels.tolist()
+    assert np.concatenate([part.indices for part in parts]).tolist() == whole.indices.tolist()
+    assert {(part.epoch, part.step) for part in parts} == {(whole.epoch, whole.step)}
+    assert whole.parts(1) == [whole]
+
+
+def test_a_batch_that_cannot_be_divided_is_refused():
+    with pytest.raises(BadSpecification, match="accumulate: 4 does not divide the batch of 6"):
+        batch(6).parts(4)
+
+
+def test_proxies_start_at_the_class_means_only_where_there_is_one_per_class():
+    means = torch.arange(32.0).reshape(4, 8)
+    anchored = create("proxy_anchor")
+    anchored.start_proxies(means)
+    assert torch.equal(anchored.proxies, means)
+    assert anchored.proxies.requires_grad
+    assert create("triplet").proxies is None
+
+
+def test_active_counts_are_plain_numbers_or_none():
+    triplet = create("triplet", miner="all")
+    triplet.step(nn.Linear(3, 8), batch(6), torch.Generator())
+    assert type(triplet.active()) is int
+    assert create("proxy_anchor").active() is None
+
+
+def test_rows_are_float32_whatever_the_precision_of_the_network():
+    for bf16 in (False, True):
+        method = create("contrastive")
+        method.bf16 = bf16
+        network, inputs = nn.Linear(3, 8), torch.randn(4, 3)
+        for given, module in ((inputs, network), ((inputs,), lambda stored, network=network: network(stored[0]))):
+            rows = method.embed(module, given)
+            assert rows.dtype == torch.float32
+            assert torch.equal(rows, network(inputs)) is not bf16
+    half = nn.Linear(3, 8, dtype=torch.bfloat16)
+    assert create("contrastive").embed(half, inputs.bfloat16()).dtype == torch.float32
+
+
+def test_search_ranges_and_seeds_are_known_by_name():
+    assert search_ranges("lda") == {"shrinkage": (0.05, 0.9, "linear")}
+    assert search_ranges("margin") == dict(objectives.describe("margin").search)
+    assert [is_seeded(name) for name in ("lda", "untrained", "start", "random_projection", "margin", "x.py:Y")] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]

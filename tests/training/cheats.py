@@ -1,0 +1,207 @@
+"""Competitors that break the rules without saying so, and two that keep them. Named in tests as `cheats.py:Name`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from levelfield import objectives
+from levelfield.batching import Layout
+from levelfield.embedder.head import Head
+from levelfield.methods import Batch, Deviation, Group, Method
+
+
+class Plain(Method):
+    """Keeps the rules: contrastive loss, nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(objectives.create("contrastive"))
+
+
+class Registered(Plain):
+    """A scale that trains, handed to the optimiser, but not declared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(7))
+
+    def groups(self) -> list[Group]:
+        return [Group("scale", [self.scale])]
+
+    def deviations(self) -> list[Deviation]:
+        return []
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        return {**super().step(embedder, batch, generator), "scale": self.scale.square().sum()}
+
+
+class Forgotten(Registered):
+    """A registered parameter in no group."""
+
+    def groups(self) -> list[Group]:
+        return []
+
+
+class InAList(Plain):
+    """A parameter where nobody looks, used in the loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = [torch.ones(7, requires_grad=True)]
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        return {**super().step(embedder, batch, generator), "hidden": self.hidden[0].square().sum()}
+
+
+class InAListLater(InAList):
+    """As before, but innocent at first: only from the third step on."""
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        kind: Any = InAList if batch.step >= 2 else Plain
+        return kind.step(self, embedder, batch, generator)  # type: ignore[no-any-return]
+
+
+class InAListAndGroups(InAList):
+    """A parameter that only the optimiser knows."""
+
+    def groups(self) -> list[Group]:
+        return [Group("hidden", self.hidden)]  # type: ignore[arg-type]
+
+    def deviations(self) -> list[Deviation]:
+        return []
+
+
+class InAClosure(Plain):
+    """A small network of its own between rows and loss, kept in a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.Linear(8, 8)
+        self.change = lambda rows: layer(rows)
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
+        changed: Tensor = self.change(super().embed(embedder, inputs))
+        return changed
+
+
+class Twice(Plain):
+    """Sends every batch through the trunk twice."""
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
+        return (super().embed(embedder, inputs) + super().embed(embedder, inputs)) / 2
+
+
+class TwiceWithoutGradient(Plain):
+    """A second look through the trunk that leaves no trace in the loss's graph."""
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
+        with torch.no_grad():
+            embedder.features(inputs)  # type: ignore[operator]
+        return super().embed(embedder, inputs)
+
+
+class TwiceDeclared(Twice):
+    """As honest as can be."""
+
+    def deviations(self) -> list[Deviation]:
+        return [*super().deviations(), Deviation("trunk_passes", None, 2)]
+
+
+class TwiceDeclaredNotDone(Plain):
+    def deviations(self) -> list[Deviation]:
+        return [*super().deviations(), Deviation("trunk_passes", None, 2)]
+
+
+class LargerBatch(Plain):
+    """Batches of 3 x 3 where everybody has 3 x 2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layout = Layout.parse("3x3")
+
+    def deviations(self) -> list[Deviation]:
+        return []
+
+
+class OtherBatching(Plain):
+    """As many images, but drawn otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layout = Layout.parse("6")
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("batch", None, "6")]
+
+
+class WiderAtTheEnd(Plain):
+    """Embeddings that grow after training."""
+
+    def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
+        return np.concatenate([embeddings, embeddings**2], axis=1)
+
+
+class WiderHead(Plain):
+    """A head of its own with more dimensions."""
+
+    def head(self, features: Any, dim: int, seed: int) -> nn.Module:
+        return Head(features.width, 2 * dim)
+
+
+class WiderDeclared(WiderAtTheEnd):
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("dim", None, 16)]
+
+
+class OwnOptimiser(Plain):
+    """Takes extra steps on the head with an optimiser of its own."""
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        own = torch.optim.SGD(embedder.head.parameters(), lr=0.1)  # type: ignore[union-attr]
+        sum(super().step(embedder, batch, generator).values()).backward()  # type: ignore[union-attr]
+        own.step()
+        own.zero_grad()
+        return super().step(embedder, batch, generator)
+
+
+class OtherOptimiser(Plain):
+    """Asks the loop for another optimiser for its parameter, and declares only the parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3, 3))
+
+    def groups(self) -> list[Group]:
+        return [Group("scale", [self.scale], optimiser="sgd")]
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("extra_parameters", None, 9)]
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        return {**super().step(embedder, batch, generator), "scale": self.scale.square().sum()}
+
+
+class FasterRate(Plain):
+    """A head that learns faster, undeclared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lr = 0.1
+
+    def deviations(self) -> list[Deviation]:
+        return []
+
+
+class SaysMore(Plain):
+    """Declares parameters it does not have."""
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("extra_parameters", None, 5)]
+
+
+class SaysNonsense(Plain):
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("luck", None, 3)]

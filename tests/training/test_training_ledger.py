@@ -1,0 +1,204 @@
+"""The ledger: nobody departs from the conditions unseen. Whole runs of methods that cheat, and of honest ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from training_world import Told, conditions, execute_run, make
+
+from levelfield import objectives
+from levelfield.batching import Layout
+from levelfield.errors import Unfair
+from levelfield.methods import Deviation, Group, Method
+from levelfield.training.ledger import Measured, declared, measure_setup, settle
+
+CHEATS = Path(__file__).parent / "cheats.py"
+
+
+@pytest.fixture
+def run_cheat(training_photos, training_cache, tmp_path):
+    def run(name, **changes):
+        return execute_run(
+            training_photos, tmp_path / "run", f"{CHEATS}:{name}", store=training_cache, cut="last-1", **changes
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Registered", "without declaring it: extra parameters 7"),
+        ("Forgotten", r"'1\.scale' \(7,\) is in no optimiser group"),
+        ("InAList", r"trainable tensor \(7,\).*hidden extra parameter"),
+        ("InAListAndGroups", r"'hidden' holds a parameter \(7,\).*hidden extra parameter"),
+        ("InAClosure", r"trainable tensor .*hidden extra parameter"),
+        ("Twice", r"without declaring it: trunk passes 2 \(1\)"),
+        ("TwiceWithoutGradient", r"without declaring it: trunk passes 2 \(1\)"),
+        ("LargerBatch", r"without declaring it: batch 3x3 \(3x2\)"),
+        ("OtherBatching", r"without declaring it: batching random \(spc\)"),
+        ("WiderAtTheEnd", r"without declaring it: dim 16 \(8\)"),
+        ("WiderHead", r"without declaring it: extra parameters 2,312"),
+        ("OwnOptimiser", r"an optimiser of its own \(SGD\)"),
+        ("OtherOptimiser", r"without declaring it: optimiser of scale sgd \(adamw\)"),
+        ("FasterRate", r"without declaring it: lr 0\.1 \(0\.003\)"),
+        ("SaysMore", "declares 'extra parameters 5', but its run did not do so"),
+        ("TwiceDeclaredNotDone", r"declares 'trunk passes 2 \(1\)', but its run did not do so"),
+        ("SaysNonsense", "declares 'luck 3', but its run did not do so"),
+    ],
+)
+def test_a_cheating_method_is_refused_and_the_message_names_what_it_did(run_cheat, tmp_path, name, words):
+    with pytest.raises(Unfair, match=words):
+        run_cheat(name, steps=2)
+    assert not (tmp_path / "run" / "training.json").exists()
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+@pytest.mark.parametrize("name", ["Registered", "LargerBatch", "OtherOptimiser", "FasterRate", "SaysMore", "WiderHead"])
+def test_what_can_be_seen_before_the_first_step_stops_the_run_before_it(run_cheat, tmp_path, name):
+    with pytest.raises(Unfair):
+        run_cheat(name, steps=2)
+    assert not (tmp_path / "run" / "log.jsonl").exists()
+
+
+def test_a_hidden_parameter_that_appears_later_is_found_at_the_next_log_line(run_cheat):
+    with pytest.raises(Unfair, match="hidden extra parameter"):
+        run_cheat("InAListLater", steps=21)
+
+
+def deviations_of(result):
+    return {entry["what"]: entry["method"] for entry in result["deviations"]}
+
+
+def test_a_method_that_keeps_the_rules_has_no_deviation(run_cheat):
+    assert deviations_of(run_cheat("Plain")) == {}
+
+
+def test_a_declared_second_pass_runs_and_is_listed(run_cheat):
+    result = run_cheat("TwiceDeclared", steps=2)
+    assert deviations_of(result) == {"trunk_passes": 2}
+    assert result["measured"]["rows_through_trunk"] == 2 * result["measured"]["images"] == 2 * 2 * 6
+    assert result["deviations"][0]["text"] == "trunk passes 2 (1)"
+
+
+def test_a_declared_wider_embedding_runs_and_is_listed(run_cheat):
+    assert deviations_of(run_cheat("WiderDeclared", steps=1)) == {"dim": 16}
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "expected"),
+    [
+        ("contrastive", {}, {}),
+        ("normalized_softmax", {"proxy_lr_multiplier": 1.0}, {"extra_parameters": 3 * 8}),
+        ("proxy_anchor", {"proxy_lr_multiplier": 100.0}, {"extra_parameters": 24, "lr_of_proxies": 100.0}),
+        (
+            "margin",
+            {"beta_lr_multiplier": 5.0},
+            {"extra_parameters": 1, "lr_of_beta": 5.0, "weight_decay_of_beta": 0.0},
+        ),
+        ("contrastive", {"batch": "2x3", "lr": 0.01, "trials": 4}, {"batch": "2x3", "lr": 0.01, "tuning_trials": 4}),
+        ("contrastive", {"batch": "3x2", "lr": 0.003}, {}),
+        ("contrastive", {"batch": "6"}, {"batch": "6", "batching": "random"}),
+        ("untrained", {}, {"steps": 0, "dim": 288}),
+        ("random_projection", {}, {"steps": 0}),
+        ("start", {}, {"steps": 0}),
+        ("lda", {}, {"steps": 0}),
+    ],
+)
+def test_an_honest_method_passes_and_lists_its_deviations(
+    training_photos, training_cache, tmp_path, method, settings, expected
+):
+    result = execute_run(
+        training_photos, tmp_path / "run", method, settings=settings, store=training_cache, cut="last-1", steps=2
+    )
+    assert deviations_of(result) == expected
+
+
+def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
+    class Says(Method):
+        said: tuple[Deviation, ...] = ()
+
+        def deviations(self):
+            return list(self.said)
+
+    chosen = conditions()
+    done = {
+        "extra_parameters": Measured(extra_parameters=3),
+        "batch": Measured(layout="4x2", batching="spc"),
+        "batching": Measured(layout="3x2", batching="random"),
+        "dim": Measured(dim=9),
+        "trunk_passes": Measured(images=10, rows_through_trunk=15),
+        "steps": Measured(steps=7),
+        "lr": Measured(rates={"head": 2.0}, decays={"head": 1e-4}, optimisers={"head": "adamw"}),
+        "lr_of_trunk": Measured(rates={"trunk": 2.0}, decays={"trunk": 1e-4}, optimisers={"trunk": "adamw"}),
+        "weight_decay_of_head": Measured(rates={"head": 1.0}, decays={"head": 0.0}, optimisers={"head": "adamw"}),
+        "optimiser_of_head": Measured(rates={"head": 1.0}, decays={"head": 1e-4}, optimisers={"head": "sgd"}),
+    }
+    for what, measured in done.items():
+        method = Says()
+        [deviation] = measured.deviations(chosen, trains=True)
+        assert deviation.what == what
+        with pytest.raises(Unfair, match=what.replace("_", " ")):
+            settle(method, chosen, measured)
+        method.said = (Deviation(what, None, deviation.method),)
+        assert settle(method, chosen, measured) == [deviation]
+        with pytest.raises(Unfair, match="declares"):
+            settle(method, chosen, Measured())
+        method.said = (Deviation(what, None, "9x9" if isinstance(deviation.method, str) else 12345),)
+        with pytest.raises(Unfair, match=what.replace("_", " ")):  # declared, but not as much as was done
+            settle(method, chosen, measured)
+
+
+def test_fewer_steps_by_patience_are_no_deviation_but_more_steps_are():
+    chosen = conditions(steps=10)
+    assert Measured(steps=4).deviations(chosen, trains=True) == []
+    assert [d.text for d in Measured(steps=11).deviations(chosen, trains=True)] == ["steps 11 (10)"]
+
+
+def test_the_tuning_budget_is_listed_where_there_is_something_to_tune():
+    assert declared(Method(trials=3), conditions(tuning_trials=3)) == []
+    assert [d.text for d in declared(Method(trials=3), conditions(tuning_trials=8))] == ["tuning trials 3 (8)"]
+
+
+def test_only_looks_at_the_points_it_names():
+    measured = Measured(extra_parameters=3, dim=9)
+    settle(Method(), conditions(), measured, only={"batch"})
+    with pytest.raises(Unfair, match="dim 9"):
+        settle(Method(), conditions(), measured, only={"dim"})
+
+
+def test_the_hooks_of_a_run_are_gone_after_it(tmp_path):
+    run = make("contrastive", steps=1)
+    run.train(tmp_path)
+    assert not run.embedder._forward_hooks
+    other = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    other.param_groups[0]["params"][0].grad = torch.ones(1)
+    other.step()  # nobody refuses it any more
+
+
+def test_the_hooks_of_a_failed_run_are_gone_too(tmp_path):
+    run = make(Told(lambda rows, batch: rows.sum() * float("nan")))
+    with pytest.raises(Exception, match="loss is nan"):
+        run.train(tmp_path)
+    assert not run.embedder._forward_hooks
+    other = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    other.param_groups[0]["params"][0].grad = torch.ones(1)
+    other.step()
+
+
+def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
+    class Absolute(Method):
+        def groups(self):
+            return [Group(g.name, g.parameters, lr=0.5) for g in super().groups()]
+
+    method = Absolute(objectives.create("proxy_anchor", num_classes=6, dim=8, proxy_lr_multiplier=1.0))
+    run = make(method, lr=0.01)
+    reference = sum(p.numel() for p in run.embedder.parameters() if p.requires_grad)
+    measured = measure_setup(
+        run.embedder, method, run.optimisers, Layout.parse("3x2"), run.conditions, reference_parameters=reference
+    )
+    assert measured.rates["proxies"] == pytest.approx(50.0)
+    with pytest.raises(Unfair, match="lr of proxies 50"):
+        settle(method, run.conditions, measured)

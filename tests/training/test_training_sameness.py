@@ -1,0 +1,82 @@
+"""Same training, with the cache or without it, with loader workers or without them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from training_world import execute_run, log_of
+
+STEPS = {"cut": "last-1", "steps": 6, "batches_per_epoch": 4, "lr": 0.01, "trunk_lr": 0.01, "schedule": "constant"}
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def moved(first, second):
+    """Largest difference of a weight."""
+    return max((first[name].double() - second[name].double()).abs().max().item() for name in first)
+
+
+@pytest.mark.parametrize(
+    "views",
+    [{}, {"augment": "light", "views": 1}, {"augment": "light", "views": 3}, {"augment": "standard", "views": 2}],
+    ids=lambda v: f"{v.get('views', 1)} {v.get('augment', 'plain')}",
+)
+def test_training_with_the_cache_equals_training_without_it_to_rounding(
+    training_photos, training_cache, tmp_path, views
+):
+    for cached in (True, False):
+        execute_run(
+            training_photos,
+            tmp_path / str(cached),
+            "margin",
+            store=training_cache if cached else tmp_path / "none",
+            **{**STEPS, **views, "cache": cached},
+        )
+    first, second = weights(tmp_path / "True"), weights(tmp_path / "False")
+    for name, value in first.items():
+        torch.testing.assert_close(second[name], value, rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+    one, other = (np.load(tmp_path / kind / "embeddings.npy") for kind in ("True", "False"))
+    np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
+    said = [[entry["loss"] for entry in log_of(tmp_path / kind)] for kind in ("True", "False")]
+    assert said[1] == pytest.approx(said[0], rel=1e-5)
+    execute_run(training_photos, tmp_path / "start", "start", store=training_cache, **STEPS)
+    assert moved(first, weights(tmp_path / "start")) > 1e-2  # far more than the tolerance above
+
+
+def test_another_number_of_views_is_another_training(training_photos, training_cache, tmp_path):
+    for count in (1, 3):
+        execute_run(training_photos, tmp_path / str(count), store=training_cache, augment="light", views=count, **STEPS)
+    assert moved(weights(tmp_path / "1"), weights(tmp_path / "3")) > 1e-3
+
+
+def test_any_number_of_loader_workers_gives_the_same_bits_with_fresh_views(training_photos, training_cache, tmp_path):
+    for workers in (0, 1, 2):
+        execute_run(
+            training_photos,
+            tmp_path / str(workers),
+            "margin",
+            store=training_cache,
+            workers=workers,
+            **{**STEPS, "augment": "light", "views": 0, "cache": False, "dropout": 0.2},
+        )
+    first = weights(tmp_path / "0")
+    for workers in ("1", "2"):
+        found = weights(tmp_path / workers)
+        assert all(torch.equal(found[name], value) for name, value in first.items())
+        assert (tmp_path / workers / "embeddings.npy").read_bytes() == (tmp_path / "0" / "embeddings.npy").read_bytes()
+        assert log_of(tmp_path / workers) == log_of(tmp_path / "0")
+
+
+def test_fresh_views_are_not_the_kept_ones(training_photos, training_cache, tmp_path):
+    for count in (0, 1):
+        execute_run(
+            training_photos,
+            tmp_path / str(count),
+            store=training_cache,
+            **{**STEPS, "steps": 2, "augment": "light", "views": count, "cache": False},
+        )
+    assert moved(weights(tmp_path / "0"), weights(tmp_path / "1")) > 1e-4
