@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from levelfield.files import write_whole
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    write_whole(path, lambda file: torch.save(state, file))
+    content = io.BytesIO()  # torch hides a full disk behind an error of its own
+    torch.save(state, content)
+    write_whole(path, lambda file: file.write(content.getbuffer()))
 
 
 def load(path: Path) -> dict[str, Any] | None:
