@@ -1,0 +1,190 @@
+"""Bad input gets one clear message, a code that is not 0, and loses nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import pytest
+from cli_room import Levelfield, make_photos
+
+TINY = ["seeds=1", "conditions.steps=2", "conditions.image=32", "methods=[start, contrastive]", "conditions.dim=4"]
+TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.taps=final", "metrics=recall@1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["methods=[margn]"], "'margin'"),
+        (["methods=[{margin: {bta: 1}}]"], "'beta'"),
+        (["metrics=[recal@1]"], "recall@"),
+        (["conditions.backbone=test_resnt"], "'test_resnet'"),
+        (["conditions.taps=layr4"], "'layer4'"),
+        (["data=photo"], "'photos'"),
+        (["data=./fotos"], "photos"),
+        (["data.skip_unreadble=true"], "'skip_unreadble'"),
+        (["conditions.stps=3"], "'steps'"),
+        (["condition.steps=3"], "'conditions'"),
+        (["steps=3"], "'conditions.steps'"),
+        (["protocol=standrd"], "'standard'"),
+        (["conditions.select=mapr", "protocol.validation=0.5"], "map"),
+        (["methods.contrastve.lr=1"], "'contrastive'"),
+        (["methods=[{triplet: {miner: semihrad}}]"], "'semihard'"),
+        (["conditions.cut=last-9"], "last-"),
+        (["conditions.weights=gone.safetensors"], "gone.safetensors"),
+        (["conditions.weights=small.yaml"], "small.yaml"),
+        (["conditions.pooling=middle"], "average"),
+        (["--device", "cuba"], "cuba"),
+        (["conditions.batch=30x2"], "A batch of 60 does not fit 16 images"),
+        (["conditions.accumulate=2"], "contrastive"),
+        (["vary={conditions.dmi: [1]}"], "'dim'"),
+    ],
+)
+def test_an_unknown_or_unusable_name_is_one_line_with_the_nearest(
+    levelfield: Levelfield, room: Path, words: list[str], right: str
+) -> None:
+    said = levelfield("compare", "small.yaml", *words).error
+    assert right in said
+    assert "\n" not in said
+    assert not Path("runs").exists()
+
+
+def test_a_study_that_is_not_there_names_the_nearest(levelfield: Levelfield, room: Path) -> None:
+    assert "Did you mean small.yaml?" in levelfield("compare", "smal.yaml").error
+    assert "Name a study file" in levelfield("compare").error
+    assert "Did you mean photos?" in levelfield("compare", "--data", "photo").error
+
+
+def test_folders_without_classes_are_refused(levelfield: Levelfield, room: Path) -> None:
+    Path("empty").mkdir()
+    assert "empty is empty" in levelfield("compare", "--data", "empty").error
+    assert "no sub-folders" in levelfield("compare", "--data", "photos/class 00").error
+    make_photos(room / "few", classes=3)
+    assert "has 3 classes" in levelfield("compare", "--data", "few").error
+    make_photos(room / "single", classes=8, each=1)
+    assert "two images" in levelfield("compare", "--data", "single", *TINY).error
+    make_photos(room / "half", classes=8, each=[3, 3, 3, 3, 1, 1, 1, 1])
+    assert "No test class of 'half' has two images" in levelfield("compare", "--data", "half", *TINY).error
+    assert not Path("runs").exists()
+
+
+def test_a_class_with_one_image_is_noted_and_the_study_runs(levelfield: Levelfield, room: Path) -> None:
+    make_photos(room / "uneven", classes=8, each=[3, 1, 3, 3, 3, 1, 3, 3])
+    said = " ".join(levelfield("compare", "--data", "uneven", *TINY).printed.split())
+    assert "2 classes have one image only and cannot be a query: class 01, class 05." in said
+    assert "10 queries against 10 images" in said
+
+
+def test_a_layout_of_more_classes_than_there_are_is_refused_before_anything_runs(
+    levelfield: Levelfield, room: Path
+) -> None:
+    said = levelfield("compare", "--data", "photos", *TINY, "conditions.batch=5x2").error
+    assert "5" in said
+    assert "4" in said
+    assert not Path("runs").exists()
+
+
+def test_damaged_images_are_named_and_counted_or_skipped(levelfield: Levelfield, room: Path) -> None:
+    for name in ("class 00/1.png", "class 06/2.png"):
+        path = Path("photos") / name
+        path.write_bytes(path.read_bytes()[:70])
+    for words in (["small.yaml"], ["--data", "photos", *TINY]):
+        said = levelfield("compare", *words).error
+        assert "2 of 32 images of 'photos' cannot be read" in said
+        assert "class 00/1.png" in said
+        assert "class 06/2.png" in said
+        assert "--skip-unreadable" in said
+    assert not Path("runs").exists()
+    said = " ".join(levelfield("compare", "--data", "photos", *TINY, "--skip-unreadable").printed.split())
+    assert "2 images could not be read and were skipped: photos/class 00/1.png, photos/class 06/2.png." in said
+    assert "15 queries" in said
+    assert levelfield("compare", "small.yaml", "seeds=1", "methods=[lda]", "--skip-unreadable").code == 0
+    assert "lda" in levelfield("report", "runs/small").printed
+
+
+def test_a_place_below_a_file_is_refused(levelfield: Levelfield, room: Path) -> None:
+    Path("file").write_text("mine")
+    for words in (
+        ["compare", "small.yaml", "--out", "file"],
+        ["compare", "small.yaml", "--out", "file/deeper"],
+        ["train", "small.yaml", "--method", "lda", "--out", "file"],
+        ["init", "photos", "--out", "file/study.yaml"],
+    ):
+        said = levelfield(*words).error
+        assert "Cannot write file/" in said
+        assert "a file stands where a folder is needed" in said
+    assert Path("file").read_text() == "mine"
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, full: Callable[[str], bool]) -> None:
+    """Writing to files whose path `full` chooses fails as on a full disk, after some bytes were written."""
+    whole = Path.open
+
+    def opened(self: Path, mode: str = "r", *args: object, **kwargs: object) -> IO[bytes]:
+        file = whole(self, mode, *args, **kwargs)  # type: ignore[call-overload]
+        if "w" not in mode or not full(str(self)):
+            return file  # type: ignore[no-any-return]
+        write = file.write
+
+        class Full:
+            def __enter__(self) -> Full:
+                return self
+
+            def __exit__(self, *error: object) -> None:
+                file.close()
+
+            def write(self, content: bytes) -> int:
+                write(content[: len(content) // 2])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(file, name)
+
+        return Full()  # type: ignore[return-value]
+
+    monkeypatch.setattr(Path, "open", opened)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "study.yaml", "run.yaml", "model.safetensors", "model.yaml", "items.csv", "embeddings.npy", "training.json",
+        "per_query.npz", "metrics.json", "checkpoint", "cache", "leaderboard.json", "leaderboard.md",
+    ],
+)  # fmt: skip
+def test_a_full_disk_is_one_message_and_leaves_no_half_file(
+    levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    words = ["-q", "compare", "small.yaml", "methods=[contrastive]", "seeds=1", "--cache", str(room / "cache")]
+    with monkeypatch.context() as patch:
+        full_disk(patch, lambda path: part in path.removeprefix(str(room)))
+        said = levelfield(*words).error
+    assert "No space left on device" in said
+    assert "\n" not in said
+    assert not list(room.rglob("*.tmp"))
+    for path in room.rglob(f"{part}*"):
+        assert path.is_dir() or part == "cache"
+    assert "best first by recall@1" in levelfield(*words).printed  # with room again, the same command goes on
+
+
+def test_a_run_folder_of_another_specification_is_refused(levelfield: Levelfield, compared: Path) -> None:
+    [run] = Path("runs/small/lda").iterdir()
+    (run / "run.yaml").write_text((run / "run.yaml").read_text().replace("identity: ", "identity: x"))
+    ended = levelfield("compare", "small.yaml")
+    assert "1 of 5 runs did not finish" in ended.error
+    assert "was made with another specification" in ended.err
+
+
+def test_verbose_shows_where_an_error_came_from(levelfield: Levelfield, room: Path) -> None:
+    ended = levelfield("-v", "compare", "gone.yaml")
+    assert ended.code == 1
+    assert "Traceback" in ended.err
+    assert ended.err.rstrip().splitlines()[-1].startswith("Error: There is no study file gone.yaml.")
+
+
+def test_a_weights_file_of_another_network_is_refused(levelfield: Levelfield, room: Path) -> None:
+    said = levelfield("compare", "small.yaml", "conditions.backbone=test_efficientnet").error
+    assert "does not fit 'test_efficientnet'" in said
