@@ -15,6 +15,7 @@ from collections.abc import Callable
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from PIL import Image
 
 from levelfield.cli import main
 from levelfield.embedder import backbones
-from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, prepare
+from levelfield.studies import Leaderboard, PlannedRun, Study, execution, gather, parse_study, prepare
 from levelfield.studies.execution import Event, Outcome, do_one
 from levelfield.studies.run import Options
 from levelfield.training import Pace
@@ -112,15 +113,12 @@ def processes() -> BaseContext:
 
 
 def command(arguments: list[str], log: Path, cache: Path) -> None:
-    """A `levelfield` command in a process of `processes()`; its own worker processes are forks of it."""
+    """A `levelfield` command in a process of `processes()`, printing to `log`; its own workers are forks of it."""
     os.environ["LEVELFIELD_CACHE"] = str(cache)
-    os.setsid()
     with log.open("wb") as file:
         os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
-    multiprocessing.get_context = lambda method=None: fork  # type: ignore[assignment]
+    execution.multiprocessing = SimpleNamespace(get_context=lambda method: fork)  # type: ignore[assignment]
     main(arguments)
 
 

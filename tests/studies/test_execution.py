@@ -1,0 +1,295 @@
+"""Execution: crashes stay where they happen, finished work is kept, and several commands share what is left."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_world import SMALL, board_of, carry_out, command, processes, run_one, small_study
+
+from levelfield import compare, files
+from levelfield.errors import BadInput
+from levelfield.studies import Study, execution, prepare, read_study
+from levelfield.studies.execution import Event, Outcome, run_all
+from levelfield.studies.run import Options
+from levelfield.training import Pace
+
+LOSSES = '''
+import os, time
+from pathlib import Path
+import torch
+from torch import nn
+
+class Fine(nn.Module):
+    def forward(self, embeddings, labels):
+        return embeddings.square().mean()
+
+class Broken(Fine):
+    def forward(self, embeddings, labels):
+        if Path(__file__).with_name("broken").exists():
+            raise ValueError("the batch [0] is odd")
+        return super().forward(embeddings, labels)
+
+class Dies(Fine):
+    def forward(self, embeddings, labels):
+        os._exit(7)
+
+class Killed(Fine):
+    def forward(self, embeddings, labels):
+        os.kill(os.getpid(), 9)
+
+class Waits(Fine):
+    def forward(self, embeddings, labels):
+        begun, go = (Path(__file__).with_name(name) for name in ("begun", "go"))
+        begun.touch()
+        until = time.monotonic() + 60
+        while not go.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        return super().forward(embeddings, labels)
+
+class Meets(Fine):
+    """Each run waits in its first step until runs of two processes have begun."""
+    def __init__(self):
+        super().__init__()
+        self.told = False
+
+    def forward(self, embeddings, labels):
+        begun = Path(__file__).with_name("begun")
+        if not self.told:
+            with begun.open("a") as file:
+                file.write(f"{os.getpid()}\\n")
+            self.told = True
+            until = time.monotonic() + 30
+            while len(set(begun.read_text().split())) < 2 and time.monotonic() < until:
+                time.sleep(0.02)
+        return super().forward(embeddings, labels)
+'''
+
+FILES = {
+    "checkpoint", "embeddings.npy", "items.csv", "lock", "log.jsonl", "metrics.json", "model.safetensors",
+    "model.yaml", "per_query.npz", "run.yaml", "training.json",
+}  # fmt: skip
+
+
+@pytest.fixture
+def losses(tmp_path: Path) -> Path:
+    path = tmp_path / "losses.py"
+    path.write_text(LOSSES)
+    return path
+
+
+class Events(list[Event]):
+    """What a listener heard."""
+
+    def of(self, kind: str) -> list[int]:
+        return [event.run for event in self if event.kind == kind]
+
+
+def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Events]:
+    heard = Events()
+    outcome = run_all(prepare(study), folder, study.metrics, jobs=jobs, options=Options(), listen=heard.append)
+    return outcome, heard
+
+
+@pytest.mark.usefixtures("quick_processes")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Path, tmp_path: Path, jobs: int) -> None:
+    study = small_study(photos, [f"{losses}:Broken", "lda", f"{losses}:Dies", f"{losses}:Killed", f"{losses}:Fine"])
+    losses.with_name("broken").touch()
+    outcome, heard = all_of(study, tmp_path / "out", jobs=jobs)
+    folders = [run.folder(tmp_path / "out") for run in prepare(study)]
+    assert outcome.failed.keys() == {0, 2, 3}
+    assert outcome.failed[0] == "ValueError: the batch [0] is odd"
+    assert outcome.failed[2] == "its process ended with code 7"
+    assert "signal 9 (SIGKILL, often for lack of memory)" in outcome.failed[3]
+    assert "Traceback" in (folders[0] / "error.txt").read_text()
+    assert 'raise ValueError("the batch [0] is odd")' in (folders[0] / "error.txt").read_text()
+    assert outcome.failed[2] in (folders[2] / "error.txt").read_text()
+    assert sorted(heard.of("failed")) == [0, 2, 3]
+    assert sorted(heard.of("done")) == [1, 4]
+    assert board_of(study, prepare(study), tmp_path / "out").missing == [
+        "Broken, seed 0", "Dies, seed 0", "Killed, seed 0"
+    ]  # fmt: skip
+
+
+def test_a_run_that_crashed_is_tried_again_and_its_note_goes(photos: Path, losses: Path, tmp_path: Path) -> None:
+    study = small_study(photos, [f"{losses}:Broken"])
+    losses.with_name("broken").touch()
+    runs, outcome = carry_out(study, tmp_path / "out")
+    assert outcome.failed
+    losses.with_name("broken").unlink()
+    _, outcome = carry_out(study, tmp_path / "out")
+    assert not outcome.failed
+    assert not (runs[0].folder(tmp_path / "out") / "error.txt").exists()
+
+
+def test_more_seeds_and_methods_do_only_what_is_new(photos: Path, tmp_path: Path) -> None:
+    first = small_study(photos, ["lda", "contrastive"], overrides=("seeds=2",))
+    more = small_study(photos, ["lda", "margin", "contrastive"], overrides=("seeds=3",))
+    heard = Events()
+    carry_out(first, tmp_path, listen=heard.append)
+    assert heard.of("start") == [0, 1, 2]
+    heard.clear()
+    runs, _ = carry_out(more, tmp_path, listen=heard.append)
+    began = {(runs[k].label, runs[k].spec.seed) for k in heard.of("start")}
+    assert began == {("margin", 0), ("margin", 1), ("margin", 2), ("contrastive", 2)}
+    assert sorted(heard.of("done")) == list(range(len(runs)))
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_a_finished_study_starts_no_process(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = small_study(photos, ["contrastive"])
+    carry_out(study, tmp_path)
+    monkeypatch.setattr(execution, "_work", None)
+    outcome, heard = all_of(study, tmp_path, jobs=2)
+    assert not outcome.failed
+    assert [(event.kind, event.text) for event in heard] == [("done", "finished before")]
+
+
+def test_a_new_metric_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["contrastive"])
+    folder = run_one(study, tmp_path)
+    before = json.loads((folder / "metrics.json").read_text())
+    trained = {name: (folder / name).stat().st_mtime_ns for name in ("model.safetensors", "log.jsonl", "checkpoint")}
+    heard = Events()
+    other = small_study(photos, ["contrastive"], overrides=("metrics=[nmi]",))
+    runs, _ = carry_out(other, tmp_path, listen=heard.append)
+    after = json.loads((folder / "metrics.json").read_text())
+    assert {event.text for event in heard if event.kind == "progress"} <= {"measuring"}
+    assert trained == {name: (folder / name).stat().st_mtime_ns for name in trained}
+    assert after["values"].keys() == {"recall@1", "map@r", "nmi"}
+    assert {name: after["values"][name] for name in before["values"]} == before["values"]
+    assert board_of(study, runs, tmp_path).rows[0].cells["recall@1"].low is not None
+
+
+def test_a_folder_made_with_another_specification_is_refused(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["contrastive", "lda"])
+    runs, _ = carry_out(study, tmp_path)
+    described = runs[0].folder(tmp_path) / "run.yaml"
+    described.write_text(described.read_text().replace(runs[0].spec.identity, "another"))
+    _, outcome = carry_out(study, tmp_path)
+    assert outcome.failed.keys() == {0}
+    assert "was made with another specification" in outcome.failed[0]
+    assert runs[0].spec.identity in outcome.failed[0]
+    assert board_of(study, runs, tmp_path).missing == ["contrastive, seed 0"]
+
+
+def test_a_place_that_cannot_be_written_is_one_message(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file, no folder")
+    with pytest.raises(BadInput, match=r"Cannot write .*study\.yaml: a file stands where a folder"):
+        compare(small_study(photos, ["lda"]), out=tmp_path / "runs")
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "model.safetensors", "embeddings.npy", "metrics.json", "/"])
+def test_a_full_disk_is_one_message_and_loses_nothing(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Files with `what` in their path do not fit; "/" is in all of them, the note of the crash among them."""
+    study = small_study(photos, ["contrastive"], steps=2)
+
+    def full(file: int) -> None:
+        if what in str(Path(f"/proc/self/fd/{file}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        runs, outcome = carry_out(study, tmp_path)
+    assert outcome.failed[0].startswith("Cannot write ")
+    assert "No space left on device" in outcome.failed[0]
+    _, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    assert {path.name for path in runs[0].folder(tmp_path).iterdir()} == FILES
+
+
+def small_file(size: int, study: Study, folder: Path, told: Path) -> None:
+    """A run in a process whose files cannot grow beyond `size`."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    _, outcome = carry_out(study, folder, Options(pace=Pace(save_every_steps=1)))
+    told.write_text(outcome.failed[0])
+
+
+def test_torch_that_cannot_write_its_checkpoint_is_one_message_too(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["contrastive"], cut="last-1")
+    process = processes().Process(target=small_file, args=(1_000_000, study, tmp_path / "out", tmp_path / "told"))
+    process.start()
+    process.join()
+    told = (tmp_path / "told").read_text()
+    assert told.startswith("Cannot write ")
+    assert "checkpoint: File too large" in told
+
+
+def study_file(folder: Path, photos: Path, methods: list[Any], **more: Any) -> Path:
+    content = {"data": str(photos), "methods": methods, "conditions": SMALL, "metrics": ["recall@1", "map@r"], **more}
+    (folder / "shared.yaml").write_text(yaml.safe_dump(content))
+    return folder / "shared.yaml"
+
+
+def test_two_commands_share_the_work_and_end_with_the_same_leaderboard(
+    photos: Path, losses: Path, tmp_path: Path
+) -> None:
+    study = study_file(tmp_path, photos, [f"{losses}:Meets", "lda"], seeds=4)
+    logs = [tmp_path / f"log{k}" for k in range(2)]
+    words = ["-q", "compare", str(study), "--out", str(tmp_path / "runs")]
+    both = [processes().Process(target=command, args=(words, log, tmp_path / "cache")) for log in logs]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    begun = losses.with_name("begun").read_text().split()
+    assert len(begun) == 4, "each run is done once"
+    assert len(set(begun)) == 2, "by both"
+    assert logs[0].read_text() == logs[1].read_text()
+    assert "Meets" in logs[0].read_text()
+
+
+def test_ctrl_c_ends_a_real_command_cleanly_and_the_next_goes_on(photos: Path, losses: Path, tmp_path: Path) -> None:
+    """As a terminal does it: the signal reaches the command and its workers."""
+    study = study_file(tmp_path, photos, ["start", f"{losses}:Waits"], seeds=1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from levelfield.cli import main; main()", "compare", study, "--out", tmp_path / "runs"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(losses.with_name("begun").exists)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped. Nothing is lost: the same command goes on where it was." in told
+    assert "Traceback" not in told
+    wait_for(lambda: not is_group(process.pid), seconds=10)
+    losses.with_name("go").touch()
+    heard = Events()
+    runs, outcome = carry_out(read_study(study), tmp_path / "runs" / "shared", listen=heard.append)
+    assert not outcome.failed
+    assert [runs[k].label for k in heard.of("start")] == ["Waits"], "what was finished is not done again"
+
+
+def is_group(number: int) -> bool:
+    """Whether a process is left in the group."""
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 90) -> None:
+    until = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
