@@ -20,7 +20,7 @@ class Conditions(BaseModel):
     100
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     # trunk
     backbone: str = Field("tf_efficientnet_lite0", description="any timm network, by name")

@@ -1,0 +1,71 @@
+"""Conditions that contradict themselves are refused with what to set instead."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+from training_world import conditions
+
+from levelfield.errors import BadSpecification
+from levelfield.training import Conditions
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"views": 0}, "views: 0.*cannot be cached: set cache: false"),
+        ({"views": 3}, "views > 1 without augmentation.*set augment: light"),
+        ({"schedule": "plateau"}, "plateau watches the validation classes: set select"),
+        ({"accumulate": 4}, "accumulate: 4 does not divide the batch of 6"),
+        ({"cut": "last-0"}, "'last-0' is no cut: use frozen, last-1"),
+        ({"cut": "half"}, "'half' is no cut"),
+        ({"batch": "3 by 2"}, "is no batch"),
+        ({"batch": "1"}, "is no batch"),
+        ({"lr": 0.0}, "greater than 0"),
+        ({"lr": -1.0}, "greater than 0"),
+        ({"lr": float("inf")}, "finite number"),
+        ({"weight_decay": float("inf")}, "finite number"),
+        ({"dropout": 1.0}, "less than 1"),
+        ({"steps": 0}, "greater than or equal to 1"),
+        ({"clip": 0.0}, "greater than 0"),
+        ({"optimiser": "lion"}, "'adam', 'adamw', 'rmsprop', 'sgd' or 'radam'"),
+        ({"learning_rate": 0.1}, "learning_rate"),
+    ],
+)
+def test_a_condition_that_makes_no_sense_is_refused(wrong, words):
+    with pytest.raises((ValidationError, BadSpecification), match=words):
+        conditions(**wrong)
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"views": 0, "cache": False, "augment": "light"},
+        {"views": 0, "cut": "tuned", "augment": "light"},
+        {"views": 4, "augment": "standard"},
+        {"schedule": "plateau", "select": "map@r"},
+        {"accumulate": 3},
+        {"cut": "last-12"},
+    ],
+)
+def test_conditions_that_fit_together_are_accepted_and_survive_a_round_trip(right):
+    chosen = conditions(**right)
+    assert Conditions.model_validate_json(chosen.model_dump_json()) == chosen
+
+
+@pytest.mark.parametrize(("written", "size", "name"), [("3x2", 6, "spc"), (" 3 * 2 ", 6, "spc"), (60, 60, "random")])
+def test_a_batch_may_be_written_in_any_usual_way(written, size, name):
+    chosen = conditions(batch=written)
+    assert (chosen.layout.batch_size, chosen.layout.batching) == (size, name)
+    assert conditions(batch=chosen.batch) == chosen
+
+
+def test_one_tap_may_stand_alone_and_conditions_never_change():
+    chosen = conditions(taps="blocks.3")
+    assert chosen.taps == ("blocks.3",)
+    with pytest.raises(ValidationError, match="frozen"):
+        chosen.lr = 1.0
+
+
+def test_every_condition_is_described():
+    assert all(field.description for field in Conditions.model_fields.values())
