@@ -96,7 +96,14 @@ def load_from_file(reference: str) -> Any:
         raise BadInput(f"{path_text} cannot be read as a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # somebody's own code may raise anything
+        told = f"{type(error).__name__}: {error}"
+        raise BadInput(f"{path_text} cannot be run: {told} (levelfield -v shows where).") from error
     if not hasattr(module, name):
         raise unknown(f"name in {path_text}", name, [n for n in vars(module) if not n.startswith("_")])
-    return getattr(module, name)
+    found = getattr(module, name)
+    if not callable(found):
+        raise BadInput(f"'{reference}' is {found!r}; a class or a function is needed.")
+    return found

@@ -52,6 +52,32 @@ def test_an_unknown_or_unusable_name_is_one_line_with_the_nearest(
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("class Own(:\n", "SyntaxError"),
+        ("import nothing_like_this\n", "nothing_like_this"),
+        ("Own = 3\n", "a class or a function is needed"),
+        ("from torch import nn\nclass Own(nn.Module):\n    def __init__(self, scale): ...\n", "scale"),
+        ("class Own:\n    def __init__(self): raise ValueError('not today')\n", "ValueError: not today"),
+        ("class Own: ...\n", "Own"),
+    ],
+)
+def test_an_own_loss_that_cannot_be_made_is_told_before_anything_runs(
+    levelfield: Levelfield, room: Path, text: str, said: str
+) -> None:
+    Path("own.py").write_text(text)
+    told = levelfield("compare", "small.yaml", "methods=[own.py:Own]").error
+    assert said in told
+    assert "\n" not in told
+    assert not Path("runs").exists()
+
+
+def test_without_test_classes_nothing_is_compared(levelfield: Levelfield, room: Path) -> None:
+    assert "leaves no class to test" in levelfield("compare", "small.yaml", "protocol=all-classes").error
+    assert levelfield("-q", "train", "small.yaml", "protocol=all-classes", "--method", "lda").code == 0
+
+
 def test_a_study_that_is_not_there_names_the_nearest(levelfield: Levelfield, room: Path) -> None:
     assert "Did you mean small.yaml?" in levelfield("compare", "smal.yaml").error
     assert "Name a study file" in levelfield("compare").error

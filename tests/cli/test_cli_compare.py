@@ -62,6 +62,13 @@ def test_a_csv_is_data_too_and_its_next_commands_run(levelfield: Levelfield, roo
     assert Path("runs/my list/leaderboard.csv").exists()
 
 
+def test_the_next_commands_of_a_study_search_in_all_of_its_images(levelfield: Levelfield, compared: Path) -> None:
+    search, embed, train = next_commands(levelfield("compare", "small.yaml").printed)
+    assert search[2:4] == ["--gallery", "photos"]
+    for words in (search, embed, train):
+        assert levelfield(*words).code == 0
+
+
 def test_a_dry_run_shows_the_plan_and_writes_nothing(levelfield: Levelfield, room: Path) -> None:
     before = files(room)
     said = levelfield("compare", "small.yaml", "methods.contrastive.lr=0.5", "--dry-run", "--cache", "mine").printed

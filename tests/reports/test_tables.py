@@ -124,4 +124,7 @@ def test_varied_values_have_their_own_columns_in_the_csv(tmp_path: Path) -> None
     for run in runs:
         write_run(run, tmp_path, class_means(0.4 + 0.01 * run.spec.conditions.dim), dim=run.spec.conditions.dim)
     board = gather("made", runs, tmp_path, ("recall@1",), draws=50)
+    plain = replace(board.rows[0], label="plain", variation={})
+    mixed = as_csv(replace(board, rows=[plain, *board.rows]))
+    assert next(csv.DictReader(io.StringIO(mixed)))["conditions.dim"] == ""
     assert [line["conditions.dim"] for line in csv.DictReader(io.StringIO(as_csv(board)))] == ["16", "8"]

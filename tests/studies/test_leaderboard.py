@@ -10,7 +10,7 @@ import pytest
 
 from levelfield.errors import BadInput
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
+sys.path.append(str(Path(__file__).parents[1] / "reports"))
 
 from made_runs import CLASSES, EACH, METRICS, change_metrics, class_means, planned, write_run
 

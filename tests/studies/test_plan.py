@@ -107,6 +107,15 @@ def test_vary_is_a_grid() -> None:
     assert len({run.folder(Path()) for run in runs}) == 4
 
 
+def test_a_setting_of_one_method_varies_no_other() -> None:
+    runs = planned(methods=["margin", "triplet"], seeds=2, vary={"methods.margin.beta": [0.5, 1.5]})
+    assert [(run.row, run.spec.seed) for run in runs] == [
+        ("margin [beta=0.5]", 0), ("triplet", 0), ("margin [beta=0.5]", 1), ("triplet", 1),
+        ("margin [beta=1.5]", 0), ("margin [beta=1.5]", 1),
+    ]  # fmt: skip
+    assert len({run.folder(Path()) for run in runs}) == 6
+
+
 def test_varied_data_are_each_looked_at_once() -> None:
     seen: list[str] = []
 

@@ -60,6 +60,11 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     assert "'half' is no cut" in said
 
 
+def test_a_wrong_entry_is_not_told_twice() -> None:
+    assert "at least 1 item" not in refused(methods=[{"margin": 3}])
+    assert "at least 1 item" in refused(methods=[])
+
+
 def test_overrides_reach_every_place() -> None:
     study = parsed(
         "conditions.dim=64", "conditions.lr=1e-4", "conditions.taps=[blocks.3, final]", "seeds=5", "data=photos",

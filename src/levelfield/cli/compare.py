@@ -115,7 +115,7 @@ def train(
         if whole.conditions.select != "budget":
             raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
     chosen = parse_study(content)
-    runs = prepare(chosen)
+    runs = prepare(chosen, tested=False)
     folder = out / chosen.name
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([label]) as bars:
@@ -184,7 +184,8 @@ def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) 
     run = _quoted(board.winner.best_run)
     with (Path(board.winner.best_run) / "items.csv").open(encoding="utf-8", newline="") as items:
         example = Path(list(csv.DictReader(items))[-1]["path"])
-    photos = _quoted(data if data is not None else example.parent)
+    named = data or Path(study.data.name)
+    photos = _quoted(named if named.exists() else example.parent)
     place = "" if out == Path("runs") else f" --out {_quoted(out)}"
     console.print("\nNext:")
     for command in (

@@ -52,7 +52,7 @@ def as_csv(board: Leaderboard) -> str:
                 f"{row.seconds:.2f}",
                 "; ".join(row.deviations),
                 "; ".join(row.warnings),
-                *(row.variation[key] for key in _varied(board)),
+                *(row.variation.get(key, "") for key in _varied(board)),
             ]
         )
     return table.getvalue()

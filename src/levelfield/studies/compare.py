@@ -23,8 +23,11 @@ from levelfield.studies.specification import Data, Study, parse_study, read_stud
 from levelfield.training.loop import check_accumulation
 
 
-def prepare(study: Study) -> list[PlannedRun]:
-    """The runs of a study, after everything that can be wrong before training was looked at."""
+def prepare(study: Study, *, tested: bool = True) -> list[PlannedRun]:
+    """The runs of a study, after everything that can be wrong before training was looked at.
+
+    tested: without test classes there is nothing to compare; `train` asks for none.
+    """
     for metric in study.metrics:
         parse_metric(metric)
     check_methods(study)
@@ -42,7 +45,13 @@ def prepare(study: Study) -> list[PlannedRun]:
         check_trunk(conditions)
     for run in {(r.label, str(r.variation)): r for r in runs}.values():
         catalog, protocol = catalogs[run.spec.data], run.spec.protocol
-        _check_batches(run, protocols.create(protocol.name, catalog, validation=protocol.validation)[0], catalog.labels)
+        fold = protocols.create(protocol.name, catalog, validation=protocol.validation)[0]
+        if tested and not len(fold.test):
+            raise BadSpecification(
+                f"The protocol '{protocol.name}' leaves no class to test, so nothing can be compared. It is for "
+                "`levelfield train`."
+            )
+        _check_batches(run, fold, catalog.labels)
     return runs
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from levelfield import methods
-from levelfield.errors import LevelfieldError
+from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import is_file_reference
-from levelfield.studies.specification import Competitor, Data, ProtocolChoice, Study, assign, parse_study
+from levelfield.studies.specification import Competitor, Data, ProtocolChoice, Study, assign, owner, parse_study
 from levelfield.training import Conditions
 
 
@@ -63,6 +63,7 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "") -> li
     """
     planned = []
     digests: dict[str, str] = {}
+    there: set[tuple[str, str, int]] = set()
     for varied, variation in _variations(study):
         key = varied.data.model_dump_json()
         digests[key] = digests.get(key) or digest(varied.data)
@@ -79,7 +80,10 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "") -> li
                     data_digest=digests[key],
                     code_digest=_file_digest(method.name, varied.conditions.weights),
                 )
-                planned.append(PlannedRun(spec, method.label, variation))
+                run = PlannedRun(spec, method.label, _own(variation, method.label, [m.label for m in varied.methods]))
+                if (run.row, spec.identity, seed) not in there:  # a setting of one method varies no other
+                    planned.append(run)
+                there.add((run.row, spec.identity, seed))
     return planned
 
 
@@ -91,6 +95,11 @@ def check_methods(study: Study) -> None:
                 methods.create(method.name, num_classes=2, dim=varied.conditions.dim, **method.settings)
             except LevelfieldError as error:
                 raise type(error)(f"Method '{method.label}': {error}") from error
+            except Exception as error:  # somebody's own code may raise anything
+                if not is_file_reference(method.name):
+                    raise
+                told = f"Method '{method.label}' cannot be made: {type(error).__name__}: {error}"
+                raise BadSpecification(f"{told} (levelfield -v shows where).") from error
 
 
 def _variations(study: Study) -> Iterator[tuple[Study, tuple[tuple[str, Any], ...]]]:
@@ -100,6 +109,11 @@ def _variations(study: Study) -> Iterator[tuple[Study, tuple[tuple[str, Any], ..
         for key, value in zip(keys, values, strict=True):
             assign(content, key, value)
         yield parse_study(content, origin="vary"), tuple(zip(keys, values, strict=True))
+
+
+def _own(variation: tuple[tuple[str, Any], ...], label: str, labels: list[str]) -> tuple[tuple[str, Any], ...]:
+    """What varies for this method: not the settings of the others."""
+    return tuple((key, value) for key, value in variation if owner(key, labels) in (None, label))
 
 
 def _file_digest(method: str, weights: str | None) -> str:

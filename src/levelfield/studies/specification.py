@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -197,14 +197,7 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
     parts = key.split(".")
     if parts[0] == "methods" and len(parts) > 1:
         methods = _competitors(content.get("methods"))
-        label = next(
-            (
-                m["label"]
-                for m in sorted(methods, key=lambda m: -len(m["label"]))
-                if key.startswith(f"methods.{m['label']}.")
-            ),
-            None,
-        )
+        label = owner(key, [m["label"] for m in methods])
         if label is None:
             close = nearest(parts[1], [m["label"] for m in methods])
             raise BadSpecification(
@@ -227,6 +220,15 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
     place[parts[-1]] = value
 
 
+def owner(key: str, labels: Iterable[str]) -> str | None:
+    """Whose setting `methods.LABEL.SETTING` is; None if no label fits.
+
+    >>> owner("methods.margin v1.5.beta", ["margin", "margin v1", "margin v1.5"])
+    'margin v1.5'
+    """
+    return max((label for label in labels if key.startswith(f"methods.{label}.")), key=len, default=None)
+
+
 def _competitors(entries: Any) -> list[dict[str, Any]]:
     """Methods as plain data in their long form."""
     try:
@@ -243,7 +245,11 @@ def _check_folder_name(what: str, text: str) -> None:
 def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
     """Pydantic's findings as one message for people."""
     lines = []
-    for finding in error.errors():
+    found = error.errors()
+    for finding in found:
+        place = finding["loc"]
+        if finding["type"] == "too_short" and any(f["loc"][: len(place)] == place != f["loc"] for f in found):
+            continue  # it is short of the entries that are wrong, which are told
         where = ".".join(str(part) for part in finding["loc"])
         if finding["type"] == "extra_forbidden":
             known = _keys_at(model, finding["loc"][:-1])
