@@ -34,7 +34,7 @@ class Size:
 
 
 FULL = Size(rounds=15, head_steps=102, trunk_steps=10, image_steps=2, study_steps=2000, study_runs=8, study_repeats=2)
-QUICK = Size(rounds=3, head_steps=51, trunk_steps=3, image_steps=1, study_steps=200, study_runs=4, study_repeats=1)
+QUICK = Size(rounds=2, head_steps=20, trunk_steps=2, image_steps=1, study_steps=200, study_runs=4, study_repeats=1)
 
 
 class Parts:

@@ -1,0 +1,69 @@
+"""The benchmark of training in its smallest form: that it runs and says what it measured, never how fast."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "training.py"
+SMALL = (
+    "conditions.backbone=test_efficientnet",  # timm's smallest
+    "conditions.taps=[blocks.2, blocks.3, blocks.4]",
+    "conditions.weights=random",
+    "conditions.image=32",
+    "conditions.batch=4x2",
+    "conditions.dim=4",
+    "conditions.steps=20",
+)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """What a quick run on a few coloured squares prints and writes."""
+    folder = tmp_path_factory.mktemp("squares")
+    draw = np.random.default_rng(0)
+    for number in range(64):
+        place = folder / "photos" / f"class{number // 4:02d}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 255, (32, 32, 3), dtype=np.uint8)).save(place / f"{number}.png")
+    settings = [f"data={folder / 'photos'}", *SMALL]
+    options = [word for setting in settings for word in ("--set", setting)]
+    parts = [word for part in ("loop", "cached", "cache") for word in ("--only", part)]
+    finished = subprocess.run(
+        [sys.executable, str(SCRIPT), "--quick", *parts, *options, "--out", str(folder / "training.json")],
+        env={**os.environ, "LEVELFIELD_CACHE": str(folder / "cache"), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout, json.loads((folder / "training.json").read_text(encoding="utf-8"))
+
+
+def test_the_table_names_every_peer_and_target(measured: tuple[str, dict[str, Any]]) -> None:
+    printed, _ = measured
+    for text in ("bare PyTorch loop", "its trainable part", "cache: false", "waiting for data"):
+        assert text in printed
+    for target in ("<= 1.050x", "<= 1.150x", ">= 4.00x", ">= 1.70x", "<= 5.0%"):
+        assert target in printed
+
+
+def test_every_part_is_kept_with_its_facts(measured: tuple[str, dict[str, Any]]) -> None:
+    _, saved = measured
+    found = [(figure["part"], figure["what"]) for figure in saved["figures"]]
+    assert [part for part, _ in found] == ["loop"] * 2 + ["cached"] * 6 + ["cache"] * 2
+    assert {"step, frozen", "step, last-1", "epoch, last-2"} <= {what for _, what in found}
+    for figure in saved["figures"]:
+        assert np.isfinite(figure["value"])
+        assert figure["value"] > 0
+        assert figure["machine"]["threads"] == 1
+        difference = figure["value"] - figure["target"]
+        assert figure["reached"] == (difference <= 0 if figure["at_most"] else difference >= 0)
