@@ -77,7 +77,12 @@ def run_all(
     def hire() -> None:
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,))  # no daemon: those may have no loader workers
-        process.start()
+        # Ctrl-C reaches the whole group and the parent decides: a worker that is still importing must not hear it
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         theirs.close()
         workers[ours] = (process, None)
         assign(ours)
@@ -129,7 +134,7 @@ def _end_of(code: int | None) -> str:
 
 def _work(pipe: Connection) -> None:
     """A worker's life: take a run, do it, say how it went."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where the mask of the parent does not reach
     while (task := pipe.recv()) is not None:
         number, run, folder, metrics, options, patient = task
         pipe.send(do_one(number, run, folder, metrics, options, patient=patient, listen=pipe.send))
