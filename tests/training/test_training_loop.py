@@ -129,6 +129,14 @@ def test_a_constant_loss_is_an_idle_batch_and_changes_nothing(tmp_path):
     assert all(torch.equal(before[name], value) for name, value in run.weights().items())
 
 
+def test_an_idle_batch_between_others_takes_no_step_of_old_gradients_or_momentum(tmp_path):
+    run = make(Told(lambda rows, batch: rows.square().mean() if batch.step != 1 else torch.zeros(())), steps=3)
+    seen = []
+    assert run.train(tmp_path, tell=lambda *_: seen.append(run.weights()["head.linear.weight"])).idle_batches == 1
+    assert torch.equal(seen[0], seen[1])
+    assert not torch.equal(seen[1], seen[2])
+
+
 @pytest.mark.parametrize(("start", "collapsed"), [("random", False), ("one direction", True), ("zero", True)])
 def test_collapse_of_the_embedding_is_reported(tmp_path, start, collapsed):
     run = make(Told(lambda rows, batch: rows.mean() * 0), steps=2, weight_decay=0)
