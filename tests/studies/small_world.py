@@ -113,10 +113,13 @@ def processes() -> BaseContext:
 
 
 def command(arguments: list[str], log: Path, cache: Path) -> None:
-    """A `levelfield` command in a process of `processes()`, printing to `log`; its own workers are forks of it."""
+    """A `levelfield` command in a process of `processes()` and a group of its own; its own workers are forks of it."""
+    os.setsid()
     os.environ["LEVELFIELD_CACHE"] = str(cache)
     with log.open("wb") as file:
         os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a forkserver's processes ignore it
     fork = multiprocessing.get_context("fork")
     execution.multiprocessing = SimpleNamespace(get_context=lambda method: fork)  # type: ignore[assignment]
     main(arguments)

@@ -255,28 +255,49 @@ def test_two_commands_share_the_work_and_end_with_the_same_leaderboard(
     assert "Meets" in logs[0].read_text()
 
 
-def test_ctrl_c_ends_a_real_command_cleanly_and_the_next_goes_on(photos: Path, losses: Path, tmp_path: Path) -> None:
-    """As a terminal does it: the signal reaches the command and its workers."""
+def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_on(
+    photos: Path, losses: Path, tmp_path: Path
+) -> None:
     study = study_file(tmp_path, photos, ["start", f"{losses}:Waits"], seeds=1)
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from levelfield.cli import main; main()", "compare", study, "--out", tmp_path / "runs"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    words = ["compare", str(study), "--out", str(tmp_path / "runs")]
+    process = processes().Process(target=command, args=(words, tmp_path / "log", tmp_path / "cache"))
+    process.start()
     wait_for(losses.with_name("begun").exists)
+    assert process.pid is not None
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
+    process.join()
+    assert process.exitcode == 130
+    told = (tmp_path / "log").read_text()
     assert "Stopped. Nothing is lost: the same command goes on where it was." in told
     assert "Traceback" not in told
-    wait_for(lambda: not is_group(process.pid), seconds=10)
+    assert not is_group(process.pid)
     losses.with_name("go").touch()
     heard = Events()
     runs, outcome = carry_out(read_study(study), tmp_path / "runs" / "shared", listen=heard.append)
     assert not outcome.failed
     assert [runs[k].label for k in heard.of("start")] == ["Waits"], "what was finished is not done again"
+
+
+def test_ctrl_c_while_a_worker_still_imports_prints_no_traceback(photos: Path, tmp_path: Path) -> None:
+    """A command as it is installed, struck while its worker loads torch."""
+    study = study_file(tmp_path, photos, ["lda"], seeds=1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from levelfield.cli import main; main()", "compare", study, "--out", tmp_path / "runs"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: any("libtorch" in Path(f"/proc/{child}/maps").read_text() for child in children(process.pid)))
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped." in told
+    assert "Traceback" not in told
+    wait_for(lambda: not is_group(process.pid), seconds=10)
+
+
+def children(number: int) -> list[str]:
+    return Path(f"/proc/{number}/task/{number}/children").read_text().split()
 
 
 def is_group(number: int) -> bool:
