@@ -176,11 +176,8 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, full: Callable[[str], bool]) -> N
 
 @pytest.mark.parametrize(
     "part",
-    [
-        "study.yaml", "run.yaml", "model.safetensors", "model.yaml", "items.csv", "embeddings.npy", "training.json",
-        "per_query.npz", "metrics.json", "checkpoint", "cache", "leaderboard.json", "leaderboard.md",
-    ],
-)  # fmt: skip
+    ["study.yaml", "run.yaml", "cache", "checkpoint", "model.safetensors", "embeddings.npy", "metrics.json", "board.md"],
+)
 def test_a_full_disk_is_one_message_and_leaves_no_half_file(
     levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
