@@ -63,13 +63,13 @@ class Estimate:
 def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: int) -> Estimate:
     """Time the parts of a study once and multiply."""
     torch.set_num_threads(study.conditions.threads)
-    looks: dict[int, _Look] = {}
+    looks: dict[Ground, _Look] = {}
     rows: dict[str, MethodCost] = {}
     run_bytes = 0
     for run in runs:
         conditions = run.spec.conditions
         ground = ground_for(run.spec, options.cache_folder, options.device)
-        look = looks.setdefault(id(ground), looks.get(id(ground)) or _look(ground))
+        look = looks.setdefault(ground, looks.get(ground) or _look(ground))
         if run.row not in rows:
             rows[run.row] = _method(run, ground, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
@@ -125,7 +125,10 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
         method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
         method.width = ground.width
         layout = method.layout or conditions.layout
-        step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
+        try:
+            step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
+        except Exception as error:  # somebody's own loss may crash: the plan says so, and the others are still planned
+            return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
     if not ground.is_cached:
         step += look.seconds_per_image * layout.batch_size
     seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
@@ -134,11 +137,12 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
 
 def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
-    embedder = Embedder(ground.new_trunk(), Head(ground.width, dim)).train()
-    side = ground.conditions.image
-    stored = tuple(torch.rand(layout.batch_size, *shape) for shape in embedder.trunk.stored_shapes(side))
+    embedder = Embedder(ground.new_trunk(), Head(ground.width, dim)).to(ground.device).train()
+    method.to(ground.device)
+    shapes = embedder.trunk.stored_shapes(ground.conditions.image)
+    stored = tuple(torch.rand(layout.batch_size, *shape, device=ground.device) for shape in shapes)
     labels = torch.arange(layout.batch_size) // max(1, layout.per_class) % classes
-    batch = Batch(stored, labels, labels.numpy(), None, 0, 0)
+    batch = Batch(stored, labels.to(ground.device), labels.numpy(), None, 0, 0)
     parameters: list[nn.Parameter] = [
         p for module in (embedder, method) for p in module.parameters() if p.requires_grad
     ]
@@ -146,7 +150,7 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     times = []
     for _ in range(PROBES):
         began = time.perf_counter()
-        sum(method.step(embedder, batch, stream(0, "estimate")).values(), torch.zeros(())).backward()
+        sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
         optimiser.step()
         times.append(time.perf_counter() - began)
     return min(times)

@@ -48,7 +48,9 @@ class PlannedRun:
     variation: tuple[tuple[str, Any], ...] = ()
 
     def folder(self, study_folder: Path) -> Path:
-        return study_folder / self.label / f"seed{self.spec.seed}-{self.spec.identity}"
+        """Under its label, or where it was made under another one: a new label trains nothing again."""
+        own = study_folder / self.label / f"seed{self.spec.seed}-{self.spec.identity}"
+        return own if own.exists() else min(study_folder.glob(f"*/{own.name}"), default=own)
 
     @property
     def row(self) -> str:
