@@ -176,7 +176,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, full: Callable[[str], bool]) -> N
 
 @pytest.mark.parametrize(
     "part",
-    ["study.yaml", "run.yaml", "cache", "checkpoint", "model.safetensors", "embeddings.npy", "metrics.json", "board.md"],
+    ["study.yaml", "run.yaml", "cache", "checkpoint", "model.safetensors", "metrics.json", "leaderboard.md"],
 )
 def test_a_full_disk_is_one_message_and_leaves_no_half_file(
     levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch, part: str
