@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from small_world import SMALL, board_of, carry_out, command, processes, run_one, small_study
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from levelfield import compare, files
 from levelfield.errors import BadInput
@@ -171,6 +172,23 @@ def test_a_new_metric_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp
     assert after["values"].keys() == {"recall@1", "map@r", "nmi"}
     assert {name: after["values"][name] for name in before["values"]} == before["values"]
     assert board_of(study, runs, tmp_path).rows[0].cells["recall@1"].low is not None
+
+
+def test_another_label_trains_nothing_again(photos: Path, tmp_path: Path) -> None:
+    carry_out(small_study(photos, ["contrastive"]), tmp_path)
+    study, heard = small_study(photos, [{"label": "mine", "contrastive": {}}]), Events()
+    runs, _ = carry_out(study, tmp_path, listen=heard.append)
+    assert heard.of("start") == []
+    assert [row.label for row in board_of(study, runs, tmp_path).rows] == ["mine"]
+
+
+def test_tensorboard_gets_every_logged_step(photos: Path, tmp_path: Path) -> None:
+    options = Options(tensorboard=True, pace=Pace(log_every=2))
+    folder = run_one(small_study(photos, ["contrastive"], steps=5), tmp_path, options)
+    events = EventAccumulator(str(folder / "tensorboard")).Reload()
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [event.step for event in events.Scalars("loss")] == [0, 2, 4]
+    assert [event.value for event in events.Scalars("loss")] == pytest.approx([line["loss"] for line in lines])
 
 
 def test_a_folder_made_with_another_specification_is_refused(photos: Path, tmp_path: Path) -> None:

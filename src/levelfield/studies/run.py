@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -85,19 +86,20 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
         device=options.device,
         names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
     )
-    return train(
-        setup.embedder,
-        setup.method,
-        feed,
-        setup.optimisers,
-        conditions,
-        seed=spec.seed,
-        folder=folder,
-        pace=options.pace,
-        validate=_validation(ground, setup.embedder, conditions, tell),
-        board=_board(folder, options),
-        tell=lambda done, total: tell("training", done, total),
-    )
+    with _board(folder, options) as board:
+        return train(
+            setup.embedder,
+            setup.method,
+            feed,
+            setup.optimisers,
+            conditions,
+            seed=spec.seed,
+            folder=folder,
+            pace=options.pace,
+            validate=_validation(ground, setup.embedder, conditions, tell),
+            board=board,
+            tell=lambda done, total: tell("training", done, total),
+        )
 
 
 def _embed(setup: Setup, ground: Ground, indices: np.ndarray, tell: Tell) -> np.ndarray:
@@ -117,15 +119,17 @@ def _validation(ground: Ground, embedder: Embedder, conditions: Conditions, tell
     return validate
 
 
-def _board(folder: Path, options: Options) -> Callable[[str, float, int], None] | None:
+@contextmanager
+def _board(folder: Path, options: Options) -> Iterator[Callable[[str, float, int], None] | None]:
     if not options.tensorboard:
-        return None
+        yield None
+        return
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise MissingExtra('TensorBoard is not installed: pip install "levelfield[tensorboard]"') from error
-    writer = SummaryWriter(str(folder / "tensorboard"))
-    return lambda name, value, step: writer.add_scalar(name, value, step)
+    with SummaryWriter(str(folder / "tensorboard")) as writer:  # closed: the last lines are written too
+        yield lambda name, value, step: writer.add_scalar(name, value, step)
 
 
 def _write_model(
