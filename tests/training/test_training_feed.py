@@ -56,10 +56,10 @@ def test_batches_follow_the_plan_with_their_labels_step_and_epoch():
 
 
 @pytest.mark.parametrize("views", [0, 1, 3])
-@pytest.mark.parametrize("start", [1, 4, 5, 7, 12])
+@pytest.mark.parametrize("start", [1, 4, 7, 9, 12])
 def test_a_feed_resumed_at_any_step_gives_the_batches_of_one_never_interrupted(views, start):
-    whole = taken(Feed(images(views=views), planner(), LABELS), 0, 16)
-    rest = taken(Feed(images(views=views), planner(), LABELS), start, 16 - start)
+    whole = taken(Feed(images(views=views), planner(batches_per_epoch=7), LABELS), 0, 16)
+    rest = taken(Feed(images(views=views), planner(batches_per_epoch=7), LABELS), start, 16 - start)
     for expected, found in zip(whole[start:], rest, strict=True):
         assert (found.step, found.epoch) == (expected.step, expected.epoch)
         assert found.indices.tolist() == expected.indices.tolist()
