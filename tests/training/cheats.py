@@ -205,3 +205,20 @@ class SaysMore(Plain):
 class SaysNonsense(Plain):
     def deviations(self) -> list[Deviation]:
         return [Deviation("luck", None, 3)]
+
+
+class RefinesInSilence(Plain):
+    """Uses all test embeddings at once to make them better."""
+
+    def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
+        return embeddings - embeddings.mean(0)
+
+
+class RefinesInDouble(Plain):
+    def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
+        return embeddings.astype(np.float64)
+
+
+class RefinesDeclared(RefinesInSilence):
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("refined", None, "yes")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,8 @@ def run_cheat(training_photos, training_cache, tmp_path):
         ("LargerBatch", r"without declaring it: batch 3x3 \(3x2\)"),
         ("OtherBatching", r"without declaring it: batching random \(spc\)"),
         ("WiderAtTheEnd", r"without declaring it: dim 16 \(8\)"),
+        ("RefinesInSilence", r"without declaring it: refined yes \(no\)"),
+        ("RefinesInDouble", r"without declaring it: refined yes \(no\)"),
         ("WiderHead", r"without declaring it: extra parameters 2,312"),
         ("OwnOptimiser", r"an optimiser of its own \(SGD\)"),
         ("OtherOptimiser", r"without declaring it: optimiser of scale sgd \(adamw\)"),
@@ -85,6 +88,12 @@ def test_a_declared_second_pass_runs_and_is_listed(run_cheat):
 
 def test_a_declared_wider_embedding_runs_and_is_listed(run_cheat):
     assert deviations_of(run_cheat("WiderDeclared", steps=1)) == {"dim": 16}
+
+
+def test_a_declared_refinement_runs_and_is_in_the_signature(run_cheat, tmp_path):
+    assert deviations_of(run_cheat("RefinesDeclared", steps=1)) == {"refined": "yes"}
+    signatures = json.loads((tmp_path / "run" / "metrics.json").read_text())["signatures"]
+    assert signatures["recall@1"]["representation"]["refined"] == "yes"
 
 
 @pytest.mark.parametrize(
@@ -200,5 +209,5 @@ def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
         run.embedder, method, run.optimisers, Layout.parse("3x2"), run.conditions, reference_parameters=reference
     )
     assert measured.rates["proxies"] == pytest.approx(50.0)
-    with pytest.raises(Unfair, match="lr of proxies 50"):
+    with pytest.raises(Unfair, match="lr of proxies x50"):
         settle(method, run.conditions, measured)
