@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,12 +43,32 @@ def numpy_stream(seed: int, *names: int | str) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(_number(seed, names)))
 
 
+def is_chosen(one_in: int, seed: int, *names: int | str) -> bool:
+    """True for one in so many names, always the same ones.
+
+    >>> sum(is_chosen(4, 0, "look", step) for step in range(1000))
+    227
+    """
+    return _number(seed, names) % one_in == 0
+
+
+def seed_globals(seed: int, *names: int | str) -> None:
+    """Turn the global generators of torch, numpy and Python into named streams. For use inside `isolated`."""
+    number = _number(seed, names)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
+    np.random.seed(number % 2**32)  # noqa: NPY002
+    random.seed(number)
+
+
 @contextmanager
 def isolated(seed: int, *names: int | str) -> Iterator[None]:
-    """Inside, torch's global generator is the named stream; afterwards it is as it was before.
+    """Inside, the global generators are named streams; afterwards they are as they were before.
 
     Our own parts never draw globally. Dropout and other people's modules do, and inside this block they
-    too draw the same numbers after an interruption.
+    too draw the same numbers after an interruption. Saving and restoring takes a while: a loop enters this once and
+    calls `seed_globals` at each step.
 
     >>> with isolated(0, "step", 7):
     ...     first = torch.rand(1)
@@ -55,9 +76,14 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
     ...     torch.equal(first, torch.rand(1))
     True
     """
-    before = torch.get_rng_state()
-    reseed(torch.default_generator, seed, *names)
+    before = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    seed_globals(seed, *names)
     try:
         yield
     finally:
-        torch.set_rng_state(before)
+        torch.set_rng_state(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
+        random.setstate(before[2])
+        if on_gpu:
+            torch.cuda.set_rng_state_all(on_gpu)

@@ -157,7 +157,7 @@ def test_a_sweep_has_a_row_for_each_value(levelfield: Levelfield, room: Path) ->
     assert "contrastive [dim=4]" in said
     assert "contrastive [dim=6]" in said
     best = levelfield("train", "small.yaml", *words, "--all-classes").printed
-    dim = re.search(r"Best by recall@1: contrastive \[dim=(\d)\]", best)
+    dim = re.search(r"Best trained method by recall@1: contrastive \[dim=(\d)\]", best)
     assert dim
     [described] = Path("runs/small-all-classes").rglob("run.yaml")
     assert yaml.safe_load(described.read_text())["conditions"]["dim"] == int(dim[1])
@@ -190,7 +190,7 @@ def test_train_takes_the_winner_or_the_method_that_is_named(levelfield: Levelfie
     winner = next(row["label"] for row in board["rows"] if row["trained"])
     described = Path("runs/small/study.yaml").read_text()
     said = levelfield("train", "small.yaml").printed
-    assert f"Best by recall@1: {winner}" in said
+    assert f"Best trained method by recall@1: {winner}" in said
     named = levelfield("train", "small.yaml", "--method", "lda", "--seed", "0", "--all-classes").printed
     assert "Trained 'lda' on every class" in named
     [run] = Path("runs/small-all-classes/lda").iterdir()

@@ -70,7 +70,7 @@ def test_report_names_what_is_missing(levelfield: Levelfield, compared: Path) ->
     assert "Missing: contrastive, seed 1." in levelfield("report", "runs/small").printed
     assert "mrr measured" in levelfield("report", "runs/small", "--metrics", "mrr").error
     assert "Did you mean 'recall@" in levelfield("report", "runs/small", "--metrics", "recal@1").error
-    assert "no study.yaml" in levelfield("report", "runs").error
+    assert "no runs.json" in levelfield("report", "runs").error
 
 
 def test_init_writes_a_study_that_runs_and_does_not_overwrite(levelfield: Levelfield, room: Path) -> None:

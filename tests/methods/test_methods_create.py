@@ -155,7 +155,7 @@ def test_groups_of_any_kind_are_declared_without_a_word_of_the_method():
     ("deviation", "text"),
     [
         (Deviation("extra_parameters", 0, 1234567), "extra parameters 1,234,567"),
-        (Deviation("lr_of_proxies", 1.0, 100.0), "lr of proxies 100 (1)"),
+        (Deviation("lr_of_proxies", 1.0, 100.0), "lr of proxies x100 (x1)"),
         (Deviation("batch", "25x4", "50x2"), "batch 50x2 (25x4)"),
         (Deviation("steps", 500, 0), "steps 0 (500)"),
     ],
@@ -215,11 +215,16 @@ def test_rows_are_float32_whatever_the_precision_of_the_network():
 def test_search_ranges_and_seeds_are_known_by_name():
     assert search_ranges("lda") == {"shrinkage": (0.05, 0.9, "linear")}
     assert search_ranges("margin") == dict(objectives.describe("margin").search)
-    assert [is_seeded(name) for name in ("lda", "untrained", "start", "random_projection", "margin", "x.py:Y")] == [
+    assert [is_seeded(name) for name in ("lda", "untrained", "start", "random_projection", "margin")] == [
         False,
         False,
-        True,
         True,
         True,
         True,
     ]
+
+
+def test_a_method_from_a_file_says_itself_whether_seeds_matter(tmp_path):
+    file = tmp_path / "still.py"
+    file.write_text("from levelfield.methods import Method\nclass Still(Method):\n    seeded = False\n")
+    assert not is_seeded(f"{file}:Still")

@@ -16,6 +16,7 @@ from made_runs import CLASSES, EACH, METRICS, change_metrics, class_means, plann
 
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.plan import PlannedRun
+from levelfield.studies.store import read_plan, write_plan
 
 
 def board(runs: list[PlannedRun], folder: Path, metrics: tuple[str, ...] = METRICS) -> Leaderboard:
@@ -40,7 +41,7 @@ def test_means_intervals_and_spreads_are_those_of_the_runs(tmp_path: Path) -> No
     assert interval.low < 0.51 < interval.high
     assert interval.high - interval.low == pytest.approx(2 * 1.96 * 0.4 / np.sqrt(12 * CLASSES), rel=0.2)
     assert (row.cells["nmi"].low, row.cells["nmi"].high) == (None, None)
-    assert row.best_run.endswith(str(runs[2].folder(tmp_path))[-18:])
+    assert row.first_run == str(runs[0].folder(tmp_path))  # the test figures choose no seed
 
 
 def test_a_small_difference_on_all_classes_is_real_though_the_intervals_overlap(tmp_path: Path) -> None:
@@ -148,15 +149,16 @@ def test_a_folder_of_another_run_does_not_count(tmp_path: Path) -> None:
     assert board(runs, tmp_path).missing == ["triplet, seed 0"]
 
 
-def test_the_first_metric_ranks(tmp_path: Path) -> None:
+def test_the_first_metric_with_a_value_per_query_ranks(tmp_path: Path) -> None:
     runs = planned(["margin", "triplet"], seeds=1)
     for run in runs:
         high = run.label == "margin"
         write_run(run, tmp_path, class_means(0.6 if high else 0.5), nmi=0.4 if high else 0.6)
     assert [row.label for row in board(runs, tmp_path).rows] == ["margin", "triplet"]
     by_clusters = board(runs, tmp_path, ("nmi", "recall@1"))
-    assert [row.label for row in by_clusters.rows] == ["triplet", "margin"]
-    assert by_clusters.comparisons[0].difference == pytest.approx(-0.1)  # tested where there is a value per query
+    assert by_clusters.metrics == ["recall@1", "nmi"]  # what has a value per query is tested, so it ranks
+    assert [row.label for row in by_clusters.rows] == ["margin", "triplet"]
+    assert by_clusters.comparisons[0].difference == pytest.approx(0.1)
 
 
 def test_without_a_value_per_query_nothing_is_tested(tmp_path: Path) -> None:
@@ -204,3 +206,17 @@ def test_damaged_figures_are_not_taken_for_good_ones(tmp_path: Path) -> None:
     folders = [write_run(run, tmp_path, class_means(0.5)) for run in runs]
     change_metrics(folders[1], values={"recall@1": 0.9})  # the others were not measured
     assert board(runs, tmp_path).missing == ["triplet, seed 0"]
+
+
+def test_a_damaged_metrics_file_is_an_unfinished_run(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=1)
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5))
+    (runs[1].folder(tmp_path) / "metrics.json").write_text("")
+    assert board(runs, tmp_path).missing == ["triplet, seed 0"]
+
+
+def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=2)
+    write_plan(tmp_path, runs)
+    assert read_plan(tmp_path) == runs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import random
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 from levelfield import objectives
 from levelfield.batching import Layout
 from levelfield.embedder.head import Head
-from levelfield.methods import Batch, Deviation, Group, Method
+from levelfield.methods import Batch, Deviation, Group, Method, TrainingFeatures
 
 
 class Plain(Method):
@@ -222,3 +224,52 @@ class RefinesInDouble(Plain):
 class RefinesDeclared(RefinesInSilence):
     def deviations(self) -> list[Deviation]:
         return [Deviation("refined", None, "yes")]
+
+
+class TwiceThroughACopy(Plain):
+    """A second look through a copy of the network."""
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
+        with torch.no_grad():
+            copy.deepcopy(embedder)(inputs)
+        return super().embed(embedder, inputs)
+
+
+class TrainsItsHead(Plain):
+    """Trains the head before the race begins."""
+
+    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
+        head = Head(features.width, dim)
+        optimiser = torch.optim.Adam(head.parameters())
+        head(torch.from_numpy(features.rows())).square().mean().backward()
+        optimiser.step()
+        return head
+
+
+class LearnsInABuffer(Plain):
+    """Learns by hand, in something that is no parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(8))
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
+        rows = super().embed(embedder, inputs)
+        self.centre.add_(rows.detach().mean(0))  # type: ignore[operator]
+        return rows
+
+
+class DrawsEverywhere(Plain):
+    """Honest, but draws from every global generator there is."""
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        terms = super().step(embedder, batch, generator)
+        luck = random.random() + float(np.random.rand()) + float(torch.rand(1))  # noqa: NPY002
+        return {name: term * luck for name, term in terms.items()}
+
+
+class OwnHead(Plain):
+    """Honest: a head that levelfield does not know."""
+
+    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
+        return nn.Sequential(Head(features.width, dim))

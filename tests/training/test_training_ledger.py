@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from training_world import Told, conditions, execute_run, make
 
 from levelfield import objectives
 from levelfield.batching import Layout
-from levelfield.errors import Unfair
+from levelfield.embedder import load
+from levelfield.embedder.head import Head
+from levelfield.errors import BadInput, Unfair
 from levelfield.methods import Deviation, Group, Method
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
 
@@ -47,6 +50,9 @@ def run_cheat(training_photos, training_cache, tmp_path):
         ("OwnOptimiser", r"an optimiser of its own \(SGD\)"),
         ("OtherOptimiser", r"without declaring it: optimiser of scale sgd \(adamw\)"),
         ("FasterRate", r"without declaring it: lr 0\.1 \(0\.003\)"),
+        ("TwiceThroughACopy", r"without declaring it: trunk passes 2 \(1\)"),
+        ("TrainsItsHead", r"an optimiser of its own \(Adam\)"),
+        ("LearnsInABuffer", "without declaring it: learned buffers 8"),
         ("SaysMore", "declares 'extra parameters 5', but its run did not do so"),
         ("TwiceDeclaredNotDone", r"declares 'trunk passes 2 \(1\)', but its run did not do so"),
         ("SaysNonsense", "declares 'luck 3', but its run did not do so"),
@@ -211,3 +217,40 @@ def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
     assert measured.rates["proxies"] == pytest.approx(50.0)
     with pytest.raises(Unfair, match="lr of proxies x50"):
         settle(method, run.conditions, measured)
+
+
+def test_global_draws_of_somebodys_own_method_give_the_same_weights_again(training_photos, training_cache, tmp_path):
+    for name in ("one", "two"):
+        execute_run(
+            training_photos, tmp_path / name, f"{CHEATS}:DrawsEverywhere", store=training_cache, cut="frozen", steps=3
+        )
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_a_head_of_somebodys_own_is_saved_and_loaded_when_it_is_given(training_photos, training_cache, tmp_path):
+    execute_run(training_photos, tmp_path / "run", f"{CHEATS}:OwnHead", store=training_cache, cut="frozen", steps=1)
+    with pytest.raises(BadInput, match="a head of its own"):
+        load(tmp_path / "run")
+    blank = Head(load_width(tmp_path / "run"), 8)
+    model = load(tmp_path / "run", head=torch.nn.Sequential(blank))
+    photo = next(training_photos.rglob("*.png"))
+    assert model.embed(photo).shape == (1, 8)
+
+
+def load_width(folder: Path) -> int:
+    return int(load_file(folder / "model.safetensors")["head.0.linear.weight"].shape[1])
+
+
+def test_images_that_changed_after_the_plan_are_refused(training_photos, training_cache, tmp_path):
+    with pytest.raises(BadInput, match="changed after the study began"):
+        execute_run(
+            training_photos, tmp_path / "run", store=training_cache, cut="frozen", steps=1, data_digest="another"
+        )
+
+
+def test_a_damaged_checkpoint_is_named(training_photos, training_cache, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint").write_bytes(b"half a checkpo")
+    with pytest.raises(BadInput, match="checkpoint is damaged"):
+        execute_run(training_photos, tmp_path / "run", store=training_cache, cut="frozen", steps=1)

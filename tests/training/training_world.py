@@ -192,6 +192,7 @@ def execute_run(
     settings: dict[str, Any] | None = None,
     workers: int = 0,
     store: Path | None = None,
+    data_digest: str = "",
     **changes: Any,
 ) -> dict[str, Any]:
     """A whole run on photos as a study does it; what it wrote about its training."""
@@ -201,6 +202,7 @@ def execute_run(
         conditions=conditions(**changes),
         method=Competitor(name=method, label="method", settings=settings or {}),
         seed=0,
+        data_digest=data_digest,
     )
     folder.mkdir(parents=True, exist_ok=True)
     execute(spec, folder, ("recall@1",), options=Options(cache_folder=store, workers=workers))

@@ -23,6 +23,7 @@ from levelfield.studies.own_data import demo_content, fit_to
 from levelfield.studies.plan import PlannedRun
 from levelfield.studies.run import Options
 from levelfield.studies.specification import Study, assign, parse_study, read_study
+from levelfield.studies.store import is_finished, read_plan
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
@@ -61,12 +62,13 @@ def compare(
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
     chosen = choose_study(study, overrides, data, skip_unreadable)
-    runs = prepare(chosen)
+    runs = prepare(chosen, device=device)
     folder = out / chosen.name
     jobs = jobs or os.cpu_count() or 1
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     if dry_run or data is not None:
-        print_plan(chosen, runs, estimate(chosen, runs, options=options, jobs=jobs), details=dry_run)
+        left = [run for run in runs if not is_finished(run.folder(folder), run.spec, chosen.metrics)]
+        print_plan(chosen, runs, estimate(chosen, left, options=options, jobs=jobs), details=dry_run)
     if dry_run:
         return
     board = run_and_gather(chosen, runs, folder, jobs, options)
@@ -115,7 +117,7 @@ def train(
         if whole.conditions.select != "budget":
             raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
     chosen = parse_study(content)
-    runs = prepare(chosen, tested=False)
+    runs = prepare(chosen, tested=False, device=device)
     folder = out / chosen.name
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([label]) as bars:
@@ -181,8 +183,8 @@ def usable(device: str) -> str:
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths. The study is named as it was run, overrides and all."""
-    run = _quoted(board.winner.best_run)
-    with (Path(board.winner.best_run) / "items.csv").open(encoding="utf-8", newline="") as items:
+    run = _quoted(board.winner.first_run)
+    with (Path(board.winner.first_run) / "items.csv").open(encoding="utf-8", newline="") as items:
         example = Path(list(csv.DictReader(items))[-1]["path"])
     named = data or Path(study.data.name)
     photos = _quoted(named if named.exists() else example.parent)
@@ -201,7 +203,18 @@ def _quoted(path: Path | str) -> str:
 
 
 def _winner(study: Study, out: Path) -> PlannedRun:
-    runs = prepare(study)
-    board = gather(study.name, runs, out / study.name, study.metrics, draws=100)
-    console.print(f"Best by {board.metrics[0]}: {board.winner.label}")
-    return next(run for run in runs if run.row == board.winner.label)
+    runs = prepare(study) if not (out / study.name / "runs.json").exists() else read_plan(out / study.name)
+    board = gather(study.name, runs, out / study.name, study.metrics)
+    metric, best = board.metrics[0], board.winner
+    console.print(f"Best trained method by {metric}: {best.label} ({best.cells[metric].mean:.3f}).")
+    above = [row.label for row in board.rows[: board.rows.index(best)]]
+    if above:
+        console.print(f"Without training stand above it: {', '.join(above)}.")
+    level = [
+        one.second if one.first == best.label else one.first
+        for one in board.comparisons
+        if best.label in (one.first, one.second) and not one.real()
+    ]
+    if level:
+        console.print(f"It cannot be told from: {', '.join(level)}.")
+    return next(run for run in runs if run.row == best.label)

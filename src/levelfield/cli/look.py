@@ -21,9 +21,9 @@ from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports import show, write_all
-from levelfield.studies import gather, plan, read_study
-from levelfield.studies.ground import open_catalog
+from levelfield.studies import gather, read_study
 from levelfield.studies.own_data import fit_to
+from levelfield.studies.store import read_plan
 
 
 class Kind(StrEnum):
@@ -36,6 +36,7 @@ class Kind(StrEnum):
     metrics = "metrics"
     backbones = "backbones"
     methods = "methods"
+    protocols = "protocols"
 
 
 _ROOMS: dict[Kind, Any] = {
@@ -45,6 +46,7 @@ _ROOMS: dict[Kind, Any] = {
     Kind.datasets: data,
     Kind.metrics: evaluation,
     Kind.backbones: backbones,
+    Kind.protocols: data.protocols,
     Kind.methods: methods,
 }
 
@@ -60,7 +62,7 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
-    """List objectives, miners, batchings, datasets, metrics, backbones or methods."""
+    """List objectives, miners, batchings, datasets, protocols, metrics, backbones or methods."""
     room = _ROOMS[kind]
     if name is not None:
         _print_facts(name, room.describe(name))
@@ -110,10 +112,8 @@ def report(
     metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
 ) -> None:
     """Print the leaderboard of existing runs, and write it as CSV, JSON and Markdown. Trains nothing."""
-    if not (folder / "study.yaml").exists():
-        raise BadInput(f"{folder} holds no study: it has no study.yaml. A study's folder looks like runs/demo.")
+    runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
-    runs = plan(study, digest=lambda data: open_catalog(data).digest)
     chosen = tuple(name.strip() for name in metrics.split(",")) if metrics else study.metrics
     for name in chosen:
         evaluation.parse(name)
@@ -148,7 +148,7 @@ def _first_fact(describe: Callable[[str], Any], name: str) -> str:
     facts = describe(name)
     if isinstance(facts, str):
         return facts
-    for key in ("what", "text", "formula", "paper"):
+    for key in ("what", "text", "rule", "formula", "paper"):
         if getattr(facts, key, ""):
             return str(getattr(facts, key))
     return ""

@@ -8,6 +8,7 @@ all families of trunks and for the head; tested). So everything that is stored o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
@@ -18,7 +19,8 @@ from torch import Tensor
 BLOCK = 16
 
 # All that decides bits besides network and image: part of every cache key.
-COMPUTED_BY = f"block={BLOCK} torch={torch.__version__} cpu={torch.backends.cpu.get_cpu_capability()}"
+_VERSIONS = " ".join(f"{name}={version(name)}" for name in ("torch", "timm", "pillow"))
+COMPUTED_BY = f"block={BLOCK} {_VERSIONS} cpu={torch.backends.cpu.get_cpu_capability()}"
 
 
 @runtime_checkable

@@ -34,8 +34,6 @@ Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any]) -> None:
     """Write the two files. `description` needs the view's `image`, `mean`, `std`, and may have `crop` (1.0),
     `interpolation` ("bicubic"), and anything else worth keeping that YAML can hold."""
-    if not isinstance(embedder.head, Head | nn.Identity):
-        raise BadSpecification(f"Only a levelfield Head (or none) can be saved, not {type(embedder.head).__name__}.")
     missing = [name for name in ("image", "mean", "std") if name not in description]
     if missing:
         raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
@@ -49,7 +47,7 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     facts = {
         "format": _FORMAT,
         "trunk": embedder.trunk.settings,
-        "head": embedder.head.settings if isinstance(embedder.head, Head) else None,  # None: the features themselves
+        "head": _described(embedder.head),
         "view": view,
         "about": {name: value for name, value in description.items() if name not in view},
     }
@@ -61,8 +59,11 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     write_text(folder / DESCRIPTION, text)
 
 
-def load(folder: Path | str, *, device: str = "cpu") -> Model:
-    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight."""
+def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model:
+    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight.
+
+    head: needed only for a model whose head is of somebody's own making; its weights are read from the folder.
+    """
     home = Path(folder)
     for name in (DESCRIPTION, WEIGHTS):
         if not (home / name).is_file():
@@ -74,13 +75,29 @@ def load(folder: Path | str, *, device: str = "cpu") -> Model:
         trunk_facts = dict(facts["trunk"])
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
-        head = nn.Identity() if facts["head"] is None else Head(**facts["head"])
-        embedder = Embedder(Trunk(backbone, **trunk_facts), head)
+        embedder = Embedder(Trunk(backbone, **trunk_facts), _rebuilt(facts["head"], head))
         embedder.load_state_dict(safetensors.torch.load_file(home / WEIGHTS), strict=True)
         view = test_view(**facts["view"])
     except (yaml.YAMLError, safetensors.SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise BadInput(f"The model in {home} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}))
+
+
+def _described(head: nn.Module) -> dict[str, object] | None:
+    """How to make a head again; None for the features themselves. Somebody's own head is only named."""
+    if isinstance(head, nn.Identity):
+        return None
+    return head.settings if isinstance(head, Head) else {"own": type(head).__name__}
+
+
+def _rebuilt(facts: dict[str, Any] | None, given: nn.Module | None) -> nn.Module:
+    if facts is None:
+        return nn.Identity()
+    if "own" not in facts:
+        return Head(**facts)
+    if given is None:
+        raise BadInput(f"This model has a head of its own: levelfield.load(RUN, head={facts['own']}(...)).")
+    return given
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Trunk(nn.Module):
         self.cut, self.pooling, self.normalize_taps = cut, pooling, normalize_taps
         self.channels_last, self.batch_norm, self.image = channels_last, batch_norm, image
         self.taps = tuple(taps)
-        self.passes = 0  # rows that went through `above`
+        self._counter = _Counter()
         self._read = [order[-1] if tap == "final" else tap for tap in taps]  # a network without exit: its last stage
         check_taps(self._read, self.taps, (*division.stage_names, "final"), backbone.name)
         self._used = order[: max(order.index(tap) for tap in self._read) + 1]
@@ -96,7 +96,7 @@ class Trunk(nn.Module):
 
         `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it.
         """
-        self.passes += len(stored[0])
+        self._counter.rows += len(stored[0])
         if at is not None or change is not None:
             self._check_at(at, change)
         if self.cut == "frozen":
@@ -110,6 +110,11 @@ class Trunk(nn.Module):
             now, seen = change(now), {name: change(maps) for name, maps in seen.items()}
         _, seen = self._run(now, seen, split, len(self._used))
         return self._join(seen)
+
+    @property
+    def passes(self) -> int:
+        """Rows that went through `above` so far, here or in a copy."""
+        return self._counter.rows
 
     @property
     def width(self) -> int:
@@ -229,9 +234,19 @@ class Trunk(nn.Module):
         self.eval()
         with torch.no_grad():
             width = self.above(*self.below(self._blank(self._image))).shape[1]
-        self.passes = before[0]
+        self._counter.rows = before[0]
         self.train(before[1])
         return width
+
+
+class _Counter:
+    """Rows that were computed. A copy of a trunk counts where the original does: its work is the same work."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def __deepcopy__(self, memo: object) -> _Counter:
+        return self
 
 
 def _key(name: str) -> str:

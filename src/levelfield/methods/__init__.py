@@ -88,6 +88,8 @@ def search_ranges(name: str) -> dict[str, Any]:
 
 def is_seeded(name: str) -> bool:
     """Whether the seed changes a method's result."""
+    if is_file_reference(name):
+        return bool(getattr(load_from_file(name), "seeded", True))
     return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True
 
 

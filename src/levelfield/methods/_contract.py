@@ -75,6 +75,8 @@ class Deviation:
             f"{v:g}" if isinstance(v, float) else f"{v:,}" if self.what == "extra_parameters" else str(v)
             for v in (self.method, self.condition)
         ]
+        if self.what.startswith("lr_of_"):  # as a multiple of the head's rate
+            shown = [f"x{value}" for value in shown]
         return f"{self.what.replace('_', ' ')} {shown[0]}" + (f" ({shown[1]})" if self.condition else "")
 
 

@@ -144,12 +144,20 @@ def verdicts(board: Leaderboard) -> list[str]:
     for label in order:
         said = []
         if tied[label]:
-            said.append("tie with " + ", ".join(sorted(tied[label], key=order.index)))
+            said.append("tie with " + _named(tied[label], order))
         if better[label]:
-            said.append("better than " + ", ".join(sorted(better[label], key=order.index)))
+            said.append("better than " + _named(better[label], order))
         if said:
             lines.append(f"- {label}: " + "; ".join(said) + ".")
     return lines + _advice(board, better)
+
+
+def _named(labels: list[str], order: list[str]) -> str:
+    """Labels in the order of the table; a whole tail of the table in short."""
+    labels = sorted(labels, key=order.index)
+    if len(labels) > 2 and labels == order[-len(labels) :]:
+        return f"{labels[0]} and all below it"
+    return ", ".join(labels)
 
 
 def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:

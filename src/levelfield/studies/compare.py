@@ -20,10 +20,11 @@ from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.plan import PlannedRun, check_methods, plan
 from levelfield.studies.run import Options
 from levelfield.studies.specification import Data, Study, parse_study, read_study
+from levelfield.studies.store import write_plan
 from levelfield.training.loop import check_accumulation
 
 
-def prepare(study: Study, *, tested: bool = True) -> list[PlannedRun]:
+def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[PlannedRun]:
     """The runs of a study, after everything that can be wrong before training was looked at.
 
     tested: without test classes there is nothing to compare; `train` asks for none.
@@ -37,7 +38,7 @@ def prepare(study: Study, *, tested: bool = True) -> list[PlannedRun]:
         catalogs[data] = open_catalog(data)
         return catalogs[data].digest
 
-    runs = plan(study, digest=digest)
+    runs = plan(study, digest=digest, device=device)
     different = [run.spec.conditions for run in runs]
     for metric in {c.select for c in different} - {"budget"}:
         parse_metric(metric)
@@ -59,21 +60,23 @@ def compare(
     study: Study | Path | str | dict[str, Any],
     *,
     out: Path | str = "runs",
-    jobs: int = 1,
+    jobs: int = 0,
     options: Options | None = None,
     listen: Callable[[Event], None] = lambda event: None,
 ) -> Leaderboard:
     """Run a study (what is finished is skipped) and return its leaderboard.
 
-    In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]}, jobs=2)`.
+    In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`. `jobs` processes work side by
+    side; a script that asks for them needs `if __name__ == "__main__":`. 0 works in this process.
     """
     if isinstance(study, dict):
         study = parse_study(study)
     elif not isinstance(study, Study):
         study = read_study(study)
-    runs = prepare(study)
+    options = options or Options()
+    runs = prepare(study, device=options.device)
     folder = Path(out) / study.name
-    outcome = carry_out(study, runs, folder, jobs=jobs, options=options or Options(), listen=listen)
+    outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
     if outcome.failed and len(outcome.failed) == len(runs):
         raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
     return gather(study.name, runs, folder, study.metrics)
@@ -93,6 +96,7 @@ def carry_out(
     if describe:
         content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(folder / "study.yaml", content)
+        write_plan(folder, runs)
     return run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
 
 

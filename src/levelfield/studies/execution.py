@@ -52,11 +52,17 @@ def run_all(
     options: Options,
     listen: Callable[[Event], None] = lambda event: None,
 ) -> Outcome:
-    """Do all runs with `jobs` processes. Returns when every run is finished or failed."""
+    """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed."""
     outcome = Outcome()
     waiting = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
     for k in set(range(len(runs))) - set(waiting):
         listen(Event("done", k, "finished before"))
+    if jobs == 0:
+        for k in waiting:
+            event = do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, listen=listen)
+            outcome.failed |= {k: event.text} if event.kind == "failed" else {}
+            listen(event)
+        return outcome
     context = multiprocessing.get_context("spawn")
     workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
     held: list[int] = []  # runs that another command is doing: asked again, with patience, when nothing else is left
@@ -67,9 +73,11 @@ def run_all(
             patient = not waiting
             k = waiting.pop(0) if waiting else held.pop(0)
             workers[pipe] = (process, k)
-            pipe.send((k, runs[k], runs[k].folder(study_folder), metrics, options, patient))
+            with contextlib.suppress(ConnectionError):  # a worker that is dead already is met at the next `recv`
+                pipe.send((k, runs[k], runs[k].folder(study_folder), metrics, options, patient))
         else:
-            pipe.send(None)
+            with contextlib.suppress(ConnectionError):
+                pipe.send(None)
             process.join()
             pipe.close()
             del workers[pipe]
@@ -96,8 +104,8 @@ def run_all(
                 assert isinstance(pipe, Connection)
                 process, doing = workers[pipe]
                 try:
-                    event: Event = pipe.recv()
-                except EOFError:
+                    event = pipe.recv()
+                except (EOFError, ConnectionError):
                     process.join()
                     del workers[pipe]
                     assert doing is not None

@@ -20,6 +20,7 @@ from levelfield.data.views import TestView, View, test_view, train_view
 from levelfield.embedder import Embedder, Trunk, backbones
 from levelfield.embedder.blocks import in_blocks
 from levelfield.embedder.cache import FeatureCache, Rows
+from levelfield.errors import BadInput
 from levelfield.studies.plan import RunSpec
 from levelfield.studies.specification import Data, ProtocolChoice
 from levelfield.training import Conditions
@@ -38,10 +39,15 @@ class Ground:
     conditions: Conditions
     cache_folder: Path | None
     device: str
+    data_digest: str = ""
 
     @cached_property
     def catalog(self) -> Catalog:
-        return open_catalog(self.data)
+        """What the plan saw: its images were looked at then, and must not have changed since."""
+        catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
+        if self.data_digest and catalog.digest != self.data_digest:
+            raise BadInput(f"The images of '{self.data.name}' changed after the study began. Start the command again.")
+        return catalog
 
     @cached_property
     def fold(self) -> protocols.Fold:
@@ -129,8 +135,9 @@ class Ground:
     def features_key(self) -> str:
         """All that decides the start features of the training images."""
         trained = _digest([self.catalog.digests[i] for i in self.fold.train])
-        c = self.conditions
-        return f"{self._key(self.views[1], 0)} {c.taps} {c.pooling} {c.normalize_taps} {trained}"
+        c, b = self.conditions, self._backbone
+        network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {torch.device(self.device).type}"
+        return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
 
     def source(self, seed: int, workers: int, tell: Tell) -> Source:
         """Where training batches come from."""
@@ -165,7 +172,9 @@ class Ground:
         return embedder.embed(rows, from_images=not self.is_cached, progress=count).cpu().numpy()
 
     def start_features(self, tell: Tell) -> StartFeatures:
-        return StartFeatures(self, tell)
+        still = Embedder(self.still_trunk, torch.nn.Identity())
+        embed, train = self.embed, self.fold.train
+        return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, tell, "start features"))
 
     def _image(self, index: int, view: View, number: int) -> Tensor:
         stream = view_stream(number, self.catalog.digests[index]) if view.random else None
@@ -175,13 +184,8 @@ class Ground:
 class StartFeatures:
     """The training images as the untrained trunk sees them (test view), for heads computed from data."""
 
-    def __init__(self, ground: Ground, tell: Tell) -> None:
-        self._ground, self._tell = ground, tell
-        self.width, self.labels = ground.width, ground.train_labels
-
-    def rows(self) -> np.ndarray:
-        still = Embedder(self._ground.still_trunk, torch.nn.Identity())
-        return self._ground.embed(still, self._ground.fold.train, self._tell, "start features")
+    def __init__(self, width: int, labels: np.ndarray, rows: Callable[[], np.ndarray]) -> None:
+        self.width, self.labels, self.rows = width, labels, rows
 
 
 class _OnDevice:
@@ -211,12 +215,12 @@ def _digest(texts: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def open_catalog(choice: Data) -> Catalog:
+def open_catalog(choice: Data, *, check: bool = True) -> Catalog:
     """The catalog a study names, with unreadable images refused (or left out, if the study says so)."""
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))
     catalog = data.create(choice.name, **settings)
-    return catalog if choice.name == "emoji" else data.check_images(catalog, skip_unreadable=skip)
+    return data.check_images(catalog, skip_unreadable=skip) if check and choice.name != "emoji" else catalog
 
 
 def check_trunk(conditions: Conditions) -> None:
@@ -227,7 +231,7 @@ def check_trunk(conditions: Conditions) -> None:
 @lru_cache(maxsize=2)
 def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
     spec = RunSpec.model_validate_json(key)
-    return Ground(spec.data, spec.protocol, spec.fold, spec.conditions, cache_folder, device)
+    return Ground(spec.data, spec.protocol, spec.fold, spec.conditions, cache_folder, device, spec.data_digest)
 
 
 def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:

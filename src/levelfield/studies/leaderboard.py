@@ -40,7 +40,7 @@ class Row:
     deviations: list[str]
     warnings: list[str]
     variation: dict[str, Any]
-    best_run: str
+    first_run: str
     tied_with_best: bool = False
 
 
@@ -92,8 +92,9 @@ def gather(
             f"There is no finished run of '{name}' under {study_folder} with {', '.join(metrics)} measured. "
             "Run `levelfield compare` first."
         )
-    usual = _usual_representation(found, metrics[0])
     queried = [metric for metric in metrics if _has_queries(found, metric)]
+    metrics = tuple(dict.fromkeys([*queried[:1], *metrics]))  # what is tested stands first and decides the order
+    usual = _usual_representation(found, metrics[0])
     signatures: dict[str, dict[str, Any]] = {}
     comparisons: list[Comparison] = []
     rows: list[Row] = []
@@ -101,7 +102,7 @@ def gather(
     for test_set, part in _by_test_set(found).items():
         signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
         tables = {metric: _class_table(part, metric) for metric in queried}
-        own = [_row(label, pairs, metrics, tables, study_folder, usual, draws) for label, pairs in part.items()]
+        own = [_row(label, pairs, metrics, tables, usual, draws) for label, pairs in part.items()]
         own.sort(key=lambda row: -row.cells[metrics[0]].mean)
         comparisons += _comparisons(part, own, *tables[queried[0]], draws) if queried and len(own) > 1 else []
         best.append(own[0].label)
@@ -119,7 +120,6 @@ def _row(
     pairs: list[tuple[PlannedRun, Result]],
     metrics: tuple[str, ...],
     tables: dict[str, tuple[dict[str, np.ndarray], np.ndarray]],
-    study_folder: Path,
     usual: dict[str, Any],
     draws: int,
 ) -> Row:
@@ -137,7 +137,6 @@ def _row(
             f"{value}-d" if key == "dim" else f"{key} {value}" for key, value in own.items() if usual[key] != value
         )
         cells[metric] = Cell(float(values.mean()), low, high, spread, differs)
-    best = max(pairs, key=lambda pair: pair[1].values[metrics[0]])[0]
     warnings = []
     if any(result.summary["collapsed"] for result in results):
         warnings.append("the embedding collapsed")
@@ -152,10 +151,10 @@ def _row(
         [run.spec.seed for run, _ in pairs],
         cells,
         seconds,
-        results[0].deviation_texts,
+        list(dict.fromkeys(text for result in results for text in result.deviation_texts)),
         warnings,
         dict(pairs[0][0].variation),
-        str(best.folder(study_folder)),
+        str(results[0].folder),
     )
 
 

@@ -36,6 +36,11 @@ def fit_to(
     content |= {"name": _study_name(path), "about": f"The demo's methods on {path}.", "data": {"name": str(path)}}
     if skip_unreadable:
         content["data"]["skip_unreadable"] = True
+    conditions["tuning_trials"] = 0  # the demo's settings were chosen on drawings; nothing was tried on these photos
+    for method in content["methods"]:
+        for settings in method.values():
+            if isinstance(settings, dict):
+                settings.pop("trials", None)
     facts = survey(catalog)
     changes = [f"{path}: {facts}.", *catalog.notes]
     if facts.shorter_side is not None and facts.shorter_side[1] >= DRAWINGS:

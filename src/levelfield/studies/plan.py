@@ -29,6 +29,8 @@ class RunSpec(BaseModel):
     method: Competitor
     seed: int
     fold: int = 0
+    device: str = "cpu"
+    """Its kind: two kinds of processor do not give the same bits."""
     data_digest: str = ""
     code_digest: str = ""
 
@@ -58,7 +60,7 @@ class PlannedRun:
         return self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
 
 
-def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "") -> list[PlannedRun]:
+def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
     """All runs of a study: seed by seed, so that every method has a first result early.
 
     digest: the identity of the images a study names; asked once for each data that varies.
@@ -79,6 +81,7 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "") -> li
                     conditions=varied.conditions,
                     method=method,
                     seed=seed,
+                    device=device.split(":")[0],
                     data_digest=digests[key],
                     code_digest=_file_digest(method.name, varied.conditions.weights),
                 )

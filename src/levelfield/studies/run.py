@@ -21,13 +21,14 @@ from levelfield.embedder.model import save_model
 from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.files import write_json, write_text, write_whole
+from levelfield.methods import Method
 from levelfield.studies.ground import Ground, Tell, ground_for
 from levelfield.studies.plan import RunSpec
 from levelfield.studies.setup import Setup, planner, set_up
 from levelfield.studies.store import FINISHED, claim, read_result
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
-from levelfield.training.ledger import settle
+from levelfield.training.ledger import changed, only, settle
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,22 @@ def execute(
 def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Options, tell: Tell) -> None:
     setup = set_up(spec, ground, options.device, tell)
     progress = _train(spec, setup, ground, folder, options, tell) if setup.method.trains else Progress()
-    embeddings = _embed(setup, ground, ground.fold.test, tell) if len(ground.fold.test) else None
+    tested = len(ground.fold.test) > 0
+    raw = ground.embed(setup.embedder, ground.fold.test if tested else ground.fold.train[:1], tell)
+    with only([]):
+        embeddings = setup.method.refine(raw.copy())
     measured = setup.measured
     measured.images, measured.steps = progress.images, progress.step
     measured.rows_through_trunk = progress.rows_through_trunk
     if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
         measured.layout = f"{progress.images / progress.step:g}"
-    measured.dim = (_embed(setup, ground, ground.fold.train[:1], tell) if embeddings is None else embeddings).shape[1]
+    measured.dim = embeddings.shape[1]
+    measured.learned_buffers = changed(setup.buffers, setup.method)
+    measured.refined = embeddings.shape == raw.shape and (
+        embeddings.dtype != raw.dtype or not np.array_equal(embeddings, raw, equal_nan=True)
+    )
     deviations = settle(setup.method, spec.conditions, measured)
-    _write_model(spec, ground, setup.embedder, folder, embeddings)
+    _write_model(spec, ground, setup.embedder, folder, embeddings if tested else None)
     internal = ("checks_since_best", "checks_since_drop")
     summary = {key: value for key, value in asdict(progress).items() if key not in internal}
     summary["best"] = progress.best if progress.history else None
@@ -96,23 +104,21 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
             seed=spec.seed,
             folder=folder,
             pace=options.pace,
-            validate=_validation(ground, setup.embedder, conditions, tell),
+            validate=_validation(ground, setup.method, setup.embedder, conditions, tell),
             board=board,
             tell=lambda done, total: tell("training", done, total),
         )
 
 
-def _embed(setup: Setup, ground: Ground, indices: np.ndarray, tell: Tell) -> np.ndarray:
-    return setup.method.refine(ground.embed(setup.embedder, indices, tell))
-
-
-def _validation(ground: Ground, embedder: Embedder, conditions: Conditions, tell: Tell) -> Callable[[], float] | None:
+def _validation(
+    ground: Ground, method: Method, embedder: Embedder, conditions: Conditions, tell: Tell
+) -> Callable[[], float] | None:
     if conditions.select == "budget":
         return None
 
     def validate() -> float:
         embedder.eval()
-        rows = ground.embed(embedder, ground.fold.validation, tell)
+        rows = method.refine(ground.embed(embedder, ground.fold.validation, tell))
         labels = ground.catalog.labels[ground.fold.validation]
         return evaluate(rows, labels, metrics=(conditions.select,))[conditions.select]
 
@@ -171,7 +177,8 @@ def _measure(ground: Ground, folder: Path, metrics: tuple[str, ...], tell: Tell)
         tell("measuring", 0, 1)
         result = evaluate(np.load(folder / "embeddings.npy"), ground.catalog.labels[ground.fold.test], metrics=metrics)
         values = {name: float(result[name]) for name in result}
-        signatures = {name: asdict(result.signature(name)) for name in result}
+        refined = "yes" if trained["measured"].get("refined") else "none"
+        signatures = {name: asdict(result.signature(name).declared(refined=refined)) for name in result}
         arrays = {**result.per_query, "lone": result.lone, "labels": ground.catalog.labels[ground.fold.test]}
         write_whole(folder / "per_query.npz", lambda file: np.savez(file, **arrays))
     write_json(folder / FINISHED, {"values": values, "signatures": signatures, **trained})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from levelfield import batching, methods
@@ -18,7 +18,7 @@ from levelfield.randomness import isolated, stream
 from levelfield.studies.ground import Ground, StartFeatures, Tell
 from levelfield.studies.plan import RunSpec
 from levelfield.training import Conditions
-from levelfield.training.ledger import Measured, measure_setup, settle
+from levelfield.training.ledger import Measured, buffers_of, measure_setup, only, settle
 from levelfield.training.optimisers import build, check_groups
 
 KNOWN_BEFORE = {"extra_parameters", "batch", "batching", "lr", "weight_decay", "optimiser"}
@@ -33,6 +33,7 @@ class Setup:
     optimisers: list[Optimizer]
     layout: Layout
     measured: Measured
+    buffers: dict[str, Tensor]
 
 
 def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
@@ -40,7 +41,8 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     conditions = spec.conditions
     method = _method(spec, ground)
     features = ground.start_features(tell)
-    own = method.head(features, conditions.dim, spec.seed)
+    with only([]):  # a head may be computed from the training features, but trained only by the loop
+        own = method.head(features, conditions.dim, spec.seed)
     common = _start_head(conditions, ground, features, spec.seed)
     embedder = Embedder(ground.new_trunk(), common if own is None else own).to(device)
     method.to(device)
@@ -55,7 +57,7 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
         method.start_proxies(_class_means(ground, embedder, tell))
-    return Setup(method, embedder, optimisers, layout, measured)
+    return Setup(method, embedder, optimisers, layout, measured, buffers_of(method))
 
 
 def planner(setup: Setup, ground: Ground, conditions: Conditions, seed: int) -> Batching:

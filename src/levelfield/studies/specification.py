@@ -152,6 +152,8 @@ class Study(BaseModel):
 def read_study(path: Path | str, overrides: Sequence[str] = ()) -> Study:
     """The study in a YAML file, with overrides such as `conditions.dim=64` applied."""
     path = Path(path)
+    if path.is_dir():
+        raise BadSpecification(f"{path} is a folder, not a study file. For photos: levelfield compare --data {path}")
     if not path.is_file():
         close = nearest(path.name, [p.name for p in path.parent.glob("*.y*ml")]) if path.parent.is_dir() else None
         raise BadSpecification(

@@ -11,8 +11,8 @@ import numpy as np
 import yaml
 
 from levelfield.errors import BadInput
-from levelfield.files import write_text
-from levelfield.studies.plan import RunSpec
+from levelfield.files import write_json, write_text
+from levelfield.studies.plan import PlannedRun, RunSpec
 
 FINISHED = "metrics.json"
 
@@ -69,17 +69,18 @@ def read_spec(folder: Path) -> RunSpec:
 
 def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
     """Whether the folder holds this run's figures, all of them."""
-    if not (folder / FINISHED).exists() or not (folder / "run.yaml").exists():
+    result = read_result(folder)
+    if result is None or not (folder / "run.yaml").exists():
         return False
-    values = json.loads((folder / FINISHED).read_text(encoding="utf-8"))["values"]
-    return _identity(folder / "run.yaml") == spec.identity and set(metrics) <= set(values)
+    return _identity(folder / "run.yaml") == spec.identity and set(metrics) <= set(result.values)
 
 
 def read_result(folder: Path) -> Result | None:
-    """The figures of a run folder, or None if it is not finished."""
-    if not (folder / FINISHED).exists():
+    """The figures of a run folder, or None if it is not finished (a damaged file is no finish)."""
+    try:
+        content = json.loads((folder / FINISHED).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    content = json.loads((folder / FINISHED).read_text(encoding="utf-8"))
     return Result(
         folder,
         content["values"],
@@ -88,6 +89,29 @@ def read_result(folder: Path) -> Result | None:
         content["summary"],
         content["deviations"],
     )
+
+
+def write_plan(study_folder: Path, runs: list[PlannedRun]) -> None:
+    """Write down which runs a study consists of, so that a report needs nothing but its folder."""
+    entries = [
+        {"label": run.label, "variation": run.variation, "spec": run.spec.model_dump(mode="json")} for run in runs
+    ]
+    write_json(study_folder / "runs.json", entries)
+
+
+def read_plan(study_folder: Path) -> list[PlannedRun]:
+    """The runs of a study that was compared before."""
+    if not (study_folder / "runs.json").exists():
+        raise BadInput(f"{study_folder} holds no study: it has no runs.json. A study's folder looks like runs/demo.")
+    entries = json.loads((study_folder / "runs.json").read_text(encoding="utf-8"))
+    return [
+        PlannedRun(
+            RunSpec.model_validate(entry["spec"]),
+            entry["label"],
+            tuple((key, value) for key, value in entry["variation"]),
+        )
+        for entry in entries
+    ]
 
 
 def _identity(described: Path) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from levelfield.errors import BadInput
 from levelfield.files import write_whole
 
 
@@ -21,5 +22,8 @@ def load(path: Path) -> dict[str, Any] | None:
     """The saved state, or None if the run has not saved one yet."""
     if not path.exists():
         return None
-    state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+    try:
+        state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+    except Exception as error:  # a damaged file makes torch raise anything
+        raise BadInput(f"{path} is damaged ({error}). Remove it, and the run starts anew.") from error
     return state

@@ -64,7 +64,7 @@ class Feed:
             yield Batch(inputs, labels, positions, self.batching.roles, epoch, step)
 
     def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
-        if self.batching.needs_memory and embeddings is not None:
+        if self.batching.needs_memory and embeddings is not None and len(embeddings) == len(batch.indices):
             self.batching.observe(batch.indices, embeddings.cpu().numpy())
 
     def state_dict(self) -> dict[str, Any]:

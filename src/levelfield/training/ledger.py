@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -21,19 +23,24 @@ class Measured:
     """What a run really did. Every key that can be a deviation is counted here, never taken on trust."""
 
     extra_parameters: int = 0
+    learned_buffers: int = 0
     layout: str = ""
     batching: str = ""
     images: int = 0
     rows_through_trunk: int = 0
     steps: int = 0
     dim: int = 0
+    refined: bool = False
     rates: dict[str, float] = field(default_factory=dict)
     decays: dict[str, float] = field(default_factory=dict)
     optimisers: dict[str, str] = field(default_factory=dict)
 
     def deviations(self, conditions: Conditions, *, trains: bool) -> list[Deviation]:
         """The points in which this differs from the conditions."""
-        found: dict[str, Any] = {"extra_parameters": self.extra_parameters}
+        found: dict[str, Any] = {
+            "extra_parameters": self.extra_parameters,
+            "learned_buffers": self.learned_buffers,
+        }
         for name, rate in self.rates.items():
             found["lr" if name == "head" else f"lr_of_{name}"] = rate * conditions.lr if name == "head" else rate
             found[f"weight_decay_of_{name}"] = self.decays[name]
@@ -43,6 +50,8 @@ class Measured:
             found["batching"] = self.batching
         if self.dim:
             found["dim"] = self.dim
+        if self.refined:
+            found["refined"] = "yes"
         if not trains or self.steps > conditions.steps:
             found["steps"] = self.steps
         if self.images:
@@ -60,6 +69,7 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
     """The entries that differ from what the conditions say."""
     common = {
         "extra_parameters": 0,
+        "learned_buffers": 0,
         "lr": conditions.lr,
         "lr_of": 1.0,
         "weight_decay_of": conditions.weight_decay,
@@ -67,6 +77,7 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
         "batch": str(conditions.layout),
         "batching": conditions.layout.batching,
         "dim": conditions.dim,
+        "refined": "no",
         "steps": conditions.steps,
         "trunk_passes": 1,
         "tuning_trials": conditions.tuning_trials,
@@ -126,35 +137,34 @@ def measure_setup(
     return measured
 
 
-class Meter:
-    """Watches the steps: which rows came out of the embedder last, and whether anybody else optimises something."""
+@contextmanager
+def only(optimisers: Sequence[Optimizer]) -> Iterator[None]:
+    """Inside, an optimiser that is none of these is refused at its first step, whoever runs it."""
+    own = {id(optimiser) for optimiser in optimisers}
 
-    def __init__(self, embedder: nn.Module, optimisers: Sequence[Optimizer]) -> None:
-        self.latest: Tensor | None = None
-        self._own = {id(optimiser) for optimiser in optimisers}
-        self._embedder = embedder
-        self._hooks: list[Any] = []
-
-    def __enter__(self) -> Meter:
-        self._hooks = [
-            self._embedder.register_forward_hook(self._keep),
-            register_optimizer_step_post_hook(self._refuse_strangers),
-        ]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def _keep(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
-        self.latest = output.detach()
-
-    def _refuse_strangers(self, optimiser: Optimizer, args: Any, kwargs: Any) -> None:
-        if id(optimiser) not in self._own:
+    def refuse(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
+        if id(optimiser) not in own:
             raise Unfair(
                 f"The method runs an optimiser of its own ({type(optimiser).__name__}). Parameters are trained "
                 "by the loop: return them from `groups()`."
             )
+
+    hook = register_optimizer_step_post_hook(refuse)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def buffers_of(method: Method) -> dict[str, Tensor]:
+    """Copies of the numbers a method keeps besides its parameters, to see later whether it learned in them."""
+    return {name: buffer.detach().clone() for name, buffer in method.named_buffers()}
+
+
+def changed(before: dict[str, Tensor], method: Method) -> int:
+    """How many numbers lie in buffers that are not what they were."""
+    now = dict(method.named_buffers())
+    return sum(b.numel() for name, b in now.items() if name not in before or not torch.equal(before[name], b))
 
 
 def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -16,14 +18,15 @@ from torch.optim import Optimizer
 from levelfield.embedder import Embedder
 from levelfield.errors import BadSpecification, RunFailed
 from levelfield.methods import Method
-from levelfield.randomness import isolated, reseed
+from levelfield.randomness import is_chosen, isolated, reseed, seed_globals
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
-from levelfield.training.ledger import Meter, check_leaves
+from levelfield.training.ledger import check_leaves, only
 from levelfield.training.log import Log
 from levelfield.training.optimisers import factor, set_rates
 from levelfield.training.progress import Progress, State
 
+LOOKS = 16  # one step in so many is searched for hidden parameters
 COLLAPSE = 1e-4  # mean squared distance of the unit rows of a batch to their centre; 1 is the widest spread
 
 
@@ -65,7 +68,7 @@ def train(
     began = saved - progress.seconds
     resting: bool | None = None
     generator = torch.Generator()
-    with Meter(embedder, optimisers) as meter, isolated(seed, "training"):
+    with only(optimisers), isolated(seed, "training"), _latest_rows(embedder) as latest:
         while progress.step < conditions.steps and not progress.finished:
             step, passes, asked = progress.step, embedder.passes, time.perf_counter()
             batch = next(batches)
@@ -78,7 +81,7 @@ def train(
             shown: dict[str, float] = {}
             idle, active = True, None
             reseed(generator, seed, "step", step)
-            reseed(torch.default_generator, seed, "global", step)  # dropout and other people's modules draw from it
+            seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
             for part in batch.parts(conditions.accumulate):
                 terms = method.step(embedder, part, generator)
                 _check_numbers(terms)
@@ -90,8 +93,8 @@ def train(
                         f"The loss is {loss.item()} at step {step} (epoch {batch.epoch}); images of the batch: "
                         f"{feed.name(batch)}. Try a lower learning rate or `clip`."
                     )
-                if step == conditions.trunk_warmup or step % pace.log_every == 0:
-                    check_leaves(loss, optimisers)
+                if step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "leaves", step):
+                    check_leaves(loss, optimisers)  # now and then, at steps that nobody can foresee
                 if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
                     loss.backward()
                     idle = False
@@ -103,14 +106,15 @@ def train(
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=True)
 
-            feed.observe(batch, meter.latest)
+            rows = latest[-1] if latest else None
+            feed.observe(batch, rows)
             progress.step += 1
             progress.images += len(batch.labels)
             progress.idle_batches += idle or active == 0
             progress.rows_through_trunk += embedder.passes - passes
             last = progress.step == conditions.steps
             if step % pace.log_every == 0 or last:
-                spread = _spread(meter.latest)
+                spread = _spread(rows)
                 progress.collapsed = spread < COLLAPSE
                 entry = {
                     **shown,
@@ -140,6 +144,17 @@ def train(
     state.restore_best()
     embedder.eval()
     return progress
+
+
+@contextmanager
+def _latest_rows(embedder: Embedder) -> Iterator[deque[Tensor]]:
+    """What came out of the embedder last, for batchings with a memory and for the log."""
+    latest: deque[Tensor] = deque(maxlen=1)
+    hook = embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach()))
+    try:
+        yield latest
+    finally:
+        hook.remove()
 
 
 def check_accumulation(method: Method, conditions: Conditions) -> None:
