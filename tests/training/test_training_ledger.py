@@ -48,6 +48,7 @@ def run_cheat(training_photos, training_cache, tmp_path):
         ("RefinesInDouble", r"without declaring it: refined yes \(no\)"),
         ("WiderHead", r"without declaring it: extra parameters 2,312"),
         ("OwnOptimiser", r"an optimiser of its own \(SGD\)"),
+        ("ByHand", r"changes the weights 'head\.linear\.weight' in its step: an optimiser of its own, by hand"),
         ("OtherOptimiser", r"without declaring it: optimiser of scale sgd \(adamw\)"),
         ("FasterRate", r"without declaring it: lr 0\.1 \(0\.003\)"),
         ("TwiceThroughACopy", r"without declaring it: trunk passes 2 \(1\)"),

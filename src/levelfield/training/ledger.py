@@ -167,6 +167,19 @@ def changed(before: dict[str, Tensor], method: Method) -> int:
     return sum(b.numel() for name, b in now.items() if name not in before or not torch.equal(before[name], b))
 
 
+def weights_of(embedder: nn.Module) -> dict[str, Tensor]:
+    """Copies of the embedder's trainable weights."""
+    return {name: p.detach().clone() for name, p in embedder.named_parameters() if p.requires_grad}
+
+
+def check_untouched(before: dict[str, Tensor], embedder: nn.Module) -> None:
+    """A step computes a loss; weights are changed by the loop's optimisers alone, not by hand."""
+    now = dict(embedder.named_parameters()) if before else {}
+    for name, weights in before.items():
+        if not torch.equal(now[name], weights):
+            raise Unfair(f"The method changes the weights '{name}' in its step: an optimiser of its own, by hand.")
+
+
 def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:
     """Every trainable tensor that the loss depends on is in an optimiser group, also hidden ones."""
     known = {id(p) for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}

@@ -21,12 +21,12 @@ from levelfield.methods import Method
 from levelfield.randomness import is_chosen, isolated, reseed, seed_globals
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
-from levelfield.training.ledger import check_leaves, only
+from levelfield.training.ledger import check_leaves, check_untouched, only, weights_of
 from levelfield.training.log import Log
 from levelfield.training.optimisers import factor, set_rates
 from levelfield.training.progress import Progress, State
 
-LOOKS = 16  # one step in so many is searched for hidden parameters
+LOOKS = 16  # one step in so many is searched for hidden parameters and for weights changed by hand
 COLLAPSE = 1e-4  # mean squared distance of the unit rows of a batch to their centre; 1 is the widest spread
 
 
@@ -78,6 +78,9 @@ def train(
                 _rest(embedder, optimisers, resting)
             set_rates(optimisers, factor(step, conditions, drops=progress.drops))
 
+            # now and then, at steps that nobody can foresee
+            look = step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "look", step)
+            before = weights_of(embedder) if look else {}
             shown: dict[str, float] = {}
             idle, active = True, None
             reseed(generator, seed, "step", step)
@@ -93,14 +96,15 @@ def train(
                         f"The loss is {loss.item()} at step {step} (epoch {batch.epoch}); images of the batch: "
                         f"{feed.name(batch)}. Try a lower learning rate or `clip`."
                     )
-                if step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "leaves", step):
-                    check_leaves(loss, optimisers)  # now and then, at steps that nobody can foresee
+                if look:
+                    check_leaves(loss, optimisers)
                 if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
                     loss.backward()
                     idle = False
                 found = method.active()
                 active = found if active is None or found is None else active + found
                 shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
+            check_untouched(before, embedder)
             norm = _clip(optimisers, conditions.clip)
             for optimiser in optimisers:
                 optimiser.step()
