@@ -133,7 +133,7 @@ def one_run(run: PlannedRun, folder: Path, cache: Path, metrics: tuple[str, ...]
     a pattern gets its name, as in ("before", "checkpoint", 2)."""
     if strike is not None:
         _strike_at(*strike)
-    options = Options(cache_folder=cache, pace=Pace(log_every=5, save_every_steps=3))
+    options = Options(cache_folder=cache, pace=Pace(log_every=3, save_every_steps=2))
     event = do_one(0, run, folder, metrics, options, patient=True, listen=lambda event: None)
     os._exit(0 if event.kind == "done" else 1)
 

@@ -64,7 +64,7 @@ class StudyBars:
             if event.kind == "failed":
                 told = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
                 self._progress.console.print(told, soft_wrap=True)
-        elif event.kind == "busy":
+        elif event.kind == "busy" and not is_quiet():
             told = Text(f"another command is doing {self._labels[event.run]}: it is asked for again at the end")
             self._progress.console.print(told, soft_wrap=True)
         self._progress.update(self._all, completed=sum(self._shares))
