@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import resource
 import signal
@@ -332,3 +333,17 @@ def wait_for(happened: Callable[[], bool], seconds: float = 90) -> None:
     while not happened():
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.05)
+
+
+def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # a worker ignores Ctrl-C, this process must not
+    study = small_study(photos, ["contrastive"])
+    [run, *_] = prepare(study)
+    ours, theirs = multiprocessing.Pipe()
+    ours.send((0, run, run.folder(tmp_path), study.metrics, Options(cache_folder=tmp_path / "cache"), True))
+    ours.close()
+    with pytest.raises(SystemExit):
+        execution._work(theirs)
+    assert not (run.folder(tmp_path) / "error.txt").exists()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -143,9 +144,17 @@ def _end_of(code: int | None) -> str:
 def _work(pipe: Connection) -> None:
     """A worker's life: take a run, do it, say how it went."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where the mask of the parent does not reach
-    while (task := pipe.recv()) is not None:
-        number, run, folder, metrics, options, patient = task
-        pipe.send(do_one(number, run, folder, metrics, options, patient=patient, listen=pipe.send))
+
+    def say(event: Event) -> None:
+        try:
+            pipe.send(event)
+        except ConnectionError:  # nobody listens any more: the parent was killed, and the run can go on another day
+            sys.exit(1)
+
+    with contextlib.suppress(EOFError, ConnectionError):
+        while (task := pipe.recv()) is not None:
+            number, run, folder, metrics, options, patient = task
+            say(do_one(number, run, folder, metrics, options, patient=patient, listen=say))
 
 
 def do_one(
