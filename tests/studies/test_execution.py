@@ -297,6 +297,11 @@ def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_
     assert [runs[k].label for k in heard.of("start")] == ["Waits"], "what was finished is not done again"
 
 
+def _hears_ctrl_c() -> None:
+    """Tests that run in the background are deaf to Ctrl-C, and so would be the command."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_while_a_worker_still_imports_prints_no_traceback(photos: Path, tmp_path: Path) -> None:
     """A command as it is installed, struck while its worker loads torch."""
     study = study_file(tmp_path, photos, ["lda"], seeds=1)
@@ -305,6 +310,7 @@ def test_ctrl_c_while_a_worker_still_imports_prints_no_traceback(photos: Path, t
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_hears_ctrl_c,
     )
     wait_for(lambda: any("libtorch" in Path(f"/proc/{child}/maps").read_text() for child in children(process.pid)))
     os.killpg(process.pid, signal.SIGINT)

@@ -21,7 +21,7 @@ from levelfield.studies.plan import PlannedRun, check_methods, plan
 from levelfield.studies.run import Options
 from levelfield.studies.specification import Data, Study, parse_study, read_study
 from levelfield.studies.store import write_plan
-from levelfield.training.loop import check_accumulation
+from levelfield.training.checks import check_accumulation
 
 
 def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[PlannedRun]:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from levelfield.embedder import Embedder
-from levelfield.errors import BadSpecification, RunFailed
+from levelfield.errors import RunFailed
 from levelfield.methods import Method
 from levelfield.randomness import is_chosen, isolated, reseed, seed_globals
+from levelfield.training.checks import check_accumulation, check_terms
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import check_leaves, check_untouched, only, weights_of
 from levelfield.training.log import Log
-from levelfield.training.optimisers import factor, set_rates
+from levelfield.training.optimisers import clip, factor, rest, set_rates
 from levelfield.training.progress import Progress, State
+from levelfield.training.rows import COLLAPSE, latest_rows, spread_of
 
 LOOKS = 16  # one step in so many is searched for hidden parameters and for weights changed by hand
-COLLAPSE = 1e-4  # mean squared distance of the unit rows of a batch to their centre; 1 is the widest spread
 
 
 @dataclass(frozen=True)
@@ -68,14 +66,14 @@ def train(
     began = saved - progress.seconds
     resting: bool | None = None
     generator = torch.Generator()
-    with only(optimisers), isolated(seed, "training"), _latest_rows(embedder) as latest:
+    with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
         while progress.step < conditions.steps and not progress.finished:
             step, passes, asked = progress.step, embedder.passes, time.perf_counter()
             batch = next(batches)
             progress.waiting += time.perf_counter() - asked
             if resting != (step < conditions.trunk_warmup):
                 resting = step < conditions.trunk_warmup
-                _rest(embedder, optimisers, resting)
+                rest(embedder, optimisers, resting)
             set_rates(optimisers, factor(step, conditions, drops=progress.drops))
 
             # now and then, at steps that nobody can foresee
@@ -87,7 +85,7 @@ def train(
             seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
             for part in batch.parts(conditions.accumulate):
                 terms = method.step(embedder, part, generator)
-                _check_numbers(terms)
+                check_terms(terms)
                 loss = reduce(torch.add, terms.values())
                 if conditions.accumulate > 1:
                     loss = loss / conditions.accumulate
@@ -105,7 +103,7 @@ def train(
                 active = found if active is None or found is None else active + found
                 shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
             check_untouched(before, embedder)
-            norm = _clip(optimisers, conditions.clip)
+            norm = clip(optimisers, conditions.clip)
             for optimiser in optimisers:
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=True)
@@ -118,7 +116,7 @@ def train(
             progress.rows_through_trunk += embedder.passes - passes
             last = progress.step == conditions.steps
             if step % pace.log_every == 0 or last:
-                spread = _spread(rows)
+                spread = spread_of(rows)
                 progress.collapsed = spread < COLLAPSE
                 entry = {
                     **shown,
@@ -148,64 +146,3 @@ def train(
     state.restore_best()
     embedder.eval()
     return progress
-
-
-@contextmanager
-def _latest_rows(embedder: Embedder) -> Iterator[deque[Tensor]]:
-    """What came out of the embedder last, for batchings with a memory and for the log."""
-    latest: deque[Tensor] = deque(maxlen=1)
-    hook = embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach()))
-    try:
-        yield latest
-    finally:
-        hook.remove()
-
-
-def check_accumulation(method: Method, conditions: Conditions) -> None:
-    """Parts of a batch give the whole's gradient only if the loss is a mean over independent images."""
-    if conditions.accumulate > 1 and not method.separable:
-        raise BadSpecification(
-            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent "
-            "parts; this one compares images of a batch with each other, so parts are not the whole."
-        )
-    if conditions.accumulate > 1 and conditions.batch_norm == "train" and conditions.cut != "frozen":
-        raise BadSpecification(
-            f"accumulate: {conditions.accumulate} does not go with batch_norm: train, which takes its statistics from "
-            "all images of a batch, so parts are not the whole. Set batch_norm: statistics."
-        )
-
-
-def _check_numbers(terms: dict[str, Tensor]) -> None:
-    if not isinstance(terms, dict) or not terms:
-        came = "no term at all" if isinstance(terms, dict) else f"a {type(terms).__name__}"
-        raise RunFailed(f"A step gives the terms of its loss, names with one number each; this one gave {came}.")
-    for name, term in terms.items():
-        if not isinstance(term, Tensor) or term.numel() != 1:
-            came = f"a tensor {tuple(term.shape)}" if isinstance(term, Tensor) else f"{type(term).__name__} {term!r}"
-            raise RunFailed(f"The term '{name}' of the loss is {came}; a tensor with one number is needed.")
-
-
-def _rest(embedder: Embedder, optimisers: list[Optimizer], resting: bool) -> None:
-    """While resting, groups that are not warm get no gradient at all, so their optimiser state stays untouched."""
-    embedder.train()
-    if resting:
-        embedder.trunk.eval()  # running statistics rest too
-    for optimiser in optimisers:
-        for group in optimiser.param_groups:
-            for parameter in group["params"]:
-                parameter.requires_grad_(group["warm"] or not resting)
-
-
-def _clip(optimisers: list[Optimizer], largest: float | None) -> float | None:
-    if largest is None:
-        return None
-    parameters = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
-    return float(nn.utils.clip_grad_norm_(parameters, largest))
-
-
-def _spread(rows: Tensor | None) -> float:
-    """Mean squared distance of the unit rows to their centre: 0 when all point the same way, or nowhere."""
-    if rows is None:
-        return 1.0
-    unit = nn.functional.normalize(rows.float(), dim=1)
-    return (unit.square().sum(1).mean() - unit.mean(0).square().sum()).item()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from levelfield.embedder import Embedder
 from levelfield.errors import BadSpecification, Unfair
 from levelfield.methods import Group
 from levelfield.training.conditions import Conditions
@@ -101,3 +102,22 @@ def set_rates(optimisers: Sequence[Optimizer], rate: float) -> None:
     for optimiser in optimisers:
         for group in optimiser.param_groups:
             group["lr"] = group["base_lr"] * rate
+
+
+def rest(embedder: Embedder, optimisers: list[Optimizer], resting: bool) -> None:
+    """While resting, groups that are not warm get no gradient at all, so their optimiser state stays untouched."""
+    embedder.train()
+    if resting:
+        embedder.trunk.eval()  # running statistics rest too
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            for parameter in group["params"]:
+                parameter.requires_grad_(group["warm"] or not resting)
+
+
+def clip(optimisers: list[Optimizer], largest: float | None) -> float | None:
+    """Shorten the whole gradient to the norm `largest`; gives the norm it had."""
+    if largest is None:
+        return None
+    parameters = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
+    return float(nn.utils.clip_grad_norm_(parameters, largest))

@@ -1,0 +1,34 @@
+"""What the loop refuses: parts that are not the whole, and terms that are no numbers."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from levelfield.errors import BadSpecification, RunFailed
+from levelfield.methods import Method
+from levelfield.training.conditions import Conditions
+
+
+def check_accumulation(method: Method, conditions: Conditions) -> None:
+    """Parts of a batch give the whole's gradient only if the loss is a mean over independent images."""
+    if conditions.accumulate > 1 and not method.separable:
+        raise BadSpecification(
+            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent "
+            "parts; this one compares images of a batch with each other, so parts are not the whole."
+        )
+    if conditions.accumulate > 1 and conditions.batch_norm == "train" and conditions.cut != "frozen":
+        raise BadSpecification(
+            f"accumulate: {conditions.accumulate} does not go with batch_norm: train, which takes its statistics from "
+            "all images of a batch, so parts are not the whole. Set batch_norm: statistics."
+        )
+
+
+def check_terms(terms: dict[str, Tensor]) -> None:
+    """A step gives named terms of one number each."""
+    if not isinstance(terms, dict) or not terms:
+        came = "no term at all" if isinstance(terms, dict) else f"a {type(terms).__name__}"
+        raise RunFailed(f"A step gives the terms of its loss, names with one number each; this one gave {came}.")
+    for name, term in terms.items():
+        if not isinstance(term, Tensor) or term.numel() != 1:
+            came = f"a tensor {tuple(term.shape)}" if isinstance(term, Tensor) else f"{type(term).__name__} {term!r}"
+            raise RunFailed(f"The term '{name}' of the loss is {came}; a tensor with one number is needed.")
