@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,16 +167,15 @@ def changed(before: dict[str, Tensor], method: Method) -> int:
     return sum(b.numel() for name, b in now.items() if name not in before or not torch.equal(before[name], b))
 
 
-def weights_of(embedder: nn.Module) -> dict[str, Tensor]:
-    """Copies of the embedder's trainable weights."""
-    return {name: p.detach().clone() for name, p in embedder.named_parameters() if p.requires_grad}
+def weights_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+    """Copies of those that train now."""
+    return {name: p.detach().clone() for name, p in parameters.items() if p.requires_grad}
 
 
-def check_untouched(before: dict[str, Tensor], embedder: nn.Module) -> None:
+def check_untouched(before: dict[str, Tensor], parameters: Mapping[str, nn.Parameter]) -> None:
     """A step computes a loss; weights are changed by the loop's optimisers alone, not by hand."""
-    now = dict(embedder.named_parameters()) if before else {}
     for name, weights in before.items():
-        if not torch.equal(now[name], weights):
+        if not torch.equal(parameters[name], weights):
             raise Unfair(f"The method changes the weights '{name}' in its step: an optimiser of its own, by hand.")
 
 

@@ -65,7 +65,7 @@ def train(
     saved = time.perf_counter()
     began = saved - progress.seconds
     resting: bool | None = None
-    generator = torch.Generator()
+    generator, parameters = torch.Generator(), dict(embedder.named_parameters())
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
         while progress.step < conditions.steps and not progress.finished:
             step, passes, asked = progress.step, embedder.passes, time.perf_counter()
@@ -78,7 +78,7 @@ def train(
 
             # now and then, at steps that nobody can foresee
             look = step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "look", step)
-            before = weights_of(embedder) if look else {}
+            before = weights_of(parameters) if look else {}
             shown: dict[str, float] = {}
             idle, active = True, None
             reseed(generator, seed, "step", step)
@@ -102,7 +102,7 @@ def train(
                 found = method.active()
                 active = found if active is None or found is None else active + found
                 shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
-            check_untouched(before, embedder)
+            check_untouched(before, parameters)
             norm = clip(optimisers, conditions.clip)
             for optimiser in optimisers:
                 optimiser.step()
