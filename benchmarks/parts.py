@@ -22,8 +22,13 @@ from levelfield.training.progress import State
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: rounds, steps in a slice (by what they cost), and the study of part `jobs`."""
+    """How much is measured: rounds, steps in a slice (by what they cost), and the study of part `jobs`.
 
+    casts: how often the competitors are built anew. Where their weights come to lie in memory is luck, and worth some
+    percent of a step.
+    """
+
+    casts: int
     rounds: int
     head_steps: int
     trunk_steps: int
@@ -33,8 +38,12 @@ class Size:
     study_repeats: int
 
 
-FULL = Size(rounds=15, head_steps=102, trunk_steps=10, image_steps=2, study_steps=2000, study_runs=8, study_repeats=2)
-QUICK = Size(rounds=2, head_steps=20, trunk_steps=2, image_steps=1, study_steps=200, study_runs=4, study_repeats=1)
+FULL = Size(
+    casts=4, rounds=6, head_steps=102, trunk_steps=10, image_steps=2, study_steps=2000, study_runs=8, study_repeats=2
+)
+QUICK = Size(
+    casts=1, rounds=2, head_steps=20, trunk_steps=2, image_steps=1, study_steps=200, study_runs=4, study_repeats=1
+)
 
 
 class Parts:
@@ -50,12 +59,8 @@ class Parts:
     def loop(self) -> Iterator[Figure]:
         """The loop against a bare one. The checkpoint, every 20 seconds, is added by its share."""
         for cut in ("frozen", "last-1"):
-            ours, steps = self.ours(cut), self._steps(cut)
-            bare = Bare(ours)
-            check_same_work(ours, bare)
-            samples = interleave(
-                {"ours": partial(ours.slice, steps), "bare": partial(bare.slice, steps)}, self.size.rounds
-            )
+            samples = self._pooled(cut, lambda ours: {"bare": Bare(ours)})
+            ours = self.ours(cut)
             share = _checkpoint_seconds(ours) / Pace().save_every_seconds
             yield Figure(
                 part="loop",
@@ -70,16 +75,12 @@ class Parts:
     def cached(self) -> Iterator[Figure]:
         """A run that opens the store and trains on it, against the trainable part on batches that lie in memory."""
         for cut in ("frozen", "last-1", "last-2"):
-            ours, steps = self.ours(cut), self._steps(cut)
-            alone = Bare(ours, gathered=True)
-            check_same_work(ours, alone)
+            ours = self.ours(cut)
             ours.waiting.clear()
-            samples = interleave(
-                {"ours": partial(ours.slice, steps), "alone": partial(alone.slice, steps), "open": _opening(ours)},
-                self.size.rounds,
-            )
+            samples = self._pooled(cut, lambda ours: {"alone": Bare(ours, gathered=True)})
+            opened = interleave({"open": _opening(ours)}, self.size.rounds)["open"]
             whole = typical(samples["alone"]) * self.study.conditions.steps
-            once = typical(samples["open"]) + _checkpoint_seconds(ours)
+            once = typical(opened) + _checkpoint_seconds(ours)
             yield Figure(
                 part="cached",
                 what=f"run of {self.study.conditions.steps} steps, {cut}",
@@ -89,6 +90,7 @@ class Parts:
                 at_most=True,
                 facts={
                     **_milliseconds(samples),
+                    "open_ms": 1e3 * typical(opened),
                     "opening_and_checkpoint_share": once / whole,
                     **_computing(samples, "ours", "alone"),
                 },
@@ -148,6 +150,23 @@ class Parts:
                 "run_2": median(watch.run_seconds for _, (_, watch) in taken),
             },
         )
+
+    def _pooled(self, cut: str, peers: Callable[[Ours], dict[str, Bare]]) -> dict[str, list[Sample]]:
+        """Slices of our loop and of its peers, in turns, with several casts."""
+        pooled: dict[str, list[Sample]] = {}
+        kept = []  # alive, so that the next cast lies elsewhere
+        steps, ours = self._steps(cut), self.ours(cut)
+        for number in range(self.size.casts):
+            cast = ours if number == 0 else self._ours(cut)
+            cast.waiting = ours.waiting
+            kept += [cast, others := peers(cast)]
+            for bare in others.values():
+                check_same_work(cast, bare)
+            lanes = {"ours": partial(cast.slice, steps)}
+            lanes |= {name: partial(bare.slice, steps) for name, bare in others.items()}
+            for name, samples in interleave(lanes, self.size.rounds).items():
+                pooled.setdefault(name, []).extend(samples)
+        return pooled
 
     def _ours(self, cut: str, cached: bool = True) -> Ours:
         content: dict[str, Any] = self.study.model_dump(mode="json")
