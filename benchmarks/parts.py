@@ -39,7 +39,7 @@ class Size:
 
 
 FULL = Size(
-    casts=4, rounds=6, head_steps=102, trunk_steps=10, image_steps=2, study_steps=2000, study_runs=8, study_repeats=2
+    casts=4, rounds=6, head_steps=102, trunk_steps=10, image_steps=2, study_steps=3000, study_runs=8, study_repeats=1
 )
 QUICK = Size(
     casts=1, rounds=2, head_steps=20, trunk_steps=2, image_steps=1, study_steps=200, study_runs=4, study_repeats=1

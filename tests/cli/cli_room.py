@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from levelfield.studies.execution import Outcome, do_one
+from levelfield.studies.execution import Outcome, run_all
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,6 @@ def make_photos(folder: Path, *, classes: int = 8, each: int | Sequence[int] = 4
     return folder
 
 
-def one_after_another(
-    runs: Any, study_folder: Path, metrics: Any, *, jobs: int, options: Any, listen: Callable[[Any], None]
-) -> Outcome:
-    """As `run_all`, in this process: a process of its own would import torch again for every command."""
-    outcome = Outcome()
-    for number, planned in enumerate(runs):
-        folder = planned.folder(study_folder)
-        event = do_one(number, planned, folder, metrics, options, patient=True, listen=listen)
-        listen(event)
-        if event.kind == "failed":
-            outcome.failed[number] = event.text
-    return outcome
+def in_this_process(*arguments: Any, jobs: int, **settings: Any) -> Outcome:
+    """As `run_all`, without workers: each would import torch again for every command."""
+    return run_all(*arguments, jobs=0, **settings)

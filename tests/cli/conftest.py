@@ -13,7 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 import yaml
-from cli_room import Ended, Levelfield, make_photos, one_after_another
+from cli_room import Ended, Levelfield, in_this_process, make_photos
 
 from levelfield.cli import console as cli_console
 from levelfield.cli import main
@@ -26,7 +26,7 @@ SMALL = {"backbone": "test_resnet", "weights": "w.safetensors", "image": 32, "di
 def _in_this_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", one_after_another)
+        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", in_this_process)
         # a trunk copies the network it is given, so it may be read once
         patch.setattr(backbones, "create", _once(backbones.create))
         yield

@@ -19,7 +19,7 @@ from PIL import Image
 
 import levelfield.objectives._contract as contract
 from levelfield.cli import main
-from levelfield.studies.execution import Outcome, do_one
+from levelfield.studies.execution import run_all
 from levelfield.studies.specification import parse_study
 
 CLASSES, EACH = 8, 6
@@ -49,21 +49,14 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
-        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", one_after_another)
+        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", in_this_process)
         run(["compare", "studies/demo.yaml"])
         yield room
 
 
-def one_after_another(runs, study_folder, metrics, *, jobs, options, listen):
-    """As `run_all`, in this process: a process of its own would import torch again for every command."""
-    outcome = Outcome()
-    for number, planned in enumerate(runs):
-        folder = planned.folder(study_folder)
-        event = do_one(number, planned, folder, metrics, options, patient=True, listen=listen)
-        listen(event)
-        if event.kind == "failed":
-            outcome.failed[number] = event.text
-    return outcome
+def in_this_process(*arguments, jobs, **settings):
+    """As `run_all`, without workers: each would import torch again for every command."""
+    return run_all(*arguments, jobs=0, **settings)
 
 
 def run(arguments: list[str]) -> None:

@@ -24,7 +24,7 @@ from PIL import Image
 from levelfield.cli import main
 from levelfield.embedder import backbones
 from levelfield.studies import Leaderboard, PlannedRun, Study, execution, gather, parse_study, prepare
-from levelfield.studies.execution import Event, Outcome, do_one
+from levelfield.studies.execution import Event, Outcome, do_one, run_all
 from levelfield.studies.run import Options
 from levelfield.training import Pace
 
@@ -65,7 +65,7 @@ def carry_out(
 ) -> tuple[list[PlannedRun], Outcome]:
     """All runs of a study, one after another in this process."""
     runs = prepare(study)
-    outcome = one_after_another(runs, folder, study.metrics, jobs=1, options=options or Options(), listen=listen)
+    outcome = run_all(runs, folder, study.metrics, jobs=0, options=options or Options(), listen=listen)
     return runs, outcome
 
 
@@ -75,26 +75,6 @@ def run_one(study: Study, folder: Path, options: Options | None = None) -> Path:
     assert len(runs) == 1
     assert not outcome.failed, outcome.failed
     return runs[0].folder(folder)
-
-
-def one_after_another(
-    runs: list[PlannedRun],
-    study_folder: Path,
-    metrics: tuple[str, ...],
-    *,
-    jobs: int,
-    options: Options,
-    listen: Callable[[Event], None] = lambda event: None,
-) -> Outcome:
-    """As `run_all`, in this process."""
-    outcome = Outcome()
-    for number, planned in enumerate(runs):
-        folder = planned.folder(study_folder)
-        event = do_one(number, planned, folder, metrics, options, patient=True, listen=listen)
-        listen(event)
-        if event.kind == "failed":
-            outcome.failed[number] = event.text
-    return outcome
 
 
 def board_of(study: Study, runs: list[PlannedRun], folder: Path) -> Leaderboard:
