@@ -32,7 +32,8 @@ def test_training_with_the_cache_equals_training_without_it_to_rounding(
         execute_run(
             training_photos,
             tmp_path / str(cached),
-            "margin",
+            "contrastive",
+            settings={"miner": "all"},  # a random miner turns a difference in the last bit into another tuple
             store=training_cache if cached else tmp_path / "none",
             **{**STEPS, **views, "cache": cached},
         )
