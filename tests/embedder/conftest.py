@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,13 +17,17 @@ _made: dict[str, Backbone] = {}
 
 
 def _random_statistics(backbone: Backbone) -> Backbone:
-    """A fresh network's BatchNorm does nothing; with statistics of its own it must be carried along rightly."""
+    """A fresh network's BatchNorm does nothing; with statistics of its own it must be carried along rightly.
+
+    A copy, since `create` may give the same network to others: tests/studies keeps what it gave.
+    """
     generator = stream(0, "statistics")
-    for module in backbone.network.modules():
+    network = copy.deepcopy(backbone.network)
+    for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d) and module.running_mean is not None:
             module.running_mean.copy_(torch.randn(module.running_mean.shape, generator=generator) * 0.1)
             module.running_var.copy_(torch.rand(module.running_var.shape, generator=generator) + 0.5)
-    return backbone
+    return replace(backbone, network=network, weights_digest=backbones.digest(network.state_dict()))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
 from levelfield.cli import main
@@ -28,6 +29,7 @@ from levelfield.studies.execution import Event, Outcome, do_one, run_all
 from levelfield.studies.run import Options
 from levelfield.training import Pace
 
+torch.set_num_threads(1)  # a fork has no threads but its own and would wait for the others for ever
 # read once: every process started here is a copy of one that has the weights (a Trunk copies the network it is given)
 backbones.create = functools.lru_cache(backbones.create)
 backbones.create("tf_efficientnet_lite0", weights=None)

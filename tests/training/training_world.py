@@ -209,14 +209,5 @@ def execute_run(
     return json.loads((folder / "training.json").read_text(encoding="utf-8"))
 
 
-def run_both_ways(photos: Path, folder: Path, changes: dict[str, Any]) -> None:
-    """The same training from stored rows and from images. In a process of its own, as a study's worker does it."""
-    torch.set_num_threads(1)
-    for cached in (True, False):
-        settings = {"miner": "all"}  # a random miner would turn a difference in the last bit into another tuple
-        store = folder / "cache"
-        execute_run(photos, folder / str(cached), settings=settings, store=store, **{**changes, "cache": cached})
-
-
 def log_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
