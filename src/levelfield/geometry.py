@@ -6,6 +6,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 TINY = 1e-12  # a row no longer than this counts as the zero row
 _HALVES = (torch.float16, torch.bfloat16)
@@ -25,8 +26,13 @@ def unit(rows: Tensor) -> Tensor:
     tensor([[0.6000, 0.8000],
             [0.0000, 0.0000]])
     """
+    return rows / lengths_of(rows)
+
+
+def lengths_of(rows: Tensor) -> Tensor:
+    """Lengths (n, 1); a zero row counts as infinitely long, so that dividing by it gives 0."""
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return rows / length.masked_fill(length <= TINY, torch.inf)
+    return length.masked_fill(length <= TINY, torch.inf)
 
 
 def related(labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,7 +75,8 @@ class Geometry:
                 rows, columns = rows.to(common), columns.to(common)
         self.normalized = normalize
         self.with_itself = columns is None
-        self.rows = unit(rows) if normalize else rows
+        self.lengths = lengths_of(rows) if normalize else None  # of the raw rows (n, 1)
+        self.rows = rows if self.lengths is None else rows / self.lengths
         self.columns = self.rows if columns is None else unit(columns) if normalize else columns
 
     @cached_property
@@ -80,12 +87,17 @@ class Geometry:
     @cached_property
     def squared_distance(self) -> Tensor:
         """Squared Euclidean distances (n, m)."""
+        if self._is_plain_unit:
+            return self._squares_of_units()
         squared, coincident = self._raw_squares
         return squared.masked_fill(coincident, 0)
 
     @cached_property
     def distance(self) -> Tensor:
         """Euclidean distances (n, m); the derivative at coincident points is 0."""
+        if self._is_plain_unit:
+            squares = self.__dict__.get("squared_distance")
+            return self._squares_of_units().sqrt_() if squares is None else squares.sqrt()
         squared, coincident = self._raw_squares
         # The root is taken of 1 where points coincide: its slope there would be infinite, and infinity times 0 is nan.
         return squared.masked_fill(coincident, 1).sqrt().masked_fill(coincident, 0)
@@ -110,11 +122,21 @@ class Geometry:
         if not (self.rows.requires_grad or self.columns.requires_grad):
             return self
         copy = Geometry(self.rows.detach(), None if self.with_itself else self.columns.detach(), normalize=False)
-        copy.normalized = self.normalized
+        copy.normalized, copy.lengths = self.normalized, self.lengths
         for name in ("similarity", "squared_distance", "distance"):
             if name in self.__dict__:
                 copy.__dict__[name] = self.__dict__[name].detach()
         return copy
+
+    @property
+    def _is_plain_unit(self) -> bool:
+        return self.normalized and self.with_itself and not self.rows.requires_grad
+
+    def _squares_of_units(self) -> Tensor:
+        """As `_raw_squares` without gradients: in place, and what is nothing but rounding set to 0."""
+        lengths = self.similarity.diagonal()
+        squared = (lengths[:, None] + lengths[None, :]).add_(self.similarity, alpha=-2)
+        return functional.threshold(squared, 8 * torch.finfo(squared.dtype).eps, 0.0, inplace=True)
 
     @cached_property
     def _raw_squares(self) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from levelfield.batching import Layout
 from levelfield.errors import BadSpecification
+from levelfield.objectives import Objective
 
 Inputs = Tensor | tuple[Tensor, ...]
 
@@ -155,10 +156,8 @@ class Method(nn.Module):
         """The named terms whose sum is minimised."""
         rows = self.embed(embedder, batch.inputs)
         objective: Any = self.objective
-        if hasattr(objective, "terms"):
-            terms: dict[str, Tensor] = objective.terms(rows, batch.labels, roles=batch.roles, generator=generator)
-            return terms
-        return {"loss": objective(rows, batch.labels)}
+        given = {"roles": batch.roles, "generator": generator} if isinstance(objective, Objective) else {}
+        return {"loss": objective(rows, batch.labels, **given)}
 
     def active(self) -> int | None:
         """How many tuples the last step used; None if the objective has no such thing."""

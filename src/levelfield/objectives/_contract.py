@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -69,6 +70,10 @@ class Objective(nn.Module):
     def parts(self, given: Given) -> dict[str, Tensor]:
         raise NotImplementedError(f"{type(self).__name__} must say what its terms are: def parts(self, given).")
 
+    def quick(self, given: Given) -> Tensor | None:
+        """The same loss in closed form (see `_closed`); None where only the definition will do."""
+        return None
+
     def forward(
         self,
         embeddings: Tensor,
@@ -80,8 +85,10 @@ class Objective(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """The loss. embeddings: raw rows (b, d). labels: (b,) integers. weights: (b,), one per anchor."""
-        terms = self.terms(embeddings, labels, tuples=tuples, weights=weights, roles=roles, generator=generator)
-        return reduce(torch.add, terms.values())
+        given = self._given(embeddings, labels, tuples, weights, roles, generator)
+        with _full_precision(embeddings.device.type):
+            value = self.quick(given)
+            return reduce(torch.add, self.parts(given).values()) if value is None else value
 
     def terms(
         self,
@@ -93,15 +100,10 @@ class Objective(nn.Module):
         roles: Any = None,
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """The loss in named parts, so that logs can show each."""
-        self._check(embeddings, labels, weights)
-        tuples = None if tuples is None else _indices(tuples)
-        given = Given(working(embeddings), labels.long(), tuples, weights, roles, generator or self._own_generator)
-        device = embeddings.device.type
-        if torch.is_autocast_enabled(device):
-            with torch.autocast(device, enabled=False):
-                return self.parts(given)
-        return self.parts(given)
+        """The loss in named parts, each differentiable by itself; the closed form knows only their sum."""
+        given = self._given(embeddings, labels, tuples, weights, roles, generator)
+        with _full_precision(embeddings.device.type):
+            return self.parts(given)
 
     def lr_multipliers(self) -> dict[str, float]:
         """Learning rate of each own parameter as a multiple of the head's."""
@@ -137,6 +139,19 @@ class Objective(nn.Module):
     def _label(self) -> str:
         return self.facts.name or type(self).__name__
 
+    def _given(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        tuples: Tuples | None,
+        weights: Tensor | None,
+        roles: Any,
+        generator: torch.Generator | None,
+    ) -> Given:
+        self._check(embeddings, labels, weights)
+        tuples = None if tuples is None else _indices(tuples)
+        return Given(working(embeddings), labels.long(), tuples, weights, roles, generator or self._own_generator)
+
     def _check(self, embeddings: Tensor, labels: Tensor, weights: Tensor | None) -> None:
         if embeddings.dim() != 2 or labels.dim() != 1 or not embeddings.is_floating_point():
             raise BadInput(
@@ -158,6 +173,11 @@ class Objective(nn.Module):
                     f"Objective '{self._label}' got weights of shape {tuple(weights.shape)} for {len(labels)} "
                     "embeddings: one weight per embedding is needed."
                 )
+
+
+def _full_precision(device: str) -> AbstractContextManager[None]:
+    """Autocast is off inside: exponentials and squares overflow in half precision."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _indices(tuples: Tuples) -> Tuples:

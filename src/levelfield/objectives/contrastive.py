@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, related
-from levelfield.miners import MinerChoice
+from levelfield.miners import MinerChoice, Tuples
+from levelfield.objectives._closed import Entries, Matrix, Relatives, closed, hide_, put_, relatives
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
 from levelfield.settings import number, one_of
@@ -75,6 +76,55 @@ class Contrastive(Objective):
         self.active = sum((hinge.detach() > 0).sum() for hinge, _ in sides)
         positive, negative = (mean(hinge, None, self.reduction, weights) for hinge, weights in sides)
         return {"positive": positive, "negative": negative}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None:
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        tuples = self.chosen(geometry, given)
+        matrix: Matrix = "squared_distance" if self.squared else "distance"
+        value: Tensor
+        slope: Tensor | Entries | None
+        if tuples is None:
+            value, slope = self._quick_everything(getattr(geometry, matrix), relatives(given.labels))
+        else:
+            value, slope = self._quick_pairs(geometry, tuples)
+        return closed(given.embeddings, geometry, value, slope, matrix, lambda: self._plain(given, tuples))
+
+    def _quick_everything(self, distance: Tensor, table: Relatives) -> tuple[Tensor, Tensor]:
+        """Strangers are what is left of the matrix when the few relatives are hidden."""
+        pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
+        push = hide_(self.neg_margin - distance, table, -torch.inf).relu_()
+        value, pulls, pushes = pull.sum(), pull > 0, push.sum()
+        slope = torch.gt(push, 0, out=push)  # 1 where a stranger is too near
+        active, positives = slope.sum(), table.counts.sum()
+        self.active = pulls.sum() + active.long()
+        if self.reduction == "mean":
+            active = len(distance) * (len(distance) - 1) - positives
+        else:
+            positives = pulls.sum()
+        positives, active = positives.clamp_min(1), active.clamp_min(1)
+        slope.div_(-active)
+        return value / positives + pushes / active, put_(slope, table, pulls.to(slope.dtype) / positives)
+
+    def _quick_pairs(self, geometry: Geometry, tuples: Tuples) -> tuple[Tensor, Entries]:
+        pairs = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
+        value, entries = geometry.rows.new_zeros(()), []
+        self.active = torch.zeros((), dtype=torch.int64, device=value.device)
+        for pair, sign, margin in zip(pairs, (1, -1), (self.pos_margin, self.neg_margin), strict=True):
+            anchor, other = pair.T
+            distance = geometry.distance_of(anchor, other, squared=self.squared)
+            hinge = (sign * (distance - margin)).relu_()
+            above = hinge > 0
+            self.active += above.sum()
+            divisor = above.sum().clamp_min(1) if self.reduction == "mean_nonzero" else max(1, len(pair))
+            value += hinge.sum() / divisor
+            entries.append(Entries(anchor, other, above.to(distance.dtype) * sign / divisor, distance))
+        return value, Entries(*(torch.cat(parts) for parts in zip(*entries, strict=True)))
+
+    def _plain(self, given: Given, tuples: Tuples | None) -> Tensor:
+        positive, negative = self.parts(given._replace(tuples=tuples)).values()
+        return positive + negative
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         positive, negative = related(given.labels)

@@ -24,6 +24,22 @@ def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> t
     return (centres[labels] + noise).to(dtype), labels
 
 
+def layouts() -> dict[str, tuple[Tensor, Tensor]]:
+    """Batches of every shape in which two ways of computing one loss must agree.
+
+    >>> {name: labels.bincount().tolist() for name, (_, labels) in layouts().items() if "each" in name}
+    {'two each': [2, 2, 2, 2], 'three each': [3, 3, 3, 3]}
+    """
+    rows, _ = ordinary(name="layouts")
+    unlike = degenerate()
+    return {
+        "two each": (rows[:8], torch.arange(8) % CLASSES),
+        "three each": (rows, torch.arange(12) % CLASSES),
+        "two classes": (rows, torch.arange(12) % 2),
+        **{name: unlike[name] for name in ("one class", "singletons only", "coincident across classes", "zero rows")},
+    }
+
+
 def degenerate() -> dict[str, tuple[Tensor, Tensor]]:
     """Batches on which a loss must still be finite, attached to the graph, with finite gradients.
 

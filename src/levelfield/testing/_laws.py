@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from levelfield.objectives import Objective, as_objective
 from levelfield.randomness import stream
-from levelfield.testing._batches import CLASSES, degenerate, ordinary
+from levelfield.testing._batches import CLASSES, degenerate, layouts, ordinary
 
 Factory = Callable[..., nn.Module]
 Law = Callable[[Factory], None]
@@ -63,6 +63,48 @@ def terms_add_up_to_the_loss(factory: Factory) -> None:
     value = objective(rows, labels, generator=stream(0, "law"))
     terms = objective.terms(rows, labels, generator=stream(0, "law"))
     _close(torch.stack(list(terms.values())).sum(), value, "sum of the terms and loss differ")
+
+
+def closed_form_is_the_definition(factory: Factory) -> None:
+    """Value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
+    for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
+        for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
+            if dtype == torch.float32 and name in degenerate():  # between coincident rows the direction is rounding
+                continue
+            objective = _make(factory, dtype)
+            value, gradient = _measure(objective, rows.to(dtype), labels)
+            own = [None if p.grad is None else p.grad.clone() for p in objective.parameters()]
+            objective.zero_grad()
+            again = rows.to(dtype, copy=True).requires_grad_()
+            plain = sum(objective.terms(again, labels, generator=stream(0, "law")).values())
+            assert isinstance(plain, Tensor)
+            plain.backward()
+            assert again.grad is not None
+            pairs = [(value, plain.detach()), (gradient, again.grad)]
+            for quick_slope, parameter in zip(own, objective.parameters(), strict=True):
+                if parameter.grad is not None:
+                    assert quick_slope is not None, f"batch '{name}': the closed form has no gradient of a parameter"
+                    pairs.append((quick_slope, parameter.grad))
+            for quick, defined in pairs:
+                atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
+                _close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
+
+
+def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
+    rows, labels = ordinary(dtype=torch.float64)
+    objective = _make(factory, torch.float64)
+    if type(objective).quick is Objective.quick:  # nothing but the definition
+        return
+    rows.requires_grad_()
+    found = []
+    for loss in (
+        objective(rows, labels, generator=stream(0, "law")),
+        sum(objective.terms(rows, labels, generator=stream(0, "law")).values()),
+    ):
+        assert isinstance(loss, Tensor)
+        (first,) = torch.autograd.grad(loss, rows, create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), rows)[0])
+    _close(found[0], found[1], "second derivatives differ")
 
 
 def gradient_is_the_derivative(factory: Factory) -> None:
@@ -246,6 +288,8 @@ def _per_class(objective: nn.Module) -> list[Tensor]:
 LAWS: list[Law] = [
     loss_is_one_finite_number,
     terms_add_up_to_the_loss,
+    closed_form_is_the_definition,
+    second_derivatives_are_those_of_the_definition,
     gradient_is_the_derivative,
     order_of_the_batch_is_irrelevant,
     names_of_classes_are_irrelevant,

@@ -1,0 +1,190 @@
+"""Closed forms: value and slope W = dL/dM of a matrix M of pairs are computed at once, and one product leads back.
+
+An objective writes its equation as `parts` (autograd on Geometry: the definition) and, beside it, `quick`: the same
+value with its slope. `attached` ties both into one differentiable node. Second derivatives come from the definition.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry
+
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
+
+Matrix = Literal["similarity", "distance", "squared_distance"]
+
+
+class Relatives(NamedTuple):
+    """The class table: `others` (n, k) names the other members of each row's class, padded with the row itself.
+
+    `valid` (n, k) says which entries are no padding. k is the largest class less one, at least 1.
+    """
+
+    others: Tensor
+    valid: Tensor
+
+    @property
+    def counts(self) -> Tensor:
+        """Positives of each row (n,)."""
+        return self.valid.sum(1)
+
+
+def relatives(labels: Tensor) -> Relatives:
+    """The class table of a batch. The one number the host reads is the size of the largest class.
+
+    >>> relatives(torch.tensor([5, 9, 5, 5])).others
+    tensor([[2, 3],
+            [1, 1],
+            [0, 3],
+            [0, 2]])
+    """
+    n = len(labels)
+    ordered, order = labels.sort(stable=True)
+    place = torch.arange(n, device=labels.device)
+    new = torch.ones(n, dtype=torch.bool, device=labels.device)
+    new[1:] = ordered[1:] != ordered[:-1]
+    start = torch.where(new, place, 0).cummax(0).values
+    size = torch.zeros(n + 1, dtype=torch.int64, device=labels.device).index_add_(0, start, torch.ones_like(start))
+    rank, members = place - start, size.index_select(0, start)
+    width = max(1, int(size.max()) - 1)
+    column = torch.arange(width, device=labels.device)[None, :]
+    valid = column < members[:, None] - 1
+    found = torch.where(valid, start[:, None] + column + (column >= rank[:, None]), place[:, None])
+    back = torch.empty_like(order).index_copy_(0, order, place)
+    return Relatives(order[found].index_select(0, back), valid.index_select(0, back))
+
+
+class Entries(NamedTuple):
+    """A sparse slope: `values[t]` at (`rows[t]`, `columns[t]`); the same place may come more than once.
+
+    `distance` (t,) is needed for slopes of the distance. Up to about 3 entries a row this is quicker than a matrix.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+    distance: Tensor | None = None
+
+
+def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
+    """Overwrite the entries of relatives and the diagonal, so that strangers alone are left."""
+    return matrix.scatter_(1, table.others, value).fill_diagonal_(value)
+
+
+def put_(matrix: Tensor, table: Relatives, values: Tensor) -> Tensor:
+    """Write `values` (n, k) to the entries of relatives; the diagonal becomes 0 where the table is padded."""
+    return matrix.scatter_(1, table.others, (values * table.valid).to(matrix.dtype))
+
+
+def back_to_rows(geometry: Geometry, slope: Tensor | Entries, matrix: Matrix) -> Tensor:
+    """Gradient of the raw rows (n, d) from the slope dL/dM of one of the geometry's matrices; `slope` is kept.
+
+    With V the slope of x.y (for distances -W/d, 0 where d = 0) the gradient of the rows is (V + V') X, plus the row
+    sums times X for distances. Unit rows need no such term: their projection removes it.
+    """
+    rows = geometry.rows
+    if isinstance(slope, Entries):
+        gradient = _sparse_product(geometry, slope, matrix)
+    else:
+        weights = slope
+        if matrix == "distance":  # where d = 0 the slope is 0
+            weights = slope / geometry.distance.masked_fill(geometry.distance == 0, torch.inf)
+        both = weights.T.contiguous()  # a transposed copy and an addition in place: four times as quick as W + W.T
+        both += weights
+        gradient = both @ rows
+        if matrix != "similarity":
+            if not geometry.normalized:
+                gradient = gradient.addcmul_(both.sum(1, keepdim=True), rows, value=-1)
+            gradient = gradient.mul_(-2 if matrix == "squared_distance" else -1)
+    return gradient if geometry.lengths is None else through_unit(gradient, rows, geometry.lengths)
+
+
+def through_unit(gradient: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
+    """Gradient of raw rows from that of unit rows (changed in place): the part along the row is taken off."""
+    inward = (gradient * rows).sum(1, keepdim=True)
+    return gradient.addcmul_(inward, rows, value=-1).div_(lengths)
+
+
+def _sparse_product(geometry: Geometry, slope: Entries, matrix: Matrix) -> Tensor:
+    rows, values = geometry.rows, slope.values
+    n = len(rows)
+    if matrix == "distance":
+        assert slope.distance is not None
+        values = values / slope.distance.masked_fill(slope.distance == 0, torch.inf)
+    first, second = torch.cat((slope.rows, slope.columns)), torch.cat((slope.columns, slope.rows))
+    order = first.argsort(stable=True)  # compressed rows: a third of the time of adding row by row
+    counts = torch.zeros(n + 1, dtype=torch.int64, device=rows.device)
+    counts.index_add_(0, first + 1, torch.ones_like(first))
+    twice = values.repeat(2).index_select(0, order)
+    both = torch.sparse_csr_tensor(
+        counts.cumsum(0), second.index_select(0, order), twice, (n, n), check_invariants=False
+    )
+    gradient = both @ rows
+    if matrix == "similarity":
+        return gradient
+    if not geometry.normalized:
+        sums = torch.zeros(n, dtype=values.dtype, device=rows.device).index_add_(0, first, values.repeat(2))
+        gradient = gradient.addcmul_(sums[:, None], rows, value=-1)
+    return gradient.mul_(-2 if matrix == "squared_distance" else -1)
+
+
+Slopes = Callable[[], Sequence[Tensor | None]]
+
+
+class _Attached(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, slopes: Slopes, plain: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
+        ctx.slopes, ctx.plain = slopes, plain
+        ctx.save_for_backward(*inputs)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (gradient,) = gradients
+        inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants second derivatives: the definition has them
+            found = torch.autograd.grad(ctx.plain(), inputs, gradient, create_graph=True)
+        else:
+            with torch.autocast(gradient.device.type, enabled=False):  # the backward may run inside somebody's autocast
+                found = tuple(None if slope is None else slope * gradient for slope in ctx.slopes())
+        return None, None, None, *found
+
+
+def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Callable[[], Tensor]) -> Tensor:
+    """`value` as a differentiable function of `inputs` (embeddings first, then parameters).
+
+    slopes(): its gradients, asked for in the backward. plain(): the definition's value, for second derivatives.
+
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> square = attached(torch.tensor(9.0), [x], lambda: [2 * x.detach()], lambda: x * x)
+    >>> (first,) = torch.autograd.grad(square, x, create_graph=True)
+    >>> first, torch.autograd.grad(first, x)[0]
+    (tensor(6., grad_fn=<MulBackward0>), tensor(2.))
+    """
+    result: Tensor = _Attached.apply(value, slopes, plain, *inputs)
+    return result
+
+
+def wants_slope(*inputs: Tensor) -> bool:
+    """Whether anybody will ask for a gradient; without, a quick form may leave a costly slope out."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+
+
+def closed(
+    embeddings: Tensor,
+    geometry: Geometry,
+    value: Tensor,
+    slope: Tensor | Entries | None,
+    matrix: Matrix,
+    plain: Callable[[], Tensor],
+) -> Tensor:
+    """`value` with the gradient that `slope` = dL/d`matrix` implies. Without a slope, the bare value."""
+    if slope is None or not wants_slope(embeddings):
+        return value
+    return attached(value, [embeddings], lambda: [back_to_rows(geometry, slope, matrix)], plain)
