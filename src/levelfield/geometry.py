@@ -46,6 +46,11 @@ def related(labels: Tensor) -> tuple[Tensor, Tensor]:
     return (~negative).fill_diagonal_(False), negative
 
 
+def _root(squared: Tensor, coincident: Tensor) -> Tensor:
+    """The root, of 1 where points coincide: its slope there would be infinite, and infinity times 0 is nan."""
+    return squared.masked_fill(coincident, 1).sqrt().masked_fill(coincident, 0)
+
+
 def gather(embeddings: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What the objective sees of a batch spread over processes; with one process, the batch itself."""
     return embeddings, labels, indices
@@ -99,8 +104,7 @@ class Geometry:
             squares = self.__dict__.get("squared_distance")
             return self._squares_of_units().sqrt_() if squares is None else squares.sqrt()
         squared, coincident = self._raw_squares
-        # The root is taken of 1 where points coincide: its slope there would be infinite, and infinity times 0 is nan.
-        return squared.masked_fill(coincident, 1).sqrt().masked_fill(coincident, 0)
+        return _root(squared, coincident)
 
     def distance_of(self, first: Tensor, second: Tensor, *, squared: bool = False) -> Tensor:
         """Distances (t,) of the pairs (row `first[i]`, column `second[i]`).
@@ -113,7 +117,8 @@ class Geometry:
         m = self.columns.shape[0]
         if first.numel() * width <= 4 * n * m:  # few pairs: the coordinates' differences, cheaper and exact when near
             difference = self.rows.index_select(0, first) - self.columns.index_select(0, second)
-            return difference.square().sum(1) if squared else torch.linalg.vector_norm(difference, dim=1)
+            squares = difference.square().sum(1)
+            return squares if squared else _root(squares, squares.detach() == 0)
         matrix = self.squared_distance if squared else self.distance
         return matrix.reshape(-1).index_select(0, first * m + second)
 

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 Reduction = Literal["mean", "mean_nonzero"]
@@ -49,13 +48,16 @@ class _SumOverBlocks(torch.autograd.Function):
                 (more,) = torch.autograd.grad(value, leaf)
                 slope = more if slope is None else slope.add_(more)
             total += value.detach()
-        ctx.save_for_backward(torch.zeros_like(matrix) if slope is None else slope)
+        ctx.save_for_backward(matrix, torch.zeros_like(matrix) if slope is None else slope)
+        ctx.function, ctx.items = function, items
         return total
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (slope,) = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,), (matrix, slope) = gradients, ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants second derivatives, which need the whole graph
+            (found,) = torch.autograd.grad(ctx.function(matrix, ctx.items), matrix, gradient, create_graph=True)
+            return found, None, None
         return slope * gradient, None, None
 
 
@@ -63,7 +65,7 @@ def sum_over_blocks(function: Callable[[Tensor, Tensor], Tensor], matrix: Tensor
     """Sum of `function(matrix, block)` over blocks of `items`, as many at a time as the matrix has rows.
 
     Each block's gradient is taken at once and its graph freed, so memory stays that of a few matrices however many
-    items there are. First derivatives only.
+    items there are; second derivatives take the memory of all blocks.
 
     >>> matrix = torch.ones(2, 2, requires_grad=True)
     >>> sum_over_blocks(lambda m, rows: m[rows].sum(), matrix, torch.tensor([0, 1, 1, 1]))

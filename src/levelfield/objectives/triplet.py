@@ -7,9 +7,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry, related
-from levelfield.miners import MinerChoice
+from levelfield.miners import Miner, MinerChoice
+from levelfield.miners.semihard import Semihard
+from levelfield.objectives._closed import Entries, Matrix, closed, relatives
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
+from levelfield.objectives._triplets import all_hinges
 from levelfield.settings import number, one_of
 
 
@@ -79,6 +82,42 @@ class Triplet(Objective):
         terms = triplet_terms(to_positive, to_negative, margin=self.margin, smooth=self.smooth)
         self.active = (terms.detach() > 0).sum()
         return {"triplet": mean(terms, None, self.reduction, None if given.weights is None else given.weights[anchor])}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or self.smooth or self.swap:
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        matrix: Matrix = "squared_distance" if self.squared else "distance"
+        band = given.tuples is None and self._is_band(self.miner)
+        triplets = None if band else self.chosen_triplets(geometry, given)
+        value: Tensor
+        slope: Tensor | Entries
+        if triplets is None:
+            found = all_hinges(getattr(geometry, matrix), relatives(given.labels), margin=self.margin, band=band)
+            self.active = found.active
+            divisor = (found.count if self.reduction == "mean" else found.active).clamp_min(1)
+            value, slope = found.total / divisor, found.slope.div_(divisor)
+        else:
+            value, slope = self._quick_triplets(geometry, triplets)
+        return closed(given.embeddings, geometry, value, slope, matrix, lambda: self._plain(given, triplets))
+
+    def _quick_triplets(self, geometry: Geometry, triplets: Tensor) -> tuple[Tensor, Entries]:
+        first, second = triplets[:, :1].expand(-1, 2).T.reshape(-1), triplets[:, 1:].T.reshape(-1)
+        distance = geometry.distance_of(first, second, squared=self.squared)
+        to_positive, to_negative = distance.view(2, -1)
+        hinge = (to_positive - to_negative + self.margin).relu_()
+        above = (hinge > 0).to(hinge.dtype)
+        self.active = above.sum()
+        share = above / (self.active.clamp_min(1) if self.reduction == "mean_nonzero" else max(1, len(triplets)))
+        return (hinge * share).sum(), Entries(first, second, torch.cat((share, -share)), distance)
+
+    def _is_band(self, miner: Miner | None) -> bool:
+        """Whether the miner's triplets are those beyond the relative by at most this margin: counted, not listed."""
+        same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
+        return same and not self.squared
+
+    def _plain(self, given: Given, triplets: Tensor | None) -> Tensor:
+        return self.parts(given if triplets is None else given._replace(tuples=triplets))["triplet"]
 
     def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
         """All triplets, a block of positive pairs against all negatives at a time."""

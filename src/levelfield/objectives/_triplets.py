@@ -1,0 +1,101 @@
+"""Hinges over all triplets of a matrix, counted and never listed: value and slope in O(n^2) memory.
+
+[m_ap - m_an + margin]+ is positive where m_an lies below the limit m_ap + margin. So what matters is how many of an
+anchor's limits lie above each entry, and how many strangers lie below each limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from levelfield.objectives._closed import Relatives, put_
+
+BLOCK = 2**18  # entries of the matrix that are worked on at once: 1 MB stays in the cache
+LOOPED = 24  # relatives up to which one comparison for each is quicker than sorting
+
+
+class Hinges(NamedTuple):
+    """Sum of the hinges, its slope (n, n) in the matrix, how many were above 0, and how many there are."""
+
+    total: Tensor
+    slope: Tensor
+    active: Tensor
+    count: Tensor
+
+
+def all_hinges(matrix: Tensor, table: Relatives, *, margin: float, band: bool = False) -> Hinges:
+    """Over every triplet, or with `band` over those whose stranger lies beyond the relative by at most `margin`.
+
+    >>> from levelfield.objectives._closed import relatives
+    >>> found = all_hinges(torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]]), relatives(torch.tensor([0, 0, 1])),
+    ...                    margin=0.5)
+    >>> found.total, found.active, found.count
+    (tensor(0.5000), tensor(1), tensor(2))
+    """
+    n = len(matrix)
+    near = torch.where(table.valid, matrix.gather(1, table.others), -torch.inf)  # distance to each relative
+    limits = near + margin
+    slope, below = torch.empty_like(matrix), torch.zeros_like(limits)
+    total, count = matrix.new_zeros(()), torch.zeros((), dtype=torch.int64, device=matrix.device)
+    for rows in _blocks(n):
+        strangers = hide_in_rows(matrix[rows], table, rows)
+        above_entry, below[rows] = count_below(strangers, limits[rows], out=slope[rows])
+        if band:
+            # what is as near as the relative itself, or nearer, is none of the band
+            nearer, fewer = count_below(strangers, near[rows], closed=True)
+            above_entry -= nearer
+            below[rows] -= fewer
+            closed_band, _ = count_below(strangers, limits[rows], closed=True)
+            count += (closed_band.sum() - nearer.sum()).long()
+        total -= torch.dot(above_entry.view(-1), matrix[rows].reshape(-1))
+    total += (below * limits.masked_fill(~table.valid, 0)).sum()
+    if not band:
+        counts = table.counts
+        count = (counts * (n - 1 - counts)).sum()
+    return Hinges(total, put_(slope.neg_(), table, below), below.sum().long(), count)
+
+
+def count_below(
+    entries: Tensor, limits: Tensor, *, closed: bool = False, out: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """How many limits of its row lie above each entry (r, n), and how many entries lie below each limit (r, k).
+
+    closed: an entry that equals a limit counts as below it.
+
+    >>> count_below(torch.tensor([[1.0, 2.0, 9.0]]), torch.tensor([[2.0, 3.0]]))
+    (tensor([[2., 1., 0.]]), tensor([[1., 2.]]))
+    """
+    found = torch.empty_like(entries) if out is None else out
+    if limits.shape[1] > LOOPED:
+        ordered, order = limits.sort(1)
+        passed = torch.searchsorted(ordered, entries, right=not closed)  # limits that do not lie above the entry
+        found.copy_(limits.shape[1] - passed)
+        met = torch.zeros(len(limits), limits.shape[1] + 1, dtype=entries.dtype, device=entries.device)
+        met.scatter_add_(1, passed, torch.ones_like(entries))
+        return found, torch.empty_like(limits).scatter_(1, order, met.cumsum(1)[:, :-1])
+    compare = torch.le if closed else torch.lt
+    buffer = torch.empty_like(entries)
+    below = torch.empty_like(limits)
+    found.zero_()
+    for k, limit in enumerate(limits.T):
+        compare(entries, limit[:, None], out=buffer)
+        below[:, k] = buffer.sum(1)
+        found += buffer
+    return found, below
+
+
+def hide_in_rows(block: Tensor, table: Relatives, rows: slice) -> Tensor:
+    """A copy of some rows of a matrix in which the row itself and its relatives are infinitely far away."""
+    hidden = block.scatter(1, table.others[rows], torch.inf)
+    index = torch.arange(rows.start, rows.stop, device=block.device)[:, None]
+    return hidden.scatter_(1, index, torch.inf)
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    step = max(1, BLOCK // max(1, n))
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
