@@ -6,6 +6,7 @@ value with its slope. `attached` ties both into one differentiable node. Second 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -17,6 +18,7 @@ from levelfield.geometry import Geometry
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
 
+LOG2_E = math.log2(math.e)
 Matrix = Literal["similarity", "distance", "squared_distance"]
 
 
@@ -80,6 +82,17 @@ def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
 def put_(matrix: Tensor, table: Relatives, values: Tensor) -> Tensor:
     """Write `values` (n, k) to the entries of relatives; the diagonal becomes 0 where the table is padded."""
     return matrix.scatter_(1, table.others, (values * table.valid).to(matrix.dtype))
+
+
+def log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
+    """log(1 + sum_j exp(logits_ij)) of each row (n, 1), and its slope, written over the logits; -inf is not there.
+
+    largest: (n, 1), the rows' largest logits. Base 2, since natural exponentials of very negative numbers are slow.
+    """
+    top = largest.clamp_min(0)
+    powers = logits.sub_(top).mul_(LOG2_E).exp2_()
+    total = powers.sum(1, keepdim=True).add_(top.neg().exp_())
+    return total.log().add_(top), powers.div_(total)
 
 
 def back_to_rows(geometry: Geometry, slope: Tensor | Entries, matrix: Matrix) -> Tensor:

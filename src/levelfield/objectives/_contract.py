@@ -88,7 +88,7 @@ class Objective(nn.Module):
         given = self._given(embeddings, labels, tuples, weights, roles, generator)
         with _full_precision(embeddings.device.type):
             value = self.quick(given)
-            return reduce(torch.add, self.parts(given).values()) if value is None else value
+            return sum_of(self.parts(given)) if value is None else value
 
     def terms(
         self,
@@ -173,6 +173,11 @@ class Objective(nn.Module):
                     f"Objective '{self._label}' got weights of shape {tuple(weights.shape)} for {len(labels)} "
                     "embeddings: one weight per embedding is needed."
                 )
+
+
+def sum_of(terms: Mapping[str, Tensor]) -> Tensor:
+    """The loss, from its named parts."""
+    return reduce(torch.add, terms.values())
 
 
 def _full_precision(device: str) -> AbstractContextManager[None]:

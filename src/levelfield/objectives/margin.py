@@ -10,7 +10,16 @@ from torch import Tensor, nn
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, related
 from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._closed import (
+    Entries,
+    attached,
+    back_to_rows,
+    hide_,
+    put_,
+    relatives,
+    wants_slope,
+)
+from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
 from levelfield.objectives._proxies import check_classes
 from levelfield.settings import number, one_of
 
@@ -109,6 +118,82 @@ class Margin(Objective):
             weights = given.weights.index_select(0, anchor)
             pull, push = pull * weights, push * weights
         return self._divided(pull.sum(), push.sum(), beta.expand_as(pull).sum(), active)
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None:
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        if self.beta_per_class:
+            check_classes(given.labels, len(self.beta), self._label)
+        triplets = self.chosen_triplets(geometry, given)
+        value: Tensor
+        slope: Tensor | Entries
+        if triplets is None:
+            value, slope, of_beta = self._quick_everything(geometry, given)
+        else:
+            value, slope, of_beta = self._quick_triplets(geometry, given, triplets)
+        inputs = [given.embeddings, self.beta]
+        if not wants_slope(*inputs):
+            return value
+
+        def slopes() -> list[Tensor | None]:
+            return [back_to_rows(geometry, slope, "distance"), of_beta]
+
+        def plain() -> Tensor:
+            again = given if triplets is None else given._replace(tuples=triplets)
+            return sum_of(self.parts(again))
+
+        return attached(value, inputs, slopes, plain)
+
+    def _quick_triplets(self, geometry: Geometry, given: Given, triplets: Tensor) -> tuple[Tensor, Entries, Tensor]:
+        first, second = triplets[:, :1].expand(-1, 2).T.reshape(-1), triplets[:, 1:].T.reshape(-1)
+        distance = geometry.distance_of(first, second)
+        classes = given.labels.index_select(0, triplets[:, 0])
+        beta = self._beta(classes).detach()
+        pull, push = margin_terms(*distance.view(2, -1), beta, margin=self.margin)
+        pulled, pushed = pull > 0, push > 0
+        active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
+        signs = torch.cat((pulled, pushed)).to(distance.dtype)
+        signs[len(pulled) :].neg_()
+        moved = -signs.view(2, -1).sum(0)  # what each triplet does to its boundary
+        value, scale, nu = self._quickly_divided(pull.sum() + push.sum(), beta.expand_as(pull).sum(), active)
+        slope = Entries(first, second, signs * scale, distance)
+        return value, slope, self._to_beta(moved * scale + nu, classes)
+
+    def _quick_everything(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor, Tensor]:
+        """Strangers are what is left of the matrix when the few relatives are hidden."""
+        table, distance, n = relatives(given.labels), geometry.distance, len(given.labels)
+        beta = self._beta(given.labels).detach().expand(n)
+        positives = table.counts
+        negatives = n - 1 - positives
+        pull = ((distance.gather(1, table.others) - beta[:, None] + self.margin) * table.valid).relu_()
+        push = hide_((beta[:, None] + self.margin) - distance, table, -torch.inf).relu_()
+        total = (pull.sum(1) * negatives + push.sum(1) * positives).sum()
+        slope = torch.gt(push, 0, out=push)
+        pulled, pushed = (pull > 0).sum(1), slope.sum(1)
+        if self.divisor == "active_pairs":
+            active = (pulled * negatives + pushed.long() * positives).sum()
+        else:
+            active = (positives * negatives - (positives - pulled) * (negatives - pushed.long())).sum()
+        pairs = positives * negatives
+        value, scale, nu = self._quickly_divided(total, (beta * pairs).sum(), active)
+        moved = (pushed * positives - pulled * negatives) * scale + nu * pairs
+        slope *= (-scale * positives)[:, None]
+        put_(slope, table, (pull > 0) * (scale * negatives)[:, None])
+        return value, slope, self._to_beta(moved, given.labels)
+
+    def _quickly_divided(self, total: Tensor, betas: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Value, the factor of every term's slope, and what `nu` adds to the slope of each triplet's beta."""
+        self.active = active
+        scale = active.clamp_min(1).to(total.dtype).reciprocal()
+        nu = self.nu * (scale if self.nu_reduction == "pairs" else torch.ones_like(scale))
+        return total * scale + nu * betas, scale, nu
+
+    def _to_beta(self, moved: Tensor, classes: Tensor) -> Tensor:
+        moved = moved.to(self.beta.dtype)
+        if self.beta_per_class:
+            return torch.zeros_like(self.beta).index_add_(0, classes, moved)
+        return moved.sum().reshape(1)
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """Over all triplets each positive pair counts once per negative of its anchor, and the other way round."""

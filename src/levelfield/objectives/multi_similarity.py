@@ -10,7 +10,8 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, related
 from levelfield.miners.multi_similarity import kept_pairs
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._closed import closed, hide_, log_one_plus_sum_exp_, put_, relatives
+from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
 from levelfield.objectives._sums import log_one_plus_sum_exp
 from levelfield.settings import number, one_of
 
@@ -89,6 +90,34 @@ class MultiSimilarity(Objective):
         if given.weights is not None:
             pull, push = pull * given.weights, push * given.weights
         return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or given.tuples is not None or not len(given.labels):
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table, n = relatives(given.labels), len(given.labels)
+        near = geometry.similarity.gather(1, table.others)
+        strangers = hide_(geometry.similarity.clone(), table, -torch.inf)
+        nearest = strangers.amax(1, keepdim=True)
+        kept = table.valid
+        if self.epsilon is not None:
+            # kept: relatives less alike than the nearest stranger, strangers more alike than the farthest relative
+            farthest = torch.where(kept, near, torch.inf).amin(1, keepdim=True)
+            kept = kept & (near < nearest + self.epsilon)
+            limit = farthest - self.epsilon
+            strangers = torch.where(strangers > limit, strangers, -torch.inf)
+            nearest = nearest.masked_fill(~(nearest > limit), -torch.inf)
+        valid = kept.any(1, keepdim=True) | (nearest > -torch.inf)
+        self.active = valid.sum()
+        divisor = n if self.reduction == "batch" else self.active.clamp_min(1)
+        logits = (near - self.base).mul_(-self.alpha).masked_fill_(~kept, -torch.inf)
+        pull, of_pull = log_one_plus_sum_exp_(logits, logits.amax(1, keepdim=True))
+        push, of_push = log_one_plus_sum_exp_(
+            strangers.sub_(self.base).mul_(self.beta), (nearest - self.base) * self.beta
+        )
+        value = (pull.sum() / self.alpha + push.sum() / self.beta) / divisor
+        slope = put_(of_push.div_(divisor), table, of_pull / -divisor)
+        return closed(given.embeddings, geometry, value, slope, "similarity", lambda: sum_of(self.parts(given)))
 
     def _counted(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor]:
         if given.tuples is not None:
