@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +12,27 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, related
 from levelfield.miners._contract import Miner
 from levelfield.miners._draws import draw_uniform, even, uniforms
-from levelfield.settings import number
+from levelfield.settings import number, one_of
+
+
+def switch_triplets(
+    triplets: Tensor,
+    own_class: Tensor,
+    uniform: Tensor,
+    *,
+    switch: float,
+    positive: Literal["anchor", "keep"] = "anchor",
+) -> Tensor:
+    """Row t becomes (a, a, own_class[t]) where uniform[t] < switch; with `keep` its positive stays.
+
+    >>> drawn = torch.tensor([[0, 1, 2], [1, 0, 2]])
+    >>> switch_triplets(drawn, torch.tensor([1, 0]), torch.tensor([0.9, 0.1]), switch=0.4).tolist()
+    [[0, 1, 2], [1, 1, 0]]
+    """
+    one_of("positive", positive, ("anchor", "keep"))
+    anchors, positives, _ = triplets.T
+    changed = torch.stack((anchors, anchors if positive == "anchor" else positives, own_class), 1)
+    return torch.where((uniform < switch)[:, None], changed, triplets)
 
 
 @dataclass(frozen=True)
@@ -42,14 +63,12 @@ class Switched:
         assert isinstance(triplets, Tensor)  # one_per_anchor says so
         if not len(triplets):
             return triplets
-        switched = uniforms(len(triplets), triplets, generator) < self.switch
-        anchors = triplets[switched, 0]
-        positive, _ = related(labels)
-        result = triplets.clone()
-        if len(anchors):
-            others = draw_uniform(positive.index_select(0, anchors), generator)
-            result[switched] = torch.stack((anchors, anchors, others), 1)
-        return result
+        uniform, own_class = uniforms(len(triplets), triplets, generator), triplets[:, 0].clone()
+        rows = (uniform < self.switch).nonzero()[:, 0]
+        if len(rows):
+            positive, _ = related(labels)
+            own_class[rows] = draw_uniform(positive.index_select(0, own_class[rows]), generator)
+        return switch_triplets(triplets, own_class, uniform, switch=self.switch)
 
     def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
         """`switch` (n,), the laws given a switch, and the marginals `positive`, `negative` over both cases."""

@@ -1,0 +1,236 @@
+"""From a case to our call: one table. What a case does not say is not chosen here either.
+
+A loss needs no line here if its settings are called as the case's `params`, its class vectors are parameters called as
+the inputs, explicit tuples go in as `tuples`, index lists as `roles={name: rows}`, and what it leaves behind besides
+the value (medoids, say) is an attribute of the same name; `value_NAME` is the term NAME. The rest stands in ODD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from golden_set import Case, Outputs
+from torch import Tensor
+
+from levelfield import batching, evaluation, miners, objectives
+from levelfield.evaluation import clustering
+from levelfield.geometry import Geometry
+from levelfield.miners.switch import switch_triplets
+from levelfield.studies.statistics import t_interval
+
+TUPLES = ("triplets", "pairs", "quadruplets")  # inputs that are explicit tuples
+ROLES = ("support", "query", "anchors")  # inputs that say which rows play which part
+# Keys that have one value only, so that there is nothing to set.
+FIXED: dict[tuple[str, str], Any] = {
+    ("normalized_softmax", "include_true"): True,
+    ("proxy_nca_pp", "include_true"): True,
+    ("softmax", "reduction"): "mean",
+    ("proxy_triplet", "squared"): True,
+    ("structured_clustering", "nmi"): "geometric",
+    ("confidence_interval", "form"): "student_t",
+}
+
+
+class Unexpressed(Exception):
+    """Nothing here has the behaviour that the case asks for."""
+
+
+class UnknownKey(Exception):
+    """The case has a key or an input that the adapter does not know: ignoring it would check something else."""
+
+
+def settings(case: Case, takes: Iterable[str], *, elsewhere: Iterable[str] = ()) -> dict[str, Any]:
+    """The case's params as settings of something that `takes` these; those `elsewhere` the adapter sees to itself."""
+    takes, elsewhere, found = set(takes), set(elsewhere), {}
+    for key, value in case.params.items():
+        if key in elsewhere:
+            continue
+        if key in takes:
+            found[key] = value
+        elif (case.what, key) not in FIXED:
+            raise UnknownKey(f"'{case.what}' has no setting '{key}'; it takes {', '.join(sorted(takes)) or 'none'}")
+        elif value != FIXED[case.what, key]:
+            raise Unexpressed(f"'{case.what}' has only {key} = {FIXED[case.what, key]!r}, the case asks for {value!r}")
+    return found
+
+
+def tensors(case: Case) -> dict[str, Tensor]:
+    """The inputs, floating ones in the case's dtype."""
+    dtype = getattr(torch, case.params.get("dtype", "float64"))
+    found = {name: torch.from_numpy(case.arrays[name].copy()) for name in case.inputs}
+    return {name: value.to(dtype) if value.is_floating_point() else value for name, value in found.items()}
+
+
+def loss(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """Value, gradients and the rest, by the call and by the terms (the definition): both must be right."""
+    odd = ODD.get(case.what, {})
+    for way in ("call", "terms"):
+        inputs = tensors(case)
+        embeddings, labels = inputs.pop("embeddings").requires_grad_(), inputs.pop("labels")
+        tuples = next((inputs.pop(name) for name in TUPLES if name in inputs), None)
+        roles = {name: inputs.pop(name) for name in ROLES if name in inputs} or None
+        takes = objectives.describe(case.what).defaults
+        chosen = settings(case, takes, elsewhere=["dtype"])
+        if "miner" in takes:
+            chosen["miner"] = "all"  # a case without tuples is about everything
+        if "beta" in inputs and "beta_per_class" in takes:
+            chosen["beta_per_class"] = len(inputs["beta"]) > 1
+        rows = max((len(value) for value in inputs.values()), default=1)  # what is left has its rows class by class
+        num_classes = rows // case.params.get("centers_per_class", 1)
+        objective = objectives.create(case.what, dim=embeddings.shape[1], num_classes=num_classes, **chosen)
+        objective = objective.to(embeddings.dtype)
+        with torch.no_grad():
+            for name, value in inputs.items():
+                parameter = dict(objective.named_parameters()).get(name)
+                if parameter is None or parameter.shape != value.shape:
+                    raise UnknownKey(f"'{case.what}' has no parameter '{name}' of shape {tuple(value.shape)}")
+                parameter.copy_(value)
+        terms = objective.terms(embeddings, labels, tuples=tuples, roles=roles)
+        value = objective(embeddings, labels, tuples=tuples, roles=roles) if way == "call" else sum(terms.values())
+        value.backward()
+        answer = {"value": value, "grad_embeddings": embeddings.grad}
+        answer |= {f"grad_{name}": objective.get_parameter(name).grad for name in inputs}
+        answer |= {f"value_{name}": term for name, term in terms.items()}
+        answer |= {name: getattr(objective, name) for name in case.right if hasattr(objective, name)}
+        answer |= {name: read(objective, terms) for name, read in odd.items()}
+        yield way, plain(answer)
+
+
+# Outputs of a loss that are neither a term nor an attribute: how they are read from the objective and its terms.
+ODD: dict[str, Mapping[str, Callable[[Any, dict[str, Tensor]], Tensor]]] = {}
+
+
+def miner(case: Case) -> Outputs:
+    """Tuples of a miner without chance, laws of one with."""
+    inputs = tensors(case)
+    geometry = Geometry(inputs["embeddings"], normalize=case.params.get("normalize", True))
+    takes = {*miners.describe(case.what).defaults, "switch"}
+    ours = miners.create(case.what, **settings(case, takes, elsewhere=["normalize", "dtype"]))
+    if any(name.startswith("prob_") for name in case.right):
+        law = ours.probabilities(geometry, inputs["labels"])
+        return plain({**law, **{f"prob_{name}": value for name, value in law.items()}})
+    tuples = ours(geometry, inputs["labels"], generator=torch.Generator())
+    if isinstance(tuples, tuple):
+        return plain({"positive_pairs": tuples[0], "negative_pairs": tuples[1]})
+    negative = torch.full((len(geometry.rows), len(geometry.rows)), -1)
+    negative[tuples[:, 0], tuples[:, 1]] = tuples[:, 2]
+    return plain({"triplets": tuples, "negative": negative})
+
+
+def switch(case: Case) -> Outputs:
+    inputs = tensors(case)
+    chosen = settings(case, ["switch", "positive"])
+    return plain({"switched": switch_triplets(inputs["triplets"], inputs["own_class"], inputs["uniform"], **chosen)})
+
+
+RETRIEVAL = {"r_precision": "r_precision", "map_at_r": "map@r", "map": "map", "mrr": "mrr", "map_at_1000": "map@1000"}
+
+
+def search(case: Case, metrics: list[str], also: Iterable[str]) -> evaluation.Evaluation:
+    """Our evaluation of the case's embeddings, or of its queries in its gallery."""
+    chosen = settings(case, ["distance", "ties", "lone", "reduction"], elsewhere=also)
+    chosen["average"] = chosen.pop("reduction", "query")
+    given = {name: case.arrays[name] for name in case.inputs}
+    if "query" in given:
+        given = {"embeddings": given.pop("query"), "labels": given.pop("query_labels"), **given}
+    return evaluation.evaluate(**given, metrics=metrics, **chosen)
+
+
+def retrieval(case: Case) -> Outputs:
+    ks = case.params["ks"]
+    at_k = [f"{kind}@{k}" for kind in ("recall", "precision") for k in ks]
+    result = search(case, [*RETRIEVAL.values(), *at_k], ["ks"])
+    answer: Outputs = {"n_queries": result.n_queries, "n_lone": result.n_lone}
+    for prefix, values in (("", result), ("per_query_", result.per_query)):
+        answer |= {f"{prefix}{name}": values[ours] for name, ours in RETRIEVAL.items()}
+        for kind in ("recall", "precision"):
+            answer |= {f"{prefix}{kind}_at_{k}": values[f"{kind}@{k}"] for k in ks}
+            answer[f"{prefix}{kind}_at_k"] = np.stack([values[f"{kind}@{k}"] for k in ks])
+    return answer
+
+
+def map_at(case: Case) -> Outputs:
+    cut = "c" if case.what == "map_at_c" else case.params["k"]
+    name = f"map@{cut}[{case.params['form']}]"
+    return {"value": search(case, [name], ["form", "k"])[name]}
+
+
+def clusters(case: Case) -> Outputs:
+    settings(case, [])
+    table = clustering.tabulate(case.arrays["labels"], case.arrays["clusters"])
+    answer = {f"nmi_{form}": clustering.nmi(table, form=form) for form in ("arithmetic", "geometric", "min", "max")}
+    answer |= {"pair_precision": clustering.pair_precision(table), "pair_recall": clustering.pair_recall(table)}
+    return answer | {"pair_f1": clustering.f1(table), "ari": clustering.ari(table), "ami": clustering.ami(table)}
+
+
+def interval(case: Case) -> Outputs:
+    found = t_interval(case.arrays["values"], **settings(case, ["level"]))
+    return {name: getattr(found, name) for name in ("mean", "half_width", "low", "high")}
+
+
+def batch_stats(case: Case) -> Outputs:
+    settings(case, [], elsewhere=["batching", "n", "m", "replace"])  # how the stored batches were made
+    facts = batching.report(case.arrays["labels"], case.arrays["batches"])
+    return {name: getattr(facts, name) for name in case.right}
+
+
+def samples_per_class(case: Case) -> Outputs:
+    """The number of batches, and means over 30 epochs in place of expectations: within 3 % (pairs: 10 %) they are."""
+    chosen = settings(case, ["n", "batch_size", "replace"])
+    n = chosen.pop("n")
+    batches = batching.create("spc", case.arrays["labels"], samples_per_class=n, **chosen)
+    epochs = [batches.plan(epoch) for epoch in range(30)]
+    facts = [batching.report(case.arrays["labels"], plan) for plan in epochs]
+    groups = np.stack(epochs).reshape(-1, n)
+    means = {
+        "coverage": (np.mean([fact.coverage for fact in facts]), 0.03),
+        "classes_per_batch": (np.mean([fact.classes for fact in facts]), 0.03),
+        "same_image_pair": (np.mean(groups[:, 0] == groups[:, 1]), 0.1),
+    }
+    expected = {name: case.arrays[name] for name in means}
+    near = {name: abs(mean - expected[name]) <= slack * expected[name] for name, (mean, slack) in means.items()}
+    return {"batches": len(batches)} | {name: expected[name] if near[name] else means[name][0] for name in means}
+
+
+TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
+    ("miner", "switch"): switch,
+    ("metric", "retrieval"): retrieval,
+    ("metric", "map_at_c"): map_at,
+    ("metric", "map_at_k"): map_at,
+    ("metric", "clustering"): clusters,
+    ("metric", "confidence_interval"): interval,
+    ("sampler", "batch-stats"): batch_stats,
+    ("sampler", "spc"): samples_per_class,
+}
+
+
+def adapter(case: Case) -> Callable[[Case], Any] | None:
+    """What answers the case; None if the thing it is about is not built."""
+    if case.kind == "loss" and case.what in objectives.names():
+        return TABLE.get((case.kind, case.what), loss)
+    if case.kind == "miner" and case.what in miners.names():
+        return TABLE.get((case.kind, case.what), miner)
+    return TABLE.get((case.kind, case.what))
+
+
+def answers(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """Our answers to the case, each with the way it was computed."""
+    call = adapter(case)
+    assert call is not None
+    found = call(case)
+    if isinstance(found, dict):
+        yield "call", found
+    else:
+        yield from found
+
+
+def plain(found: Mapping[str, Any]) -> Outputs:
+    """Tensors as arrays; what has no gradient is left out."""
+    return {
+        name: value.detach().numpy() if isinstance(value, Tensor) else value
+        for name, value in found.items()
+        if value is not None
+    }
