@@ -1,0 +1,54 @@
+"""Soft histograms: every value is shared between the two nodes it lies between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_BLOCK = 2**18  # entries: index matrices of full size are slow to allocate
+
+
+def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
+    """Histograms (m, nodes) of the rows of `position` (m, n), given in units of nodes.
+
+    A value r + w puts 1 - w on node r and w on node r + 1; beyond the last node the line is simply continued.
+
+    >>> soft_counts(torch.tensor([[0.25, 1.0, 2.0]]), torch.tensor([[True, True, True]]), 3)
+    tensor([[0.7500, 1.2500, 1.0000]])
+    """
+    lower = position.detach().floor().clamp(0, nodes - 2)
+    share, index = position - lower, lower.long()
+    empty = position.new_zeros(len(position), nodes)
+    return empty.scatter_add(1, index, (1 - share) * counted).scatter_add(1, index + 1, share * counted)
+
+
+class Tally(NamedTuple):
+    """A block of rows: where each entry lies, and the number and the sum of shares between each two nodes."""
+
+    rows: slice
+    block: Tensor  # (m, n), the caller's to overwrite
+    index: Tensor  # (m, n)
+    counts: Tensor  # (m, nodes - 1)
+    shares: Tensor  # (m, nodes - 1)
+
+    def histograms(self) -> Tensor:
+        """As `soft_counts` (m, nodes)."""
+        upper = torch.nn.functional.pad(self.shares, (1, 0))
+        return torch.nn.functional.pad(self.counts - self.shares, (0, 1)).add_(upper)
+
+
+def tallies(position: Tensor, nodes: int) -> Iterator[Tally]:
+    """The same for a large matrix without gradients, block by block of rows; `position` is overwritten."""
+    n = position.shape[1]
+    one, step = position.new_ones(()), max(1, _BLOCK // max(1, n))
+    for start in range(0, len(position), step):
+        block = position[start : start + step]
+        lower = block.floor().clamp_(0, nodes - 2)
+        index = lower.long()
+        share = torch.sub(block, lower, out=lower)
+        counts = block.new_zeros(len(block), nodes - 1).scatter_add_(1, index, one.expand(block.shape))
+        shares = torch.zeros_like(counts).scatter_add_(1, index, share)
+        yield Tally(slice(start, start + len(block)), block, index, counts, shares)

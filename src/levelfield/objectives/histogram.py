@@ -1,0 +1,98 @@
+"""Histogram: the chance that a random negative pair is more similar than a random positive one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification
+from levelfield.geometry import Geometry, related
+from levelfield.objectives._closed import closed, hide_, put_, relatives, wants_slope
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._histograms import soft_counts, tallies
+from levelfield.settings import number, one_of
+
+
+def overlap(positive: Tensor, negative: Tensor) -> Tensor:
+    """Terms h-(r) * sum_{q <= r} h+(q) of the nodes r, from the two histograms (nodes,) (002 eq. 9).
+
+    >>> overlap(torch.tensor([0.0, 0.5, 0.5]), torch.tensor([0.5, 0.5, 0.0]))
+    tensor([0.0000, 0.2500, 0.0000])
+    """
+    return negative * positive.cumsum(0)
+
+
+@register(
+    "histogram",
+    Facts(
+        paper="Ustinova & Lempitsky 2016",
+        equation="002 eq. 7-9",
+        formula="sum_r h-(r) sum_{q<=r} h+(q), h: histograms of the similarities with `bins` nodes on [-1, 1]",
+        tuples="none",
+        batch="any positive pair",
+        sources={"bins": "002 A.1: 65 for CUB and CARS, 11 for SOP"},
+        search={"bins": [11, 33, 65, 129]},
+        weights=False,
+    ),
+)
+class Histogram(Objective):
+    """Histogram loss over all unordered pairs of the batch. Memory: O(batch * batch).
+
+    `bins` is the number of nodes, both ends included (PML's `n_bins` is one less).
+
+    >>> loss = Histogram(bins=3)
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # all similarities are 0
+    tensor(1.)
+    """
+
+    def __init__(self, *, bins: int = 65, normalize: bool = True) -> None:
+        super().__init__()
+        if number("bins", bins, least=2) != int(bins):
+            raise BadSpecification(f"'bins' is {bins}; a whole number of nodes is needed.")
+        self.bins = int(bins)
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        similarity = Geometry(given.embeddings, normalize=self.normalize).similarity
+        position = self._position(similarity).reshape(1, -1)
+        sides = []
+        for mask in related(given.labels):
+            once = mask.triu(1).reshape(1, -1)  # unordered pairs
+            sides.append(soft_counts(position, once, self.bins)[0] / once.sum().clamp_min(1))
+        terms = overlap(*sides)
+        self.active = (terms.detach() > 0).sum()
+        return {"histogram": terms.sum()}
+
+    def quick(self, given: Given) -> Tensor | None:
+        """The positives' histogram comes first: each negative's slope is then a look-up by its bin."""
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table, matrix = relatives(given.labels), geometry.similarity  # overwritten below: nobody needs it again
+        n, ordered = len(matrix), table.counts.sum().to(matrix.dtype)  # divisors as integers would be float32
+        positives, negatives = ordered.clamp_min(1), (n * (n - 1) - ordered).clamp_min(1)
+        near = self._position(matrix.gather(1, table.others))
+        pull = soft_counts(near.reshape(1, -1), table.valid.reshape(1, -1), self.bins)[0] / positives
+        slopes = pull[1:] * (self._per_unit / negatives)
+        push = torch.zeros(self.bins, dtype=torch.float64, device=pull.device)
+        for tally in tallies(self._position(hide_(matrix, table, -1.0), inplace=True), self.bins):
+            push += tally.histograms().sum(0, dtype=torch.float64)
+            if wants_slope(given.embeddings):
+                torch.gather(slopes.expand(len(tally.block), -1), 1, tally.index, out=tally.block)
+        push[0] -= n + ordered  # the hidden entries all lay on the first node
+        push = (push / negatives).to(pull.dtype)
+        terms = overlap(pull, push)
+        self.active = (terms > 0).sum()
+        lower = near.floor_().clamp_(0, self.bins - 2).long()
+        put_(matrix.fill_diagonal_(0), table, push[lower] * (-self._per_unit / positives))
+        return closed(given.embeddings, geometry, terms.sum(), matrix, "similarity", lambda: self._plain(given))
+
+    @property
+    def _per_unit(self) -> float:
+        return (self.bins - 1) / 2
+
+    def _position(self, similarity: Tensor, *, inplace: bool = False) -> Tensor:
+        """Similarities in units of nodes: 0 at -1, `bins` - 1 at 1."""
+        shifted = similarity.add_(1) if inplace else similarity + 1
+        return shifted.mul_(self._per_unit)
+
+    def _plain(self, given: Given) -> Tensor:
+        return self.parts(given)["histogram"]
