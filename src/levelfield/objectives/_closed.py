@@ -148,11 +148,12 @@ def _sparse_product(geometry: Geometry, slope: Entries, matrix: Matrix) -> Tenso
 
 
 Slopes = Callable[[], Sequence[Tensor | None]]
+LargeSlopes = Callable[[Tensor], Sequence[Tensor | None]]
 
 
 class _Attached(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, slopes: Slopes, plain: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, slopes: LargeSlopes, plain: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
         ctx.slopes, ctx.plain = slopes, plain
         ctx.save_for_backward(*inputs)
         return value.clone()
@@ -165,7 +166,7 @@ class _Attached(torch.autograd.Function):
             found = torch.autograd.grad(ctx.plain(), inputs, gradient, create_graph=True)
         else:
             with torch.autocast(gradient.device.type, enabled=False):  # the backward may run inside somebody's autocast
-                found = tuple(None if slope is None else slope * gradient for slope in ctx.slopes())
+                found = tuple(ctx.slopes(gradient))
         return None, None, None, *found
 
 
@@ -180,6 +181,13 @@ def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Cal
     >>> first, torch.autograd.grad(first, x)[0]
     (tensor(6., grad_fn=<MulBackward0>), tensor(2.))
     """
+    return attached_large(value, inputs, lambda g: [None if s is None else s * g for s in slopes()], plain)
+
+
+def attached_large(
+    value: Tensor, inputs: Sequence[Tensor], slopes: LargeSlopes, plain: Callable[[], Tensor]
+) -> Tensor:
+    """As `attached`, where `slopes(gradient)` applies the upstream gradient itself: no second copy of large slopes."""
     result: Tensor = _Attached.apply(value, slopes, plain, *inputs)
     return result
 
