@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
+
+from levelfield.geometry import Relatives
 
 
 def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -50,6 +54,70 @@ def draw_weighted(weights: Tensor, generator: torch.Generator) -> Tensor:
     return place.clamp_max(weights.shape[1] - 1)
 
 
+def draw_relative(table: Relatives, generator: torch.Generator) -> Tensor:
+    """For each row a uniformly drawn other member of its class; the row itself where there is none."""
+    count = table.counts
+    rank = (uniforms(len(count), count, generator) * count).long()
+    return table.others.gather(1, torch.minimum(rank, (count - 1).clamp_min(0))[:, None]).squeeze(1)
+
+
+def kth_stranger(table: Relatives, rank: Tensor) -> Tensor:
+    """For each row the `rank`-th (from 0) row of another class, without a matrix of who is a stranger.
+
+    >>> from levelfield.geometry import relatives
+    >>> kth_stranger(relatives(torch.tensor([0, 1, 0, 1])), torch.tensor([0, 0, 1, 1]))
+    tensor([1, 0, 3, 2])
+    """
+    n = len(rank)
+    own = torch.arange(n, device=rank.device)[:, None]
+    members = torch.cat((torch.where(table.valid, table.others, n + n), own), 1).sort(1).values
+    passed = members - torch.arange(members.shape[1], device=rank.device) <= rank[:, None]
+    return (rank + passed.sum(1)).clamp_max(n - 1)
+
+
+def draw_stranger(table: Relatives, generator: torch.Generator) -> Tensor:
+    """For each row a uniformly drawn row of another class; meaningless where there is none."""
+    count = len(table.others) - 1 - table.counts
+    rank = (uniforms(len(count), count, generator) * count).long()
+    return kth_stranger(table, torch.minimum(rank, (count - 1).clamp_min(0)))
+
+
+def draw_stranger_between(
+    matrix: Tensor, table: Relatives, low: Tensor | None, high: Tensor | None, generator: torch.Generator
+) -> Tensor:
+    """For each row a uniformly drawn stranger with low < entry < high (n, 1 each); any stranger where there is none.
+
+    Rows are counted through in blocks that stay in the cache.
+    """
+    uniform = uniforms(len(matrix), matrix, generator)
+    count = len(matrix) - 1 - table.counts
+    rank = (uniform * count).long()
+    chosen = kth_stranger(table, torch.minimum(rank, (count - 1).clamp_min(0)))
+    for rows in row_blocks(matrix):
+        inside = torch.ones_like(matrix[rows]) if low is None else (matrix[rows] > low[rows]).to(matrix.dtype)
+        if high is not None:
+            inside *= matrix[rows] < high[rows]
+        running = without_class_(inside, table, rows, 0.0).cumsum(1)
+        some = running[:, -1]
+        wanted = (uniform[rows] * some).floor().to(running.dtype).minimum(some - 1) + 1
+        place = torch.searchsorted(running, wanted[:, None]).squeeze(1)
+        chosen[rows] = torch.where(some > 0, place, chosen[rows])
+    return chosen
+
+
+def row_blocks(matrix: Tensor) -> Iterator[slice]:
+    """Some rows at a time, so many that a block (1 MB) stays in the cache."""
+    step = max(1, 2**18 // max(1, matrix.shape[1]))
+    for start in range(0, len(matrix), step):
+        yield slice(start, min(len(matrix), start + step))
+
+
+def without_class_(block: Tensor, table: Relatives, rows: slice, value: float) -> Tensor:
+    """Overwrite the entries of relatives and of the row itself in some rows of a matrix."""
+    own = torch.arange(rows.start, rows.stop, device=block.device)[:, None]
+    return block.scatter_(1, table.others[rows], value).scatter_(1, own, value)
+
+
 def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """The uniform law over each row's True columns; zeros in a row without any.
 
@@ -59,6 +127,14 @@ def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """
     chosen = allowed.to(dtype)
     return chosen / chosen.sum(-1, keepdim=True).clamp_min(1)
+
+
+def one_each(table: Relatives, positive: Tensor, negative: Tensor) -> Tensor:
+    """Triplets (t, 3) of the anchors that have both a relative and a stranger."""
+    counts = table.counts
+    usable = (counts > 0) & (counts < len(counts) - 1)
+    anchors = torch.arange(len(counts), device=counts.device)
+    return torch.stack((anchors, positive, negative), 1)[usable]
 
 
 def no_triplets(like: Tensor) -> Tensor:

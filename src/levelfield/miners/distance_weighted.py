@@ -8,10 +8,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, Relatives, related, relatives
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_uniform, draw_weighted, even, no_triplets
+from levelfield.miners._draws import (
+    draw_relative,
+    even,
+    kth_stranger,
+    no_triplets,
+    row_blocks,
+    uniforms,
+    without_class_,
+)
 from levelfield.settings import number, one_of
+
+_ANTIPODES = 4 - 4e-6  # they have infinite weight; a bare 4 would depend on how the distance was rounded
 
 
 def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
@@ -69,13 +79,16 @@ class DistanceWeighted:
     def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        positive, law, usable = self._law(geometry, labels)
+        table = relatives(labels)
         if self.per_anchor == "positives":
-            pairs = (positive & usable[:, None]).nonzero()
-            return torch.column_stack((pairs, draw_weighted(law.index_select(0, pairs[:, 0]), generator)))
-        chosen_p, chosen_n = draw_uniform(positive, generator), draw_weighted(law, generator)
-        anchors = torch.arange(len(labels), device=labels.device)
-        return torch.stack((anchors, chosen_p, chosen_n), 1)[usable]
+            chosen_p, asked = table.others, table.valid
+        else:
+            chosen_p, asked = draw_relative(table, generator)[:, None], table.valid[:, :1]
+        uniform = torch.zeros(asked.shape, dtype=torch.float64, device=labels.device)
+        uniform[asked] = uniforms(int(asked.sum()), labels, generator)
+        chosen_n, gives = self._draw(geometry, table, uniform)
+        anchors = torch.arange(len(labels), device=labels.device)[:, None].expand_as(chosen_p)
+        return torch.stack((anchors, chosen_p, chosen_n), 2)[asked & gives[:, None]]
 
     def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor; `valid`: (n,) 1 where the anchor gives a triplet."""
@@ -86,12 +99,37 @@ class DistanceWeighted:
             "valid": usable.long(),
         }
 
+    def _draw(self, geometry: Geometry, table: Relatives, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        """A negative for each of the numbers (n, draws), and who has any: as `_law` says, block by block, in base 2."""
+        squared, dim = geometry.squared_distance.detach(), geometry.rows.shape[1]
+        strangers = len(table.others) - 1 - table.counts
+        lowest = self.lower**2
+        highest = _ANTIPODES if self.upper is None else min(_ANTIPODES, self.upper**2)
+        chosen = torch.empty(uniform.shape, dtype=torch.int64, device=uniform.device)
+        some = torch.empty(len(uniform), dtype=torch.bool, device=uniform.device)
+        for rows in row_blocks(squared):
+            clipped = squared[rows].clamp(lowest, highest)
+            weights = clipped.log2().mul_((2 - dim) / 2)
+            weights.add_(clipped.mul_(-0.25).add_(1).log2_(), alpha=(3 - dim) / 2)
+            weights.masked_fill_(squared[rows] >= highest, -torch.inf)
+            top = without_class_(weights, table, rows, -torch.inf).amax(1, keepdim=True)
+            some[rows] = top[:, 0] > -torch.inf
+            running = weights.sub_(top.nan_to_num(neginf=0.0)).exp2_().cumsum(1)
+            total = running[:, -1:]
+            # rounding may lift u * total to total, beyond the last column that has any weight
+            target = (uniform[rows].to(total.dtype) * total).minimum(torch.nextafter(total, torch.zeros_like(total)))
+            chosen[rows] = torch.searchsorted(running, target, right=True)
+        if self.empty == "uniform":
+            rank = (uniform * strangers[:, None]).long().minimum((strangers - 1).clamp_min(0)[:, None])
+            anyone = torch.stack([kth_stranger(table, column) for column in rank.T], 1)
+            chosen, some = torch.where(some[:, None], chosen, anyone), strangers > 0
+        return chosen, some
+
     def _law(self, geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Positives, the law of the negative (n, n), and who gives a triplet."""
         positive, negative = related(labels)
         squared = geometry.squared_distance.detach()
-        # Antipodes have infinite weight; a bare "< 4" would depend on how the distance was rounded.
-        kept = negative & (squared < 4 - 4e-6)
+        kept = negative & (squared < _ANTIPODES)
         if self.upper is not None:
             kept &= squared.clamp_min(self.lower**2) < self.upper**2
         weights = log_weights(squared, dim=geometry.rows.shape[1], lower=self.lower)

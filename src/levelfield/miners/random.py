@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, related, relatives
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_uniform, even, kth, no_triplets
+from levelfield.miners._draws import draw_relative, draw_stranger, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
 from levelfield.settings import one_of
 
@@ -46,13 +46,10 @@ class Random:
     def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        positive, negative = related(labels)
         if self.mode == "triplets":
-            return _some_of_all(positive, negative, generator)
-        usable = positive.any(1) & negative.any(1)
-        chosen_p, chosen_n = draw_uniform(positive, generator), draw_uniform(negative, generator)
-        anchors = torch.arange(len(labels), device=labels.device)
-        return torch.stack((anchors, chosen_p, chosen_n), 1)[usable]
+            return _some_of_all(*related(labels), generator)
+        table = relatives(labels)
+        return one_each(table, draw_relative(table, generator), draw_stranger(table, generator))
 
     def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor. Mode `triplets`: those, and each one's chance."""

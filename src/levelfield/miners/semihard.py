@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, related, relatives
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_uniform, even, no_triplets
+from levelfield.miners._draws import draw_relative, draw_stranger_between, even, no_triplets, one_each
 from levelfield.settings import number, one_of
 
 
@@ -51,18 +51,16 @@ class Semihard:
     def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        positive, negative = related(labels)
         distance = geometry.distance.detach()
         if self.mode == "closest":
-            return _closest(distance, positive, negative)
+            return _closest(distance, *related(labels))
         if self.mode == "all":
-            return self._all(distance, positive, negative)
-        chosen_p = draw_uniform(positive, generator)
-        band = self._band(distance, distance.gather(1, chosen_p[:, None]), negative)
-        chosen_n = draw_uniform(torch.where(band.any(1, keepdim=True), band, negative), generator)
-        usable = positive.any(1) & negative.any(1)
-        anchors = torch.arange(len(labels), device=labels.device)
-        return torch.stack((anchors, chosen_p, chosen_n), 1)[usable]
+            return self._all(distance, *related(labels))
+        table = relatives(labels)
+        chosen_p = draw_relative(table, generator)
+        low = distance.gather(1, chosen_p[:, None])
+        high = None if self.margin is None else low + self.margin
+        return one_each(table, chosen_p, draw_stranger_between(distance, table, low, high, generator))
 
     def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
         """Mode `random`: `positive` (n, n), `negative_given_positive` (n, n, n), `fallback` (n, n): O(n^3) memory."""

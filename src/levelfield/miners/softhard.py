@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, hide_, related, relatives
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_uniform, even, no_triplets
+from levelfield.miners._draws import draw_stranger_between, draw_uniform, even, no_triplets, one_each
 
 
 @register(
@@ -34,10 +34,14 @@ class Softhard:
     def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        positive, negative, usable = _candidates(geometry, labels)
-        chosen_p, chosen_n = draw_uniform(positive, generator), draw_uniform(negative, generator)
-        anchors = torch.arange(len(labels), device=labels.device)
-        return torch.stack((anchors, chosen_p, chosen_n), 1)[usable]
+        table, distance = relatives(labels), geometry.distance.detach()
+        near = distance.gather(1, table.others)
+        farthest_positive = torch.where(table.valid, near, -torch.inf).amax(1, keepdim=True)
+        nearest_negative = hide_(distance.clone(), table, torch.inf).amin(1, keepdim=True)
+        hard = table.valid & (near > nearest_negative)
+        place = draw_uniform(torch.where(hard.any(1, keepdim=True), hard, table.valid), generator)
+        chosen_p = table.others.gather(1, place[:, None]).squeeze(1)
+        return one_each(table, chosen_p, draw_stranger_between(distance, table, None, farthest_positive, generator))
 
     def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor."""

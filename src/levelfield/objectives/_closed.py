@@ -14,52 +14,13 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry
+from levelfield.geometry import Geometry, Relatives, hide_, put_, relatives
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
 
+__all__ = ["Relatives", "hide_", "put_", "relatives"]
 LOG2_E = math.log2(math.e)
 Matrix = Literal["similarity", "distance", "squared_distance"]
-
-
-class Relatives(NamedTuple):
-    """The class table: `others` (n, k) names the other members of each row's class, padded with the row itself.
-
-    `valid` (n, k) says which entries are no padding. k is the largest class less one, at least 1.
-    """
-
-    others: Tensor
-    valid: Tensor
-
-    @property
-    def counts(self) -> Tensor:
-        """Positives of each row (n,)."""
-        return self.valid.sum(1)
-
-
-def relatives(labels: Tensor) -> Relatives:
-    """The class table of a batch. The one number the host reads is the size of the largest class.
-
-    >>> relatives(torch.tensor([5, 9, 5, 5])).others
-    tensor([[2, 3],
-            [1, 1],
-            [0, 3],
-            [0, 2]])
-    """
-    n = len(labels)
-    ordered, order = labels.sort(stable=True)
-    place = torch.arange(n, device=labels.device)
-    new = torch.ones(n, dtype=torch.bool, device=labels.device)
-    new[1:] = ordered[1:] != ordered[:-1]
-    start = torch.where(new, place, 0).cummax(0).values
-    size = torch.zeros(n + 1, dtype=torch.int64, device=labels.device).index_add_(0, start, torch.ones_like(start))
-    rank, members = place - start, size.index_select(0, start)
-    width = max(1, int(size.max()) - 1)
-    column = torch.arange(width, device=labels.device)[None, :]
-    valid = column < members[:, None] - 1
-    found = torch.where(valid, start[:, None] + column + (column >= rank[:, None]), place[:, None])
-    back = torch.empty_like(order).index_copy_(0, order, place)
-    return Relatives(order[found].index_select(0, back), valid.index_select(0, back))
 
 
 class Entries(NamedTuple):
@@ -72,16 +33,6 @@ class Entries(NamedTuple):
     columns: Tensor
     values: Tensor
     distance: Tensor | None = None
-
-
-def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
-    """Overwrite the entries of relatives and the diagonal, so that strangers alone are left."""
-    return matrix.scatter_(1, table.others, value).fill_diagonal_(value)
-
-
-def put_(matrix: Tensor, table: Relatives, values: Tensor) -> Tensor:
-    """Write `values` (n, k) to the entries of relatives; the diagonal becomes 0 where the table is padded."""
-    return matrix.scatter_(1, table.others, (values * table.valid).to(matrix.dtype))
 
 
 def log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
