@@ -30,8 +30,9 @@ lint: $(INSTALLED)  ## ruff, mypy and the layers contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED)  ## speed of the training loop and of the cache, as ratios
+bench: $(INSTALLED)  ## speed of the training loop, the cache and every objective, as ratios
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/objectives.py
 
 docs: $(INSTALLED)  ## write the tables of docs/ anew from the code
 	$(BIN)/python docs/generate.py

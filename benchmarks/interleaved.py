@@ -45,6 +45,36 @@ def interleave(lanes: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[s
     return samples
 
 
+def take_turns(
+    lanes: Mapping[str, Callable[[], Sample]], *, seconds: float, least: int, most: int
+) -> dict[str, list[Sample]]:
+    """As `interleave`, for lanes of very different cost: each has about `seconds` of its own.
+
+    A slow lane takes part in fewer rounds, spread over all of them; no lane in fewer than `least`.
+
+    >>> order = []
+    >>> def lane(name, cost):
+    ...     return lambda: order.append(name) or Sample(cost, cost)
+    >>> samples = take_turns({"a": lane("a", 1.0), "b": lane("b", 5.0)}, seconds=4, least=2, most=9)
+    >>> "".join(order), len(samples["a"]), len(samples["b"])
+    ('ababaaba', 4, 2)
+    """
+    warm = {name: lane().wall for name, lane in lanes.items()}
+    turns = {name: min(most, max(least, int(seconds / max(cost, 1e-9)))) for name, cost in warm.items()}
+    rounds = max(turns.values())
+    samples: dict[str, list[Sample]] = {name: [] for name in lanes}
+    for number in range(rounds):
+        for name in list(lanes)[:: 1 if number % 2 == 0 else -1]:
+            if number * turns[name] % rounds < turns[name]:
+                samples[name].append(lanes[name]())
+    return samples
+
+
+def best(samples: list[Sample]) -> float:
+    """The least computing time of a step: what remains when nothing else disturbed it."""
+    return min(sample.cpu for sample in samples)
+
+
 def ratio(ours: list[Sample], peer: list[Sample], *, clock: str = "wall") -> float:
     """Median over the rounds of ours / peer.
 

@@ -102,7 +102,7 @@ class Parts:
                 value=median(ours.waiting),
                 target=0.05,
                 at_most=True,
-                percent=True,
+                unit="%",
             )
 
     def against_no_cache(self) -> Iterator[Figure]:

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
         for figure in parts.all()[name]():
             figures.append(figure)
             console.print(f"{figure.part}: {figure.what}: {figure.shown[0]}", highlight=False)
-    console.print(table(figures))
+    console.print(table(figures, "Speed of training"))
     save(chosen.out, figures)
     return figures
 
