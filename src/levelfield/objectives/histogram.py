@@ -54,7 +54,7 @@ class Histogram(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         similarity = Geometry(given.embeddings, normalize=self.normalize).similarity
-        position = self._position(similarity).reshape(1, -1)
+        position = ((similarity + 1) * self._per_unit).reshape(1, -1)
         sides = []
         for mask in related(given.labels):
             once = mask.triu(1).reshape(1, -1)  # unordered pairs
@@ -66,14 +66,15 @@ class Histogram(Objective):
     def quick(self, given: Given) -> Tensor | None:
         """The positives' histogram comes first: each negative's slope is then a look-up by its bin."""
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = relatives(given.labels), geometry.similarity  # overwritten below: nobody needs it again
+        table, matrix = relatives(given.labels), geometry.similarity  # overwritten: nobody needs it again
+        matrix.add_(1).mul_(self._per_unit)
         n, ordered = len(matrix), table.counts.sum().to(matrix.dtype)  # divisors as integers would be float32
         positives, negatives = ordered.clamp_min(1), (n * (n - 1) - ordered).clamp_min(1)
-        near = self._position(matrix.gather(1, table.others))
+        near = matrix.gather(1, table.others)
         pull = soft_counts(near.reshape(1, -1), table.valid.reshape(1, -1), self.bins)[0] / positives
         slopes = pull[1:] * (self._per_unit / negatives)
         push = torch.zeros(self.bins, dtype=torch.float64, device=pull.device)
-        for tally in tallies(self._position(hide_(matrix, table, -1.0), inplace=True), self.bins):
+        for tally in tallies(hide_(matrix, table, 0), self.bins):
             push += tally.histograms().sum(0, dtype=torch.float64)
             if wants_slope(given.embeddings):
                 torch.gather(slopes.expand(len(tally.block), -1), 1, tally.index, out=tally.block)
@@ -87,12 +88,8 @@ class Histogram(Objective):
 
     @property
     def _per_unit(self) -> float:
+        """Nodes per unit of similarity."""
         return (self.bins - 1) / 2
-
-    def _position(self, similarity: Tensor, *, inplace: bool = False) -> Tensor:
-        """Similarities in units of nodes: 0 at -1, `bins` - 1 at 1."""
-        shifted = similarity.add_(1) if inplace else similarity + 1
-        return shifted.mul_(self._per_unit)
 
     def _plain(self, given: Given) -> Tensor:
         return self.parts(given)["histogram"]

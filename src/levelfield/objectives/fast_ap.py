@@ -1,0 +1,113 @@
+"""FastAP: average precision of each anchor's ranking, made differentiable by soft histograms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.errors import BadSpecification
+from levelfield.geometry import Geometry, related
+from levelfield.objectives._closed import closed, hide_, put_, relatives, wants_slope
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._histograms import soft_counts, tallies
+from levelfield.settings import number, one_of
+
+
+def average_precision(positive: Tensor, others: Tensor, positives: Tensor) -> Tensor:
+    """AP (m,) = 1/|P| sum_l h+_l H+_l / H_l from histograms (m, nodes), H = running sums (Cakir et al. 2019).
+
+    >>> average_precision(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 1.0]]), torch.tensor([1]))
+    tensor([0.5000])
+    """
+    return (positive * positive.cumsum(1) * _inverse(others.cumsum(1))).sum(1) / positives.clamp_min(1)
+
+
+def _inverse(sums: Tensor) -> Tensor:
+    return sums.masked_fill(sums <= 0, torch.inf).reciprocal()  # 0 where nothing is: such terms are 0
+
+
+@register(
+    "fast_ap",
+    Facts(
+        paper="Cakir et al. 2019",
+        equation="Cakir et al. 2019 eq. 6-8",
+        formula="1 - mean_i 1/|P(i)| sum_l h+_l H+_l / H_l, h: histograms of d^2 with `bins` intervals on [0, 4]",
+        tuples="none",
+        sources={"bins": "Cakir et al. 2019, section 5; PML"},
+        search={"bins": [5, 10, 20, 40]},
+    ),
+)
+class FastAP(Objective):
+    """FastAP loss: the mean of 1 - AP over the anchors that have a positive. Memory: O(batch * batch).
+
+    `bins` is the number of intervals, one less than the nodes. The authors' hand-written gradient is (number of
+    anchors) / 2 times the true one, so their learning rates do not carry over.
+
+    >>> loss = FastAP()
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # the positive ties with two negatives
+    tensor(0.6667)
+    """
+
+    def __init__(self, *, bins: int = 10, normalize: bool = True) -> None:
+        super().__init__()
+        if number("bins", bins, least=1) != int(bins):
+            raise BadSpecification(f"'bins' is {bins}; a whole number of intervals is needed.")
+        self.bins = int(bins)
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        squares = Geometry(given.embeddings, normalize=self.normalize).squared_distance
+        position = (squares * self._per_unit).clamp_max(self._nowhere)
+        positive, negative = related(given.labels)
+        near, others = (self._histograms(position, counted) for counted in (positive, positive | negative))
+        positives = positive.sum(1)
+        terms = (1 - average_precision(near, others, positives)) * (positives > 0)
+        self.active = (terms.detach() > 0).sum()
+        anchors = (positives > 0).sum().clamp_min(1)
+        return {"fast_ap": (terms if given.weights is None else terms * given.weights).sum() / anchors}
+
+    def quick(self, given: Given) -> Tensor | None:
+        """An entry between nodes r and r + 1 moves H at r alone, so a negative's slope is a look-up by its bin."""
+        if given.weights is not None:
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table, matrix = relatives(given.labels), geometry.squared_distance  # overwritten: nobody needs it again
+        matrix.mul_(self._per_unit).clamp_max_(self._nowhere)
+        positives = table.counts.to(matrix.dtype)
+        valid = positives > 0
+        anchors = valid.sum().clamp_min(1)
+        scale = (valid * self._per_unit / positives.clamp_min(1) / anchors)[:, None]
+        position = matrix.gather(1, table.others)
+        near = self._histograms(position, table.valid)
+        running, others = near.cumsum(1), near.clone()
+        for tally in tallies(hide_(matrix, table, self._nowhere), self.bins + 3):
+            rows = tally.rows
+            others[rows] += tally.histograms()[:, :-2].relu_()  # rounding may leave less than nothing
+            if wants_slope(given.embeddings):
+                push = near[rows] * running[rows] * _inverse(others[rows].cumsum(1)).square_() * -scale[rows]
+                torch.gather(functional.pad(push, (0, 1)), 1, tally.index, out=tally.block)
+        terms = (1 - average_precision(near, others, positives)) * valid
+        self.active = (terms > 0).sum()
+        inverse = _inverse(others.cumsum(1))
+        share, precision = near * inverse, running * inverse
+        pull = share * (1 - precision) + precision - functional.pad(precision[:, 1:], (0, 1))
+        lower = position.floor_().long()
+        put_(matrix.fill_diagonal_(0), table, functional.pad(pull * scale, (0, 1)).gather(1, lower))
+        value = terms.sum() / anchors
+        return closed(given.embeddings, geometry, value, matrix, "squared_distance", lambda: self._plain(given))
+
+    @property
+    def _per_unit(self) -> float:
+        return self.bins / 4
+
+    @property
+    def _nowhere(self) -> int:
+        """In units of nodes: from here on nothing falls on the last node. Raw rows may be that far apart."""
+        return self.bins + 1
+
+    def _histograms(self, position: Tensor, counted: Tensor) -> Tensor:
+        return soft_counts(position, counted, self.bins + 3)[:, :-2]  # without the nodes beyond the last
+
+    def _plain(self, given: Given) -> Tensor:
+        return self.parts(given)["fast_ap"]
