@@ -27,6 +27,7 @@ class Facts:
     paper: str
     formula: str
     equation: str = ""  # where the formula stands
+    use: str = ""  # when to choose it, in a sentence
     tuples: str = "pairs"  # "pairs", "triplets", "none"
     needs: tuple[str, ...] = ()  # "num_classes", "dim", "miner"
     batch: str = "2 per class"
@@ -38,6 +39,7 @@ class Facts:
     tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> why, in one sentence
     name: str = ""  # filled when registered
     defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor when registered
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "002/cars" -> settings; see `describe`
 
 
 class Given(NamedTuple):
