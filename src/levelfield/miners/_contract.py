@@ -14,7 +14,7 @@ from levelfield.geometry import Geometry
 from levelfield.registry import Registry
 from levelfield.settings import accepted, check_keywords
 
-Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), or positive pairs (p, 2) and negative pairs (q, 2)
+Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs
 
 
 @runtime_checkable

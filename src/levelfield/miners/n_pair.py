@@ -1,0 +1,44 @@
+"""Pairs for the n-pair and angular losses: one positive per anchor; the negatives are all there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related, relatives
+from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._draws import draw_relative, even
+
+
+@register(
+    "n_pair",
+    MinerFacts(
+        paper="Sohn 2016 in the form of Roth et al. 2020 (002)",
+        rule="p uniform in P(a); every n in N(a)",
+        returns="pairs (anchor, positive), against all negatives",
+        random=True,
+    ),
+)
+@dataclass(frozen=True)
+class NPairMiner:
+    """One pair (a, p) per anchor that has a positive and a negative: a tensor (t, 2). Its negatives are all of N(a).
+
+    >>> from levelfield.randomness import stream
+    >>> labels = torch.tensor([0, 0, 1])
+    >>> NPairMiner()(Geometry(torch.eye(3), normalize=False), labels, generator=stream(0, "miner")).tolist()
+    [[0, 1], [1, 0]]
+    """
+
+    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+        table = relatives(labels)
+        anchors = torch.arange(len(labels), device=labels.device)
+        usable = (table.counts > 0) & (table.counts < len(labels) - 1)
+        return torch.stack((anchors, draw_relative(table, generator)), 1)[usable]
+
+    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+        """`positive`: the (n, n) law given the anchor. `negatives`: 1 for each that is used."""
+        positive, negative = related(labels)
+        usable = (positive.any(1) & negative.any(1))[:, None]
+        return {"positive": even(positive & usable, geometry.rows.dtype), "negatives": (negative & usable).long()}

@@ -1,0 +1,75 @@
+"""Log-sums over the strangers of each row, as a definition and in closed form, and the norms that hold raw rows in."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.objectives._closed import Relatives, hide_, put_
+
+_PER_TWO = 1 / math.log(2)
+
+
+def log_sum_exp(logits: Tensor, counted: Tensor) -> Tensor:
+    """log sum_j exp(logits_ij) over the `counted` entries of each row; finite but meaningless in rows without any.
+
+    >>> log_sum_exp(torch.tensor([[1000.0, 7.0], [0.0, 0.0]]), torch.tensor([[True, False], [True, True]]))
+    tensor([1.0000e+03, 6.9315e-01])
+    """
+    none = ~counted.any(1, keepdim=True)  # a sum over nothing has the slope nan, even where nobody uses it
+    return logits.masked_fill(~(counted | none), -torch.inf).logsumexp(1)
+
+
+def log_one_plus_exp(logits: Tensor) -> Tensor:
+    """log(1 + exp(z)) of each entry."""
+    return functional.softplus(logits, threshold=40)  # torch's own threshold of 20 is seen in float64
+
+
+class Strangers(NamedTuple):
+    """`log_sum` (n, 1) over each row's strangers, -inf without any; its slope is `exponentials` / `total`."""
+
+    log_sum: Tensor
+    exponentials: Tensor  # (n, n), 0 at relatives
+    total: Tensor  # (n, 1), never 0
+
+
+def strangers(matrix: Tensor, table: Relatives, scale: float) -> Strangers:
+    """log sum over strangers n of exp(scale * matrix_an); `matrix` is kept. In base 2: quick at any size of numbers."""
+    exponents = hide_(matrix * (scale * _PER_TWO), table, -torch.inf)
+    top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(matrix.dtype).min)
+    exponentials = exponents.sub_(top).exp2_()
+    total = exponentials.sum(1, keepdim=True)
+    log_sum = (total.log2() + top) / _PER_TWO
+    return Strangers(log_sum, exponentials, total.masked_fill_(total == 0, 1))
+
+
+def against_strangers(
+    similarity: Tensor, table: Relatives, *, scale: float, divisor: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    """log(1 + sum_n e^(scale (s_an - s_ap))) of each positive pair, as (n, k), and the slope of sum / divisor."""
+    log_sum, slope, total = strangers(similarity, table, scale)
+    excess = (log_sum - scale * similarity.gather(1, table.others)).masked_fill_(~table.valid, -torch.inf)
+    share = excess.sigmoid().mul_(scale / divisor)
+    slope.mul_(share.sum(1, keepdim=True).div_(total))
+    return log_one_plus_exp(excess), put_(slope, table, -share)
+
+
+def norms(rows: Tensor, power: int) -> Tensor:
+    """|x|^power of each row (n,); power 1 or 2.
+
+    >>> norms(torch.tensor([[3.0, 4.0]]), 2)
+    tensor([25.])
+    """
+    return rows.square().sum(1) if power == 2 else torch.linalg.vector_norm(rows, dim=1)
+
+
+def norms_slope(rows: Tensor, power: int) -> Tensor:
+    """The slope of `norms` (n, d); 0 at a zero row."""
+    if power == 2:
+        return 2 * rows
+    length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / length.masked_fill_(length == 0, torch.inf)

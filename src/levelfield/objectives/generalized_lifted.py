@@ -1,0 +1,104 @@
+"""Generalised lifted structure: each anchor's positives against its strangers, both as smooth maxima."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.objectives._closed import attached, back_to_rows, put_, relatives, wants_slope
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._log_sums import log_sum_exp, norms, norms_slope, strangers
+from levelfield.settings import number, one_of
+
+
+def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
+    """[log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ of each anchor (n,); 0 without a positive or a negative.
+
+    >>> distance = torch.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    >>> generalized_lifted_terms(distance, *related(torch.tensor([0, 0, 1])), margin=1.0)
+    tensor([2., 2., 0.])
+    """
+    pull, push = log_sum_exp(distance, positive), log_sum_exp(margin - distance, negative)
+    return (pull + push).relu() * (positive.any(1) & negative.any(1))
+
+
+@register(
+    "generalized_lifted",
+    Facts(
+        paper="Hermans et al. 2017",
+        equation="002 eq. 3",
+        formula="mean_a [log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ + nu mean_i |x_i|^nu_power",
+        tuples="pairs",
+        sources={
+            "margin": "002 A.1",
+            "nu": "002 A.1",
+            "nu_power": "002 eq. 3 (its code: 1)",
+            "normalize": "002 A.1",
+        },
+        search={"margin": (0.1, 2.0, "linear"), "nu": (0.0001, 0.05, "log")},
+    ),
+)
+class GeneralizedLifted(Objective):
+    """Generalised lifted structure loss on raw rows. Memory: O(batch * batch).
+
+    The mean runs over the anchors that have a positive and a negative; `nu` holds the length of all rows.
+    Eq. 3 writes a sum over anchors and lets p = a in; its code, and this, take the mean and leave it out.
+
+    >>> loss = GeneralizedLifted()
+    >>> loss.terms(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
+    {'lifted': tensor(0.), 'norm': tensor(0.0167)}
+    """
+
+    def __init__(
+        self, *, margin: float = 1.0, nu: float = 0.005, nu_power: Literal[1, 2] = 2, normalize: bool = False
+    ) -> None:
+        super().__init__()
+        self.margin = number("margin", margin)
+        self.nu = number("nu", nu)
+        self.nu_power = one_of("nu_power", nu_power, (1, 2))
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        positive, negative = related(given.labels)
+        terms = generalized_lifted_terms(geometry.distance, positive, negative, margin=self.margin)
+        self.active = (terms.detach() > 0).sum()
+        valid = (positive.any(1) & negative.any(1)).sum().clamp_min(1)
+        norm = norms(geometry.rows, self.nu_power)
+        if given.weights is not None:
+            terms, norm = terms * given.weights, norm * given.weights
+        return {"lifted": terms.sum() / valid, "norm": self.nu * norm.sum() / max(1, len(norm))}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or not len(given.labels):
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table = relatives(given.labels)
+        log_sum, slope, total = strangers(geometry.distance, table, -1.0)
+        near = geometry.distance.gather(1, table.others).masked_fill_(~table.valid, -torch.inf)
+        pull = near.logsumexp(1, keepdim=True)
+        hinge = (pull + log_sum + self.margin).relu_()
+        valid = (hinge.isfinite() & log_sum.isfinite() & pull.isfinite()).sum().clamp_min(1)
+        above = hinge > 0
+        self.active = above.sum()
+        factor = above.to(hinge.dtype) / valid
+        slope.mul_(-factor / total)
+        put_(slope, table, torch.softmax(near, 1).nan_to_num_().mul_(factor))
+        value = hinge.sum() / valid + self.nu * norms(geometry.rows, self.nu_power).mean()
+        if not wants_slope(given.embeddings):
+            return value
+
+        def slopes() -> list[Tensor]:
+            gradient = back_to_rows(geometry, slope, "distance")
+            if self.nu and not self.normalize:  # the length of unit rows has no slope
+                gradient = gradient.add_(norms_slope(geometry.rows, self.nu_power), alpha=self.nu / len(gradient))
+            return [gradient]
+
+        def plain() -> Tensor:
+            loss, norm = self.parts(given).values()
+            return loss + norm
+
+        return attached(value, [given.embeddings], slopes, plain)

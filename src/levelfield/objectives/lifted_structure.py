@@ -1,0 +1,80 @@
+"""Lifted structure: each positive pair against all strangers of both its ends."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.objectives._closed import closed, put_, relatives
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._log_sums import log_sum_exp, strangers
+from levelfield.objectives._sums import mean
+from levelfield.settings import number, one_of
+
+
+def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float) -> Tensor:
+    """Half of [J_ij]+^2 for every i, j of one class (001 eq. 2), in the shape of `distance`.
+
+    J_ij = log( sum_{k in N(i)} e^(margin - d_ik) + sum_{l in N(j)} e^(margin - d_jl) ) + d_ij
+
+    >>> distance = torch.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    >>> lifted_structure_terms(distance, related(torch.tensor([0, 0, 1]))[1], margin=1.0)[0, 1]  # (log 2 + 2)^2 / 2
+    tensor(3.6265)
+    """
+    pushes = log_sum_exp(margin - distance, negative)
+    hinge = (torch.logaddexp(pushes[:, None], pushes[None, :]) + distance).relu()
+    return hinge.square() / 2 * negative.any(1, keepdim=True)
+
+
+@register(
+    "lifted_structure",
+    Facts(
+        paper="Oh Song et al. 2016",
+        equation="001 eq. 2",
+        formula="1/(2|P|) sum_P [log(sum_k e^(margin - d_ik) + sum_l e^(margin - d_jl)) + d_ij]+^2",
+        tuples="pairs",
+        sources={"margin": "Oh Song et al. 2016; 001 code", "normalize": "001 Table 1"},
+        search={"margin": (0.1, 2.0, "linear")},
+    ),
+)
+class LiftedStructure(Objective):
+    """Lifted structure loss over all positive pairs, on raw rows. Memory: O(batch * batch).
+
+    The mean runs over all positive pairs, zero terms included; each order of a pair counts half.
+
+    >>> loss = LiftedStructure()
+    >>> loss(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
+    tensor(0.0491)
+    """
+
+    def __init__(self, *, margin: float = 1.0, normalize: bool = False) -> None:
+        super().__init__()
+        self.margin = number("margin", margin)
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        positive, negative = related(given.labels)
+        terms = lifted_structure_terms(geometry.distance, negative, margin=self.margin)
+        self.active = ((terms.detach() > 0) & positive).sum()
+        weights = None if given.weights is None else given.weights[:, None]
+        return {"lifted": mean(terms, positive, "mean", weights)}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or not len(given.labels):
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table = relatives(given.labels)
+        pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
+        log_sum, slope, total = strangers(geometry.distance, table, -1.0)
+        others = log_sum[table.others, 0]
+        hinge = torch.logaddexp(log_sum, others).add_(self.margin).add_(geometry.distance.gather(1, table.others))
+        hinge = hinge.relu_().mul_(table.valid)
+        self.active = (hinge > 0).sum()
+        # Both orders of a pair move the sum of this end, by the end's share in the sum of both.
+        share = torch.sigmoid(log_sum - others).nan_to_num_().mul_(hinge).sum(1, keepdim=True)
+        slope.mul_(share.mul_(-2 / pairs).div_(total))
+        value = hinge.square().sum() / (2 * pairs)
+        put_(slope, table, hinge / pairs)
+        return closed(given.embeddings, geometry, value, slope, "distance", lambda: self.parts(given)["lifted"])

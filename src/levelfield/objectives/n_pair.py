@@ -1,0 +1,220 @@
+"""N-pair: a positive against many strangers at once, by dot products of raw rows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadInput
+from levelfield.geometry import Geometry, related
+from levelfield.miners import MinerChoice, Tuples
+from levelfield.objectives._closed import Relatives, attached, back_to_rows, relatives, wants_slope
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._log_sums import (
+    against_strangers,
+    log_one_plus_exp,
+    log_sum_exp,
+    norms,
+    norms_slope,
+    strangers,
+)
+from levelfield.settings import number, one_of
+
+Form = Literal["all", "sampled", "pairs"]
+
+
+def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
+    """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every p that may be a positive of a (002 eq. 4): (n, n).
+
+    >>> n_pair_terms(torch.eye(3), related(torch.tensor([0, 0, 1]))[1])[0, 1]
+    tensor(0.6931)
+    """
+    some = negative.any(1, keepdim=True)
+    return log_one_plus_exp((log_sum_exp(similarity, negative)[:, None] - similarity) * some) * some
+
+
+def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft_target: bool = False) -> Tensor:
+    """Each pair against the positives of the others (001 eq. 3 with the dot product): (N,).
+
+    anchors, positives: rows (N, d). labels: class of each pair. Columns of the pair's own class are left out;
+    with `soft_target` (001 code, TensorFlow) they are all aimed at alike.
+
+    >>> pair_batch_terms(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))  # log(1 + 1/e)
+    tensor([0.3133, 0.3133])
+    """
+    logits = anchors @ positives.T
+    same = labels[:, None] == labels[None, :]
+    if soft_target:
+        return -(logits.log_softmax(1) * same).sum(1) / same.sum(1)
+    return n_pair_terms(logits, ~same).diagonal()
+
+
+def first_pairs(labels: Tensor) -> Tensor:
+    """The first two rows of each class as a pair (N, 2), in the order in which the classes come.
+
+    >>> first_pairs(torch.tensor([4, 2, 2, 4, 4, 7])).tolist()
+    [[0, 3], [1, 2]]
+    """
+    ordered, order = labels.sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    found = (first[:-1] & ~first[1:]).nonzero().squeeze(1)
+    pairs = torch.stack((order[found], order[found + 1]), 1)
+    return pairs[pairs[:, 0].argsort()]
+
+
+@register(
+    "n_pair",
+    Facts(
+        paper="Sohn 2016",
+        equation="002 eq. 4; 001 eq. 3",
+        formula="1/b sum_a sum_p log(1 + sum_n e^(s_an - s_ap)) + nu mean_i |x_i|^nu_power",
+        tuples="pairs",
+        miners=("n_pair", "all", "random"),
+        sources={
+            "form": "002 code; 'all' is 002 eq. 4, 'pairs' is 001, Sohn 2016",
+            "nu": "002 A.1 (001 code: 0.0005)",
+            "nu_power": "002 eq. 4 (its code: 1)",
+            "normalize": "Sohn 2016; 001; 002",
+            "miner": "002 code",
+        },
+        search={"nu": (0.0001, 0.05, "log"), "form": ("all", "sampled", "pairs")},
+    ),
+)
+class NPair(Objective):
+    """N-pair loss. Memory: O(batch * batch).
+
+    `form="sampled"`: one positive per anchor (002's code), mean over the pairs. `"all"`: every positive, divided by
+    the batch size. `"pairs"`: one pair of each class, each against the positives of the other pairs (001); `symmetric`
+    averages with the roles swapped. Explicit tuples are pairs (N, 2); without, `sampled` asks the miner and `pairs`
+    takes the first two rows of each class. `equal_class` is for pairs of one class in the form `pairs`.
+
+    >>> loss = NPair(form="all", nu=0.0)
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # log(1 + 2)
+    tensor(1.0986)
+    """
+
+    def __init__(
+        self,
+        *,
+        form: Form = "sampled",
+        nu: float = 0.005,
+        nu_power: Literal[1, 2] = 2,
+        symmetric: bool = False,
+        normalize: bool = False,
+        equal_class: Literal["left_out", "soft_target"] = "left_out",
+        miner: MinerChoice = "n_pair",
+    ) -> None:
+        form = one_of("form", form, ("all", "sampled", "pairs"))
+        super().__init__(miner=miner if form == "sampled" else None)
+        self.form: Form = form
+        self.nu = number("nu", nu)
+        self.nu_power = one_of("nu_power", nu_power, (1, 2))
+        self.symmetric = one_of("symmetric", symmetric, (True, False))
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.equal_class = one_of("equal_class", equal_class, ("left_out", "soft_target"))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        pairs = chosen_pairs(self, geometry, given, self.form)
+        terms, self.active = n_pair_loss(
+            geometry,
+            pairs,
+            given,
+            form=self.form,
+            symmetric=self.symmetric,
+            soft_target=self.equal_class == "soft_target",
+        )
+        return {"n_pair": terms, "norm": self.nu * norm_term(geometry.rows, pairs, given, self.form, self.nu_power)}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or self.form == "pairs" or not len(given.labels):
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        pairs = chosen_pairs(self, geometry, given, self.form)
+        loss, slope, self.active = quick_n_pair(geometry.similarity, relatives(given.labels), pairs)
+        value = loss + self.nu * norms(geometry.rows, self.nu_power).mean()
+        if not wants_slope(given.embeddings):
+            return value
+
+        def slopes() -> list[Tensor]:
+            gradient = back_to_rows(geometry, slope, "similarity")
+            if self.nu and not self.normalize:  # the length of unit rows has no slope
+                gradient = gradient.add_(norms_slope(geometry.rows, self.nu_power), alpha=self.nu / len(gradient))
+            return [gradient]
+
+        def plain() -> Tensor:
+            loss, norm = self.parts(given._replace(tuples=pairs)).values()
+            return loss + norm
+
+        return attached(value, [given.embeddings], slopes, plain)
+
+
+def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: Form) -> Tensor | None:
+    """The pairs (N, 2) handed in, mined, or found in the batch; None for the form `all`, which lists none."""
+    if form == "all":
+        if given.tuples is not None:
+            raise BadInput(f"Objective '{objective.facts.name}' with form 'all' uses every pair and takes no tuples.")
+        return None
+    if form == "pairs" and given.tuples is None:
+        return first_pairs(given.labels)
+    found: Tuples | None = objective.chosen(geometry, given)
+    if found is None:
+        return related(given.labels)[0].nonzero()
+    return (found if isinstance(found, Tensor) else found[0])[:, :2]  # of triplets, anchor and positive
+
+
+def n_pair_loss(
+    geometry: Geometry,
+    pairs: Tensor | None,
+    given: Given,
+    *,
+    form: Form,
+    symmetric: bool = False,
+    soft_target: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The loss in one of its forms, without the norm term, and how many terms are above 0."""
+    weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
+    if pairs is None:
+        positive, negative = related(given.labels)
+        terms = n_pair_terms(geometry.similarity, negative) * positive
+        return (terms * weights[:, None]).sum() / max(1, len(terms)), (terms.detach() > 0).sum()
+    anchor, other = pairs.T
+    if form == "sampled":
+        terms = n_pair_terms(geometry.similarity, related(given.labels)[1])[anchor, other]
+        return (terms * weights[anchor]).sum() / max(1, len(pairs)), (terms.detach() > 0).sum()
+    rows, labels = geometry.rows, given.labels[anchor]
+    terms = pair_batch_terms(rows[anchor], rows[other], labels, soft_target=soft_target)
+    loss, active = (terms * weights[anchor]).sum(), (terms.detach() > 0).sum()
+    if symmetric:
+        swapped = pair_batch_terms(rows[other], rows[anchor], labels, soft_target=soft_target)
+        loss = (loss + (swapped * weights[other]).sum()) / 2
+    return loss / max(1, len(pairs)), active
+
+
+def norm_term(rows: Tensor, pairs: Tensor | None, given: Given, form: Form, power: int) -> Tensor:
+    """mean_i |x_i|^power; in the form `pairs` the mean of |a|^power + |p|^power over the pairs."""
+    found = norms(rows, power)
+    if given.weights is not None:
+        found = found * given.weights
+    if form == "pairs" and pairs is not None:
+        return found[pairs].sum() / max(1, len(pairs))
+    return found.sum() / max(1, len(found))
+
+
+def quick_n_pair(similarity: Tensor, table: Relatives, pairs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss, its slope dL/ds (n, n) and the number of terms above 0; over all positives, or over `pairs`."""
+    divisor = max(1, len(similarity) if pairs is None else len(pairs))
+    if pairs is None:
+        terms, slope = against_strangers(similarity, table, scale=1.0, divisor=divisor)
+    else:
+        log_sum, slope, total = strangers(similarity, table, 1.0)
+        anchor, other = pairs.T
+        excess = log_sum[anchor, 0] - similarity[anchor, other]
+        share = excess.sigmoid().div_(divisor)
+        slope.mul_(torch.zeros_like(total[:, 0]).index_add_(0, anchor, share)[:, None] / total)
+        slope.index_put_((anchor, other), -share, accumulate=True)
+        terms = log_one_plus_exp(excess)
+    return terms.sum() / divisor, slope, (terms > 0).sum()

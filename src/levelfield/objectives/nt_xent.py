@@ -1,0 +1,69 @@
+"""NT-Xent: each positive against the strangers of its anchor, at a temperature."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related
+from levelfield.objectives._closed import closed, relatives
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._log_sums import against_strangers
+from levelfield.objectives._sums import mean
+from levelfield.objectives.n_pair import n_pair_terms
+from levelfield.settings import number, one_of
+
+
+def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -> Tensor:
+    """log(1 + sum_{n in N(a)} e^((s_an - s_ap) / temperature)) for every p that may be a positive of a: (n, n).
+
+    >>> import torch
+    >>> nt_xent_terms(torch.eye(3), related(torch.tensor([0, 0, 1]))[1], temperature=0.07)[0, 1]
+    tensor(0.6931)
+    """
+    return n_pair_terms(similarity / temperature, negative)
+
+
+@register(
+    "nt_xent",
+    Facts(
+        paper="Sohn 2016; Chen et al. 2020 (SimCLR), with labels as in PML",
+        equation="Chen et al. 2020 eq. 1",
+        formula="mean over (a, p) of log(1 + sum_n e^((s_an - s_ap) / temperature))",
+        tuples="pairs",
+        sources={"temperature": "PML 2.9; Wu et al. 2018", "normalize": "Chen et al. 2020"},
+        search={"temperature": (0.02, 0.5, "log")},
+    ),
+)
+class NTXent(Objective):
+    """NT-Xent over all ordered positive pairs of the batch. Memory: O(batch * batch).
+
+    The denominator holds this positive and the anchor's negatives, not the other positives.
+
+    >>> import torch
+    >>> NTXent(temperature=1.0)(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    tensor(1.0986)
+    """
+
+    def __init__(self, *, temperature: float = 0.07, normalize: bool = True) -> None:
+        super().__init__()
+        self.temperature = number("temperature", temperature, above=0)
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        positive, negative = related(given.labels)
+        terms = nt_xent_terms(geometry.similarity, negative, temperature=self.temperature)
+        self.active = ((terms.detach() > 0) & positive).sum()
+        weights = None if given.weights is None else given.weights[:, None]
+        return {"nt_xent": mean(terms, positive, "mean", weights)}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or not len(given.labels):
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table = relatives(given.labels)
+        pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
+        terms, slope = against_strangers(geometry.similarity, table, scale=1 / self.temperature, divisor=pairs)
+        self.active = (terms > 0).sum()
+        plain = lambda: self.parts(given)["nt_xent"]  # noqa: E731
+        return closed(given.embeddings, geometry, terms.sum() / pairs, slope, "similarity", plain)
