@@ -50,16 +50,13 @@ def related(labels: Tensor) -> tuple[Tensor, Tensor]:
 class Relatives(NamedTuple):
     """The class table: `others` (n, k) names the other members of each row's class, padded with the row itself.
 
-    `valid` (n, k) says which entries are no padding. k is the largest class less one, at least 1.
+    `valid` (n, k) says which entries are no padding, `counts` (n,) how many. k is the largest class less one, at
+    least 1.
     """
 
     others: Tensor
     valid: Tensor
-
-    @property
-    def counts(self) -> Tensor:
-        """Positives of each row (n,)."""
-        return self.valid.sum(1)
+    counts: Tensor
 
 
 def relatives(labels: Tensor) -> Relatives:
@@ -73,18 +70,14 @@ def relatives(labels: Tensor) -> Relatives:
     """
     n = len(labels)
     ordered, order = labels.sort(stable=True)
-    place = torch.arange(n, device=labels.device)
-    new = torch.ones(n, dtype=torch.bool, device=labels.device)
-    new[1:] = ordered[1:] != ordered[:-1]
-    start = torch.where(new, place, 0).cummax(0).values
-    size = torch.zeros(n + 1, dtype=torch.int64, device=labels.device).index_add_(0, start, torch.ones_like(start))
-    rank, members = place - start, size.index_select(0, start)
-    width = max(1, int(size.max()) - 1)
-    column = torch.arange(width, device=labels.device)[None, :]
-    valid = column < members[:, None] - 1
-    found = torch.where(valid, start[:, None] + column + (column >= rank[:, None]), place[:, None])
-    back = torch.empty_like(order).index_copy_(0, order, place)
-    return Relatives(order[found].index_select(0, back), valid.index_select(0, back))
+    start = torch.searchsorted(ordered, labels)  # where each row's class begins in this order
+    counts = torch.searchsorted(ordered, labels, right=True) - start - 1
+    own = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=labels.device))[:, None]
+    column = torch.arange(max(1, int(counts.max())) if n else 1, device=labels.device)
+    valid = column < counts[:, None]
+    place = start[:, None] + column
+    place += place >= own  # the row itself is left out
+    return Relatives(order[torch.where(valid, place, own)], valid, counts)
 
 
 def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
