@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, Given, Objective, registry
+from levelfield.objectives._presets import preset_settings, presets
 from levelfield.registry import is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
 
@@ -21,13 +23,16 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> Facts:
-    """The facts of the objective `name`: paper, formula, defaults, batch layout, miners that fit, search ranges.
+    """The facts of the objective `name`: paper, formula, defaults, batch layout, miners that fit, search ranges,
+    and each paper's settings per dataset.
 
     >>> describe("proxy_anchor").needs
     ('num_classes', 'dim')
+    >>> describe("contrastive").presets["mlrc/cars"]["neg_margin"]
+    0.5409
     """
     facts: Facts = registry.facts(name)
-    return facts
+    return replace(facts, presets=presets(name))
 
 
 def create(
@@ -37,22 +42,30 @@ def create(
     dim: int | None = None,
     miner: MinerChoice | None = None,
     generator: torch.Generator | None = None,
+    preset: str | None = None,
     **hyperparameters: Any,
 ) -> Objective:
     """The objective `name`, or `my_losses.py:MyLoss`. `num_classes`, `dim` and `generator` go only to those that ask.
+
+    `preset` sets a paper's options: "002", "002/cars", "mlrc/cub" (all: `describe(name).presets`). What is given
+    beside it wins; without it the defaults are the normative form.
 
     `miner` is a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; without it the
     objective's own default. `generator` decides how proxies and the like start.
 
     >>> objective = create("margin", beta=0.6, miner="distance_weighted")
-    >>> objective(torch.eye(4, requires_grad=True), torch.tensor([0, 0, 1, 1]))
-    tensor(1.0142, grad_fn=<AddBackward0>)
+    >>> round(objective(torch.eye(4), torch.tensor([0, 0, 1, 1])).item(), 4)
+    1.0142
+    >>> create("margin", preset="002/cub/beta06").margin
+    0.2
     """
     entry = load_from_file(name) if is_file_reference(name) else registry.get(name)
     check_keywords(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}
     offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
     settings: dict[str, Any] = {key: value for key, value in offered.items() if key in takes and value is not None}
+    if preset is not None:
+        settings |= preset_settings(name, preset)
     if miner is not None:
         if "miner" not in takes:
             raise BadSpecification(f"The objective '{name}' takes no miner; it uses the whole batch by its own rule.")

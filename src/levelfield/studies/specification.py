@@ -37,7 +37,10 @@ class ProtocolChoice(BaseModel):
 
 
 class Competitor(BaseModel):
-    """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own."""
+    """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
+
+    A paper's settings come by name, as in `{name: margin, preset: 002/cub}` or `margin: {preset: 002/cub}`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -58,6 +61,9 @@ class Competitor(BaseModel):
                 )
             ((name, settings),) = rest.items()
             return {"name": str(name), "settings": settings or {}, "label": value.get("label", "")}
+        if isinstance(value, dict) and "preset" in value:
+            rest = {key: entry for key, entry in value.items() if key != "preset"}
+            return rest | {"settings": {**(value.get("settings") or {}), "preset": value["preset"]}}
         return value
 
     @model_validator(mode="after")

@@ -1,0 +1,105 @@
+"""Presets: numbers come from the papers' tables, and the tables that translate them leave nothing out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from levelfield import methods, miners, objectives
+from levelfield.errors import BadSpecification
+from levelfield.objectives import _presets
+from levelfield.published import hyperparameters
+from levelfield.studies.specification import Study
+
+EVERY = [(name, preset) for name in objectives.names() for preset in _presets.presets(name)]
+
+
+@pytest.mark.parametrize(("name", "preset"), EVERY)
+def test_every_preset_makes_an_objective(name: str, preset: str) -> None:
+    objective = objectives.create(name, num_classes=3, dim=4, preset=preset)
+    assert isinstance(objective, objectives.Objective)
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "expected"),
+    [
+        ("contrastive", "002", {"neg_margin": 1.0, "miner": {"distance_weighted": {"upper": None, "empty": "skip"}}}),
+        ("contrastive", "mlrc/cars", {"pos_margin": 0.2652, "neg_margin": 0.5409, "reduction": "mean_nonzero"}),
+        ("contrastive", "mlrc/cub/256", {"pos_margin": 0.2227, "neg_margin": 0.7694}),
+        ("contrastive", "003/sop", {"pos_margin": 0.285, "neg_margin": 0.513}),
+        ("triplet", "002", {"margin": 0.2, "squared": True}),
+        ("triplet", "002/cub/rho", {"switch": 0.4, "squared": True}),
+        ("triplet", "001", {"margin": 1.0, "squared": True, "normalize": False}),
+        ("margin", "002/cub", {"margin": 0.2, "beta": 1.2, "beta_lr_multiplier": 50.0}),
+        ("margin", "002/cub/rho_beta06", {"beta": 0.6, "switch": 0.4}),
+        ("margin", "mlrc/sop/per_class", {"margin": 0.0518, "beta": 0.8424, "beta_per_class": True}),
+        ("margin", "000", {"margin": 0.2, "beta": 1.2}),
+        ("multi_similarity", "mlrc/cub", {"alpha": 0.01, "beta": 50.6, "base": 0.56, "epsilon": None}),
+        ("multi_similarity", "mlrc/cub/miner", {"alpha": 17.97, "epsilon": 0.39}),
+        ("histogram", "002/sop", {"bins": 11}),
+        ("histogram", "002/cars", {"bins": 65}),
+        ("quadruplet", "002", {"margin1": 0.2, "margin2": 0.2}),  # the code's, not the text's
+        ("snr", "002", {"lam": 0.0, "margin": 0.2}),
+        ("snr", "002/cars/rho", {"lam": 0.005, "switch": 0.35}),
+        ("angular", "002", {"alpha": pytest.approx(45), "angular_weight": 2.0, "nu": 0.005, "nu_power": 1}),
+        ("arcface", "mlrc/cub", {"margin": math.radians(23.22), "scale": 100.0, "proxy_lr_multiplier": 5130.0}),
+        ("proxy_nca", "002", {"scale": 9.0, "include_true": False, "proxy_init": "small_normal"}),
+        ("proxy_nca", "001", {"scale": 9.0}),
+        ("proxy_nca", "proxy_nca_port/sop", {"scale": 8.0, "include_true": True}),
+        ("normalized_softmax", "001", {"temperature": 0.05, "label_smoothing": 0.1, "dropout": 0.5}),
+        ("normalized_softmax", "002/sop", {"proxy_lr_multiplier": 200.0}),
+        ("softmax", "004/cars", {"temperature": 0.1111111111111, "label_smoothing": 0.1}),
+        ("group_loss", "004/sop", {"temperature": 54}),
+        ("soft_triple", "qian2019", {"la": 20, "centers_per_class": 10}),
+        ("n_pair", "001", {"form": "pairs", "nu": 0.0005}),
+    ],
+)
+def test_a_preset_has_the_papers_numbers(name: str, preset: str, expected: dict[str, Any]) -> None:
+    found = _presets.presets(name)[preset]
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_what_is_given_wins_over_the_preset() -> None:
+    objective: Any = objectives.create("margin", preset="002/cub/beta06", margin=0.3, miner="all")
+    assert (objective.margin, objective.beta.item(), objective.miner) == (0.3, pytest.approx(0.6), None)
+
+
+def test_without_a_preset_the_defaults_hold() -> None:
+    plain: Any = objectives.create("triplet")
+    paper: Any = objectives.create("triplet", preset="002")
+    assert (plain.squared, paper.squared) == (False, True)
+
+
+def test_an_unknown_preset_names_those_there_are() -> None:
+    with pytest.raises(
+        BadSpecification, match=r"no preset '002/cras'. Did you mean '002/cars'\? There are: 002, 002/cub"
+    ):
+        objectives.create("histogram", preset="002/cras")
+
+
+def test_facts_show_the_settings_per_dataset() -> None:
+    assert objectives.describe("histogram").presets["002/sop"] == {"bins": 11}
+
+
+def test_every_published_key_is_translated_or_a_condition() -> None:
+    """A new entry with a word that nobody knows must not be passed over: translating everything raises nothing."""
+    for entry in hyperparameters():
+        if _presets._ours(entry)[0] in objectives.names():
+            _presets._translated(_presets._ours(entry)[0], entry.params)
+
+
+@pytest.mark.parametrize("written", ["margin: {preset: 002}", "{name: margin, preset: 002/cub}"])
+def test_a_study_may_name_a_preset(written: str) -> None:
+    study = Study.model_validate({"data": "emoji", "methods": [yaml.safe_load(written)]})
+    made: Any = methods.create(study.methods[0].name, num_classes=3, dim=4, **study.methods[0].settings)
+    assert made.objective.miner == miners.create("distance_weighted", upper=None, empty="skip")
+
+
+def test_a_preset_works_in_anybodys_loop() -> None:
+    rows = torch.eye(6, requires_grad=True)
+    objectives.create("contrastive", preset="mlrc/cub")(rows, torch.arange(6) // 2).backward()
+    assert rows.grad is not None
