@@ -1,26 +1,30 @@
-"""One vector per class: how they start, and the check that every label has one."""
+"""One vector per class: how they start, the check that every label has one, and the cross-entropy over them."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import stream
 from levelfield.settings import one_of
 
-ProxyInit = Literal["uniform", "normal", "small_normal", "kaiming_normal", "kaiming_uniform"]
+ProxyInit = Literal["uniform", "normal", "small_normal", "tiny_normal", "kaiming_normal", "kaiming_uniform"]
+PROXY_INITS = get_args(ProxyInit)
+Smoothing = Literal["others", "all"]
 
 
 def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: torch.Generator | None) -> nn.Parameter:
     """A parameter (num_classes, dim). Without a generator, from seed 0.
 
     `uniform`: +-1/sqrt(dim) (Zhai & Wu); `normal`: standard (PML); `small_normal`: normal/8 (ProxyNCA, PNCA++);
-    `kaiming_normal`: fan out (Proxy Anchor); `kaiming_uniform`: a = sqrt 5 (SoftTriple). A proxy's length does not
-    change the loss, but it divides the effective step: report it together with the learning rate.
+    `tiny_normal`: normal/800 (001); `kaiming_normal`: fan out (Proxy Anchor); `kaiming_uniform`: +-1/sqrt(num_classes)
+    (SoftTriple: a = sqrt 5, its centres are columns). A proxy's length does not change the loss, but it divides the
+    effective step: report it together with the learning rate.
 
     >>> start_proxies(3, 4, init="uniform", generator=None).shape
     torch.Size([3, 4])
@@ -28,13 +32,14 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
     for name, value in (("num_classes", num_classes), ("dim", dim)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise BadSpecification(f"'{name}' is {value!r}; a whole number above 0 is needed.")
-    one_of("proxy_init", init, ("uniform", "normal", "small_normal", "kaiming_normal", "kaiming_uniform"))
+    one_of("proxy_init", init, PROXY_INITS)
     generator = generator or stream(0, "proxies")
     shape = (num_classes, dim)
-    if init in ("uniform", "kaiming_uniform"):  # Kaiming's bound with a = sqrt 5 is the same 1/sqrt(fan in)
-        drawn = (2 * torch.rand(shape, generator=generator) - 1) / math.sqrt(dim)
+    if init in ("uniform", "kaiming_uniform"):  # Kaiming's bound with a = sqrt 5 is 1/sqrt(fan in)
+        drawn = (2 * torch.rand(shape, generator=generator) - 1) / math.sqrt(dim if init == "uniform" else num_classes)
     else:
-        scale = {"normal": 1.0, "small_normal": 1 / 8, "kaiming_normal": math.sqrt(2 / num_classes)}[init]
+        kaiming = math.sqrt(2 / num_classes)
+        scale = {"normal": 1.0, "small_normal": 1 / 8, "tiny_normal": 1 / 800, "kaiming_normal": kaiming}[init]
         drawn = torch.randn(shape, generator=generator) * scale
     return nn.Parameter(drawn)
 
@@ -49,3 +54,32 @@ def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
                 f"Objective '{objective}' has {num_classes} classes and got the label {wrong}: labels must be "
                 f"0 to {num_classes - 1}."
             )
+
+
+def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes: int) -> float:
+    """The share spread over all classes that equals `label_smoothing` in the given convention.
+
+    `all`: 1-eps on the true class plus eps/C on each (torch, 004); `others`: 1-eps and eps/(C-1) on the others (001).
+
+    >>> smoothing_over_all(0.1, "others", 5)
+    0.125
+    """
+    if num_classes == 1:
+        return 0.0
+    share = label_smoothing * num_classes / (num_classes - 1) if smoothing == "others" else label_smoothing
+    if share > 1:
+        raise BadSpecification(
+            f"'label_smoothing' is {label_smoothing}; with {num_classes} classes the true class would get less than "
+            f"the others from {1 - 1 / num_classes:g} on."
+        )
+    return share
+
+
+def mean_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None, smoothing: float = 0.0) -> Tensor:
+    """Mean cross-entropy of the logits (b, C); `smoothing` is the share spread over all classes. 0 without samples.
+
+    >>> mean_entropy(torch.zeros(3, 4), torch.tensor([0, 1, 2]), None)
+    tensor(1.3863)
+    """
+    terms = functional.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
+    return (terms if weights is None else terms * weights).sum() / max(1, len(terms))

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
+from levelfield.objectives._class_scores import classified
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
+from levelfield.objectives._proxies import (
+    ProxyInit,
+    Smoothing,
+    check_classes,
+    mean_entropy,
+    smoothing_over_all,
+    start_proxies,
+)
 from levelfield.settings import number, one_of
-
-Smoothing = Literal["others", "all"]
-
-
-def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes: int) -> float:
-    """The share spread over all classes that equals `label_smoothing` in the given convention.
-
-    `all`: 1-eps on the true class plus eps/C on each (torch, 004); `others`: 1-eps and eps/(C-1) on the others (001).
-
-    >>> smoothing_over_all(0.1, "others", 5)
-    0.125
-    """
-    if num_classes == 1:
-        return 0.0
-    share = label_smoothing * num_classes / (num_classes - 1) if smoothing == "others" else label_smoothing
-    if share > 1:
-        raise BadSpecification(
-            f"'label_smoothing' is {label_smoothing}; with {num_classes} classes the true class would get less than "
-            f"the others from {1 - 1 / num_classes:g} on."
-        )
-    return share
-
 
 @register(
     "normalized_softmax",
@@ -49,12 +31,14 @@ def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes
             "temperature": "Zhai & Wu 2019; 001; 002",
             "label_smoothing": "Zhai & Wu 2019: none (001: 0.1)",
             "smoothing": "001",
+            "dropout": "Zhai & Wu 2019: none (001: 0.5)",
             "proxy_init": "Zhai & Wu's code; 002",
             "proxy_lr_multiplier": "Zhai & Wu 2019: the network's rate",
         },
         search={
             "temperature": (0.02, 0.3, "log"),
             "label_smoothing": [0.0, 0.1],
+            "dropout": [0.0, 0.5],
             "proxy_lr_multiplier": (0.1, 1000, "log"),
         },
         separable=True,
@@ -63,7 +47,8 @@ def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes
 class NormalizedSoftmax(Objective):
     """Cross-entropy of cosines over a temperature, the true class in the denominator. Labels are 0..num_classes-1.
 
-    Memory: O(batch * num_classes).
+    The proxy-softmax of 001 adds `dropout` of 0.5 between the linear layer and the unit length, hence here, and
+    smoothing of 0.1; its layer norm stands before the linear layer and belongs to the head. Memory: O(batch * classes).
 
     >>> loss = NormalizedSoftmax(num_classes=2, dim=4)
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
@@ -80,12 +65,14 @@ class NormalizedSoftmax(Objective):
         temperature: float = 0.05,
         label_smoothing: float = 0.0,
         smoothing: Smoothing = "others",
+        dropout: float = 0.0,
         proxy_init: ProxyInit = "uniform",
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.temperature = number("temperature", temperature, above=0)
+        self.dropout = number("dropout", dropout, least=0, most=0.99)
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
         self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
         self.smoothing_over_all = smoothing_over_all(
@@ -97,12 +84,32 @@ class NormalizedSoftmax(Objective):
     def lr_multipliers(self) -> dict[str, float]:
         return {"proxies": self.proxy_lr_multiplier}
 
+    @property
+    def separable(self) -> bool:
+        return not self.dropout  # what is dropped depends on the batch
+
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.proxies), self._label)
-        logits = Geometry(given.embeddings, self.proxies, normalize=True).similarity / self.temperature
-        terms = functional.cross_entropy(
-            logits, given.labels, label_smoothing=self.smoothing_over_all, reduction="none"
+        return {"classification": self._definition(self._dropped(given))}
+
+    def quick(self, given: Given) -> Tensor | None:
+        given = self._dropped(given)
+        return classified(
+            given,
+            self.proxies,
+            lambda: self._definition(given),
+            scale=1 / self.temperature,
+            smoothing=self.smoothing_over_all,
         )
-        if given.weights is not None:
-            terms = terms * given.weights
-        return {"classification": terms.sum() / max(1, len(terms))}
+
+    def _definition(self, given: Given) -> Tensor:
+        logits = Geometry(given.embeddings, self.proxies, normalize=True).similarity / self.temperature
+        return mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)
+
+    def _dropped(self, given: Given) -> Given:
+        """The same batch, while training with some of the coordinates at 0 (unit length undoes any scale)."""
+        check_classes(given.labels, len(self.proxies), self._label)
+        if not (self.training and self.dropout):
+            return given
+        drawn = torch.rand(given.embeddings.shape, generator=given.generator, device=given.generator.device)
+        kept = (drawn >= self.dropout).to(given.embeddings)
+        return given._replace(embeddings=given.embeddings * kept)

@@ -1,0 +1,251 @@
+"""Scores of a batch against one vector per class, in chunks of classes that stay in the processor's cache.
+
+The closed forms of the objectives with proxies. The class vectors are never normalised: scores are divided by their
+lengths, and what the projection takes off a gradient is read from the scores. Peak memory: the scores (C, b), the
+gradient of the class vectors (C, d), and a few chunks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import lengths_of
+from levelfield.objectives._closed import attached_large, through_unit, wants_slope
+from levelfield.objectives._contract import Given
+
+AT_ONCE = 1024  # class vectors in a chunk
+LOG2E = 1 / math.log(2)  # exponentials are taken in base 2: natural ones are slow where they underflow
+LOWEST = -1e30  # below every score, and finite: differences of infinities are not numbers
+
+
+class Chunk(NamedTuple):
+    """Some of the classes: `vectors` are their rows of the matrix, `own` where samples meet their own class."""
+
+    vectors: slice
+    own: tuple[Tensor, Tensor]  # (class within the chunk, sample)
+
+
+Weights = Callable[[Chunk, Tensor], Tensor]  # slope of the loss by a chunk's scores, in a buffer (vectors, b)
+
+
+class ClassScores:
+    """Scores s_ic = x_i . v_c (+ bias_c), or cosines with `normalize`, kept class by class in `matrix` (C, b).
+
+    per_class: how many of the vectors, one after another, belong to each class.
+
+    >>> scores = ClassScores(torch.eye(2), torch.tensor([[3.0, 4.0]]), torch.tensor([0, 0]))
+    >>> scores.filled().matrix
+    tensor([[0.6000, 0.8000]])
+    """
+
+    matrix: Tensor
+
+    def __init__(
+        self,
+        rows: Tensor,
+        vectors: Tensor,
+        labels: Tensor,
+        *,
+        normalize: bool = True,
+        bias: Tensor | None = None,
+        per_class: int = 1,
+    ) -> None:
+        rows, self.vectors = rows.detach(), vectors.detach()
+        self.lengths = lengths_of(rows) if normalize else None
+        self.rows = rows if self.lengths is None else rows / self.lengths
+        self.inverse = rows.new_empty(len(vectors), 1) if normalize else None  # 1 / length of each vector
+        self.bias = None if bias is None else bias.detach()
+        self.labels, self.per_class = labels, per_class
+        self.step = per_class * max(1, AT_ONCE // per_class)
+        ordered, order = labels.sort(stable=True)
+        starts = torch.arange(0, len(vectors) + self.step, self.step, device=labels.device) // per_class
+        bounds = torch.searchsorted(ordered, starts).tolist()
+        self.chunks = [
+            Chunk(slice(i * self.step, (i + 1) * self.step), (ordered[low:high] - int(starts[i]), order[low:high]))
+            for i, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False))
+        ]
+
+    def filled(self) -> ClassScores:
+        """All scores computed."""
+        self.matrix = self.rows.new_empty(len(self.vectors), len(self.rows))
+        for chunk in self.chunks:
+            self.compute(chunk, self.matrix[chunk.vectors])
+        return self
+
+    def compute(self, chunk: Chunk, out: Tensor) -> Tensor:
+        """The chunk's scores, written to `out` (vectors, b)."""
+        vectors = self.vectors[chunk.vectors]
+        if self.bias is not None:
+            return torch.addmm(self.bias[chunk.vectors, None], vectors, self.rows.T, out=out)
+        torch.mm(vectors, self.rows.T, out=out)
+        if self.inverse is not None:
+            out *= torch.reciprocal(lengths_of(vectors), out=self.inverse[chunk.vectors])
+        return out
+
+    def buffer(self) -> Tensor:
+        """Room for the weights of one chunk."""
+        return self.rows.new_empty(min(self.step, len(self.vectors)), len(self.rows))
+
+    def back(self, weights: Weights, gradient: Tensor) -> Gradients:
+        """Gradients of a loss whose slope by the scores is given chunk by chunk, times the upstream `gradient`."""
+        found, buffer = Gradients(self, gradient), self.buffer()
+        for chunk in self.chunks:
+            scores = self.matrix[chunk.vectors]
+            found.add(chunk, scores, weights(chunk, buffer[: len(scores)]))
+        return found
+
+
+class Gradients:
+    """Gradients of the raw rows, the raw class vectors and their bias, collected chunk by chunk."""
+
+    def __init__(self, scores: ClassScores, gradient: Tensor | float) -> None:
+        self.scores, self.gradient = scores, gradient
+        self._rows = torch.zeros_like(scores.rows)
+        self._scaled_rows = scores.rows * gradient  # small, where the gradient of the vectors is large
+        self.vectors = torch.empty_like(scores.vectors)
+        self.bias = None if scores.bias is None else torch.empty_like(scores.bias)
+
+    def add(self, chunk: Chunk, values: Tensor, weights: Tensor, inward: Tensor | None = None) -> Tensor:
+        """Take in a chunk with the scores `values` and their slopes `weights` (overwritten); its vectors' gradient.
+
+        inward: what else there is to take off along each vector (vectors, 1).
+        """
+        vectors, slope = self.scores.vectors[chunk.vectors], self.vectors[chunk.vectors]
+        if self.bias is not None:
+            torch.sum(weights, 1, out=self.bias[chunk.vectors]).mul_(self.gradient)
+        if self.scores.inverse is None:
+            torch.mm(weights, self._scaled_rows, out=slope)
+        else:
+            inverse = self.scores.inverse[chunk.vectors]
+            along = (weights * values).sum(1, keepdim=True)
+            along = along if inward is None else along + inward
+            weights *= inverse
+            torch.mm(weights, self._scaled_rows, out=slope)
+            slope.addcmul_(along * inverse * inverse * self.gradient, vectors, value=-1)
+        self._rows.addmm_(weights.T, vectors)
+        return slope
+
+    @property
+    def rows(self) -> Tensor:
+        lengths = self.scores.lengths
+        slope = self._rows * self.gradient
+        return slope if lengths is None else through_unit(slope, self.scores.rows, lengths)
+
+
+Target = Callable[[Tensor], tuple[Tensor, Tensor | float]]  # own scores -> their logits, and the slope of that
+Pool = Callable[[Tensor], Tensor]  # scores of a chunk's vectors -> scores of its classes
+
+
+class Loss(NamedTuple):
+    """A mean over the batch, and its slope by the scores of a chunk's classes, written to a buffer."""
+
+    value: Tensor
+    weights: Callable[[Chunk, Tensor, Tensor], Tensor]  # (chunk, its classes' scores, buffer)
+
+
+def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
+    """For each sample the score of its own class, and log2 sum_{c != y} e^(scale s_c)."""
+    own = scores.rows.new_empty(len(scores.rows))
+    top, sums = torch.full_like(own, LOWEST), torch.zeros_like(own)
+    for chunk in scores.chunks:
+        block = scores.matrix[chunk.vectors]
+        block = block if pool is None else pool(block)
+        held = block[chunk.own]
+        own[chunk.own[1]] = held
+        block[chunk.own] = -torch.inf
+        higher = torch.maximum(top, block.amax(0) * (scale * LOG2E))
+        sums.mul_((top - higher).exp2_())
+        sums += torch.add(-higher, block, alpha=scale * LOG2E).exp2_().sum(0)
+        block[chunk.own] = held
+        top = higher
+    return own, top + sums.log2_()
+
+
+def cross_entropy(
+    scores: ClassScores,
+    *,
+    scale: float,
+    target: Target | None = None,
+    smoothing: float = 0.0,
+    include_true: bool = True,
+    pool: Pool | None = None,
+) -> Loss:
+    """Mean cross-entropy of the logits scale * s, that of the own class being target(s) instead.
+
+    smoothing: the share spread over all classes. Without `include_true` the own class is left out of the denominator.
+    """
+    samples, classes = max(1, len(scores.rows)), len(scores.vectors) // scores.per_class
+    own, others = log_sum_of_others(scores, scale, pool)
+    logit, rise = (scale * own, scale) if target is None else target(own)
+    excess = others / LOG2E - logit
+    terms, share = excess, torch.ones_like(excess)
+    if include_true:
+        terms, share = torch.logaddexp(excess, torch.zeros_like(excess)), excess.sigmoid()
+    pull = -share
+    if smoothing:
+        strangers = scale * (scores.matrix.sum(0) - own)
+        terms = terms + smoothing * (logit - (logit + strangers) / classes)
+        pull = pull + smoothing * (1 - 1 / classes)
+    pull = pull * rise / samples
+    shift = (share * (scale / samples)).log2_().sub_(others)
+
+    def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
+        torch.add(shift, block, alpha=scale * LOG2E, out=out).exp2_()
+        if smoothing:
+            out -= smoothing * scale / (classes * samples)
+        out[chunk.own] = pull[chunk.own[1]]
+        return out
+
+    return Loss(terms.sum() / samples, weights)
+
+
+def classified(
+    given: Given,
+    vectors: Tensor,
+    plain: Callable[[], Tensor],
+    *,
+    scale: float,
+    normalize: bool = True,
+    bias: Tensor | None = None,
+    target: Target | None = None,
+    smoothing: float = 0.0,
+    include_true: bool = True,
+) -> Tensor | None:
+    """`cross_entropy` of a batch as a differentiable number; None where only the definition will do."""
+    if given.weights is not None or given.embeddings.dtype != vectors.dtype:
+        return None
+    scores = ClassScores(given.embeddings, vectors, given.labels, normalize=normalize, bias=bias).filled()
+    loss = cross_entropy(scores, scale=scale, target=target, smoothing=smoothing, include_true=include_true)
+
+    def weights(chunk: Chunk, buffer: Tensor) -> Tensor:
+        return loss.weights(chunk, scores.matrix[chunk.vectors], buffer)
+
+    return differentiable(
+        loss.value, given.embeddings, vectors, bias, lambda gradient: scores.back(weights, gradient), plain
+    )
+
+
+def differentiable(
+    value: Tensor,
+    embeddings: Tensor,
+    vectors: Tensor,
+    bias: Tensor | None,
+    back: Callable[[Tensor], Gradients],
+    plain: Callable[[], Tensor],
+) -> Tensor:
+    """`value` with the gradients that `back(upstream gradient)` finds."""
+    inputs = {"rows": embeddings, "vectors": vectors, "bias": bias}
+    wanted = {name: tensor for name, tensor in inputs.items() if tensor is not None and tensor.requires_grad}
+    if not wants_slope(*wanted.values()):
+        return value
+
+    def slopes(gradient: Tensor) -> list[Tensor]:
+        found = back(gradient)
+        return [getattr(found, name) for name in wanted]
+
+    return attached_large(value, list(wanted.values()), slopes, plain)
