@@ -67,9 +67,9 @@ def norms(rows: Tensor, power: int) -> Tensor:
     return rows.square().sum(1) if power == 2 else torch.linalg.vector_norm(rows, dim=1)
 
 
-def norms_slope(rows: Tensor, power: int) -> Tensor:
-    """The slope of `norms` (n, d); 0 at a zero row."""
+def norms_factor(rows: Tensor, power: int) -> Tensor | float:
+    """What each row is multiplied by to get the slope of `norms`: a number or (n, 1); 0 at a zero row."""
     if power == 2:
-        return 2 * rows
+        return 2.0
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return rows / length.masked_fill_(length == 0, torch.inf)
+    return 1 / length.masked_fill_(length == 0, torch.inf)

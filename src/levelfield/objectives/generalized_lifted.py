@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry, related
 from levelfield.objectives._closed import attached, back_to_rows, put_, relatives, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import log_sum_exp, norms, norms_slope, strangers
+from levelfield.objectives._log_sums import log_sum_exp, norms, norms_factor, strangers
 from levelfield.settings import number, one_of
 
 
@@ -94,7 +94,9 @@ class GeneralizedLifted(Objective):
         def slopes() -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "distance")
             if self.nu and not self.normalize:  # the length of unit rows has no slope
-                gradient = gradient.add_(norms_slope(geometry.rows, self.nu_power), alpha=self.nu / len(gradient))
+                gradient = gradient.add_(
+                    geometry.rows * (norms_factor(geometry.rows, self.nu_power) * (self.nu / len(gradient)))
+                )
             return [gradient]
 
         def plain() -> Tensor:

@@ -17,7 +17,7 @@ from levelfield.objectives._log_sums import (
     log_one_plus_exp,
     log_sum_exp,
     norms,
-    norms_slope,
+    norms_factor,
     strangers,
 )
 from levelfield.settings import number, one_of
@@ -142,7 +142,9 @@ class NPair(Objective):
         def slopes() -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "similarity")
             if self.nu and not self.normalize:  # the length of unit rows has no slope
-                gradient = gradient.add_(norms_slope(geometry.rows, self.nu_power), alpha=self.nu / len(gradient))
+                gradient = gradient.add_(
+                    geometry.rows * (norms_factor(geometry.rows, self.nu_power) * (self.nu / len(gradient)))
+                )
             return [gradient]
 
         def plain() -> Tensor:

@@ -1,0 +1,201 @@
+"""Angular: the angle at the negative of each triangle, with an n-pair term on the raw rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from levelfield.geometry import Geometry, lengths_of, related, relatives
+from levelfield.miners import MinerChoice
+from levelfield.objectives._angles import by_size, of_classes, of_pairs
+from levelfield.objectives._closed import attached, back_to_rows, wants_slope
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._log_sums import log_one_plus_exp, log_sum_exp, norms, norms_factor
+from levelfield.objectives.n_pair import Form, chosen_pairs, n_pair_loss, norm_term, quick_n_pair
+from levelfield.settings import number, one_of
+
+_MODERATE = 12.0  # e^(2 * 12) and its inverse are far from the ends of float32
+
+
+def angular_terms(to_negatives: Tensor, to_positive: Tensor, negative: Tensor, *, alpha: float) -> Tensor:
+    """log(1 + sum_n e^f_apn) of each pair (N,), f = 4 tan^2(alpha) (x_a + x_p).x_n - 2 (1 + tan^2(alpha)) x_a.x_p.
+
+    to_negatives: (N, m) products (x_a + x_p).x_n. to_positive: (N,) products x_a.x_p. negative: (N, m), which count.
+    alpha: degrees.
+
+    >>> angular_terms(torch.tensor([[0.5, 9.0]]), torch.tensor([0.5]), torch.tensor([[True, False]]), alpha=45.0)
+    tensor([0.6931])
+    """
+    push, pull = strengths(alpha)
+    some = negative.any(1)
+    return log_one_plus_exp((log_sum_exp(push * to_negatives, negative) - pull * to_positive) * some) * some
+
+
+def strengths(alpha: float) -> tuple[float, float]:
+    """4 tan^2(alpha) and 2 (1 + tan^2(alpha)), alpha in degrees.
+
+    >>> [round(strength, 9) for strength in strengths(45.0)]
+    [4.0, 4.0]
+    """
+    square = math.tan(math.radians(alpha)) ** 2
+    return 4 * square, 2 * (1 + square)
+
+
+@register(
+    "angular",
+    Facts(
+        paper="Wang et al. 2017",
+        equation="001 eq. 4-5; 002 eq. 5",
+        formula="npair_weight n_pair + angular_weight mean_(a,p) log(1 + sum_n e^(4 tan^2(alpha) (x_a + x_p).x_n "
+        "- 2 (1 + tan^2(alpha)) x_a.x_p)) + nu mean_i |x_i|^nu_power",
+        tuples="pairs",
+        miners=("n_pair", "all", "random"),
+        sources={
+            "alpha": "001; 002 A.1 (PML: 40)",
+            "form": "002 code; 'pairs' is 001",
+            "normalize": "002 code (001: raw rows)",
+            "angular_weight": "002 A.1 (001: 1)",
+            "npair_weight": "002 A.1 (001: 0)",
+            "nu": "002 A.1 (001 code: 0.0005)",
+            "nu_power": "002 eq. 5 (its code: 1)",
+            "miner": "002 code",
+        },
+        search={"alpha": (30.0, 55.0, "linear"), "angular_weight": (0.5, 4.0, "log")},
+    ),
+)
+class Angular(Objective):
+    """Angular loss with its n-pair term. Memory: O(batch * batch).
+
+    The forms are those of `n_pair`; `normalize` is about the angular part, the n-pair part and the norm term always
+    take raw rows. The angular mean runs over all ordered positive pairs in the form `all`.
+
+    >>> loss = Angular(form="all", nu=0.0)
+    >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    {'n_pair': tensor(1.0986), 'angular': tensor(2.1972), 'norm': tensor(0.)}
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 45.0,
+        form: Form = "sampled",
+        normalize: bool = True,
+        angular_weight: float = 2.0,
+        npair_weight: float = 1.0,
+        nu: float = 0.005,
+        nu_power: Literal[1, 2] = 2,
+        symmetric: bool = False,
+        miner: MinerChoice = "n_pair",
+    ) -> None:
+        form = one_of("form", form, ("all", "sampled", "pairs"))
+        super().__init__(miner=miner if form == "sampled" else None)
+        self.alpha = number("alpha", alpha, above=0, most=89)
+        self.form: Form = form
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.angular_weight = number("angular_weight", angular_weight)
+        self.npair_weight = number("npair_weight", npair_weight)
+        self.nu = number("nu", nu)
+        self.nu_power = one_of("nu_power", nu_power, (1, 2))
+        self.symmetric = one_of("symmetric", symmetric, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        raw = Geometry(given.embeddings, normalize=False)
+        pairs = chosen_pairs(self, raw, given, self.form)
+        angular, self.active = self._angular(Geometry(given.embeddings, normalize=self.normalize), pairs, given)
+        found = {}
+        if self.npair_weight:
+            loss, active = n_pair_loss(raw, pairs, given, form=self.form, symmetric=self.symmetric)
+            found["n_pair"] = self.npair_weight * loss
+            self.active = self.active + active
+        found["angular"] = self.angular_weight * angular
+        return found | {"norm": self.nu * norm_term(raw.rows, pairs, given, self.form, self.nu_power)}
+
+    def _angular(self, geometry: Geometry, pairs: Tensor | None, given: Given) -> tuple[Tensor, Tensor]:
+        weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
+        positive, negative = related(given.labels)
+        listed = positive.nonzero() if pairs is None else pairs
+        divisor = max(1, len(listed))
+        if self.form == "pairs":
+            loss, active = self._of_pair_batch(geometry.rows[listed], given.labels[listed[:, 0]], weights[listed])
+            return loss / divisor, active
+        similarity = geometry.similarity
+        active, total = listed.new_zeros(()), geometry.rows.sum() * 0
+
+        def terms_of(similarity: Tensor, anchor: Tensor, other: Tensor) -> Tensor:
+            both = similarity[anchor] + similarity[other]
+            return angular_terms(both, similarity[anchor, other], negative[anchor], alpha=self.alpha)
+
+        for anchor, other in (block.T for block in listed.split(max(1, len(positive)))):
+            # Each block holds (pairs, n) matrices: they are made anew in the backward, not kept.
+            terms: Tensor = checkpoint(
+                terms_of, similarity, anchor, other, use_reentrant=False, preserve_rng_state=False
+            )
+            active = active + (terms.detach() > 0).sum()
+            total = total + (terms * weights[anchor]).sum()
+        return total / divisor, active
+
+    def _of_pair_batch(self, rows: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum over pairs, rows (N, 2, d), each against the positives of the other pairs."""
+        ends = rows.unbind(1)
+        negative = labels[:, None] != labels[None, :]
+        totals, active = [], labels.new_zeros(())
+        for which in (0, 1) if self.symmetric else (0,):
+            first, second = ends[which], ends[1 - which]
+            both = (first + second) @ second.T
+            terms = angular_terms(both, (first * second).sum(1), negative, alpha=self.alpha)
+            totals.append((terms * weights[:, which]).sum())
+            active = active + (terms.detach() > 0).sum()
+        return torch.stack(totals).mean(), active
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or self.form == "pairs" or not len(given.labels):
+            return None
+        push, pull = strengths(self.alpha)
+        rows, labels = given.embeddings.detach(), given.labels
+        pairs = chosen_pairs(self, Geometry(rows, normalize=False), given, self.form)
+        order = by_size(labels) if pairs is None and self.normalize and push <= _MODERATE else None
+        if order is not None:
+            rows, labels = rows[order], labels[order]
+        table = relatives(labels)
+        # With both parts the raw products serve for both: those of unit rows differ by the lengths alone.
+        shared = self.normalize and self.npair_weight != 0
+        geometry = Geometry(rows, normalize=self.normalize and not shared)
+        similarity = angles = geometry.similarity
+        inverse = 1 / lengths_of(rows) if shared else rows.new_ones(())
+        if shared:
+            angles = (similarity * inverse).mul_(inverse.T)
+        if order is not None:
+            found = of_classes(angles, table, push=push, pull=pull)
+        else:
+            listed = related(labels)[0].triu(1).nonzero() if pairs is None else pairs
+            found = of_pairs(angles, table, listed, push=push, pull=pull)
+        self.active = found.active * (2 if pairs is None and order is None else 1)  # all pairs: listed in one order
+        value = self.angular_weight * found.value + self.nu * norms(rows, self.nu_power).mean()
+        factor = rows.new_full((len(rows), 1), self.nu / len(rows)) * norms_factor(rows, self.nu_power)
+        slope = found.slope
+        if shared:  # what the unit rows' projection takes off is the sum of slope times cosine
+            radial = angles.mul_(slope)
+            radial = (radial.sum(1) + radial.sum(0))[:, None]
+            factor -= self.angular_weight * radial * inverse.square()
+            slope.mul_(inverse.T)
+        slope.mul_(self.angular_weight * inverse)
+        if self.npair_weight:
+            loss, more, active = quick_n_pair(similarity, table, pairs)
+            value = value + self.npair_weight * loss
+            slope.add_(more, alpha=self.npair_weight)
+            self.active = self.active + active
+        if not wants_slope(given.embeddings):
+            return value
+
+        def slopes() -> list[Tensor]:
+            gradient = back_to_rows(geometry, slope, "similarity").addcmul_(factor, rows)
+            return [gradient if order is None else torch.empty_like(gradient).index_copy_(0, order, gradient)]
+
+        def plain() -> Tensor:
+            return torch.stack(tuple(self.parts(given._replace(tuples=pairs)).values())).sum()
+
+        return attached(value, [given.embeddings], slopes, plain)
