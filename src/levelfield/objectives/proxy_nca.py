@@ -1,0 +1,119 @@
+"""ProxyNCA: each sample nearer to its own proxy than to the proxies of the other classes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification
+from levelfield.geometry import Geometry
+from levelfield.objectives._class_scores import classified
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._proxies import (
+    ProxyInit,
+    Smoothing,
+    check_classes,
+    mean_entropy,
+    smoothing_over_all,
+    start_proxies,
+)
+from levelfield.settings import number, one_of
+
+
+def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -> Tensor:
+    """scale D_iy + log sum_{c != y} exp(-scale D_ic) of each sample; squared_distance: (b, C).
+
+    The true class is not in the sum (001 eq. 14, 002 eq. 13), so terms may be negative.
+
+    >>> proxy_nca_terms(torch.tensor([[1.0, 3.0]]), torch.tensor([0]), scale=2.0)
+    tensor([-4.])
+    """
+    own = labels[:, None]
+    others = (-scale * squared_distance).scatter(1, own, -torch.inf).logsumexp(1)
+    return scale * squared_distance.gather(1, own)[:, 0] + others
+
+
+@register(
+    "proxy_nca",
+    Facts(
+        paper="Movshovitz-Attias et al. 2017",
+        equation="001 eq. 14, 002 eq. 13 (d is the squared distance)",
+        formula="mean_i scale D_iy + log sum_{c != y} e^(-scale D_ic), D = |u(x) - u(p)|^2",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="any",
+        sources={
+            "scale": "001's and 002's code: both sides times 3",
+            "include_true": "Movshovitz-Attias et al. 2017; 001; 002 (PML and others include it)",
+            "label_smoothing": "001, 002: none (a common port: 0.1)",
+            "smoothing": "the port's code",
+            "proxy_init": "002's code: normal/8",
+            "proxy_lr_multiplier": "002's code: 5e-4 against 1e-5",
+        },
+        search={"scale": (1, 64, "log"), "proxy_lr_multiplier": (0.1, 1000, "log")},
+        separable=True,
+    ),
+)
+class ProxyNCA(Objective):
+    """ProxyNCA. Labels are 0..num_classes-1. `label_smoothing` is for the form with the true class included.
+
+    Memory: O(batch * classes).
+
+    >>> loss = ProxyNCA(num_classes=2, dim=4)
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    True
+    """
+
+    proxies: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        scale: float = 9.0,
+        include_true: bool = False,
+        label_smoothing: float = 0.0,
+        smoothing: Smoothing = "others",
+        proxy_init: ProxyInit = "small_normal",
+        proxy_lr_multiplier: float = 50.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.scale = number("scale", scale, above=0)
+        self.include_true = one_of("include_true", include_true, (True, False))
+        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
+        self.smoothing_over_all = smoothing_over_all(
+            number("label_smoothing", label_smoothing, least=0, most=1),
+            one_of("smoothing", smoothing, ("others", "all")),
+            num_classes,
+        )
+        if not self.include_true and num_classes < 2:
+            raise BadSpecification("'proxy_nca' compares with the other classes, and 'num_classes' is 1.")
+        if not self.include_true and self.smoothing_over_all:
+            raise BadSpecification("'label_smoothing' needs 'include_true': without the true class nothing sums to 1.")
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {"proxies": self.proxy_lr_multiplier}
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        check_classes(given.labels, len(self.proxies), self._label)
+        distance = 2 - 2 * Geometry(given.embeddings, self.proxies, normalize=True).similarity
+        if self.include_true:
+            logits = -self.scale * distance
+            return {"classification": mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)}
+        terms = proxy_nca_terms(distance, given.labels, scale=self.scale)
+        weighted = terms if given.weights is None else terms * given.weights
+        return {"classification": weighted.sum() / max(1, len(terms))}
+
+    def quick(self, given: Given) -> Tensor | None:
+        check_classes(given.labels, len(self.proxies), self._label)
+        return classified(
+            given,
+            self.proxies,
+            lambda: self.parts(given)["classification"],
+            scale=2 * self.scale,  # -D = 2 cos - 2, and the constant drops out
+            smoothing=self.smoothing_over_all,
+            include_true=self.include_true,
+        )

@@ -1,0 +1,113 @@
+"""Softmax: a linear classifier on the raw embedding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.geometry import Geometry
+from levelfield.objectives._class_scores import classified
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._proxies import (
+    ProxyInit,
+    Smoothing,
+    check_classes,
+    mean_entropy,
+    smoothing_over_all,
+    start_proxies,
+)
+from levelfield.settings import number, one_of
+
+
+def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) -> Tensor:
+    """(w_c . x_i + bias_c) / temperature; product: (b, C), bias: (C,).
+
+    >>> softmax_logits(torch.tensor([[1.0, 2.0]]), torch.tensor([0.0, 1.0]), temperature=0.5)
+    tensor([[2., 6.]])
+    """
+    return (product if bias is None else product + bias) / temperature
+
+
+@register(
+    "softmax",
+    Facts(
+        paper="cross-entropy; Seidenschwarz et al. 2021 (004) with smoothing and temperature",
+        equation="004 section 3 (auxiliary loss)",
+        formula="mean_i CE((w_c . x_i + bias_c) / temperature, y_i)",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="any",
+        sources={
+            "temperature": "none (004: 0.2 CUB, 1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",
+            "label_smoothing": "none (004's code: 0.1)",
+            "smoothing": "004's code",
+            "use_bias": "000 table 3; torch's linear layer",
+            "proxy_init": "torch's linear layer",
+            "proxy_lr_multiplier": "004: the network's rate",
+        },
+        search={
+            "temperature": (0.1, 1.0, "log"),
+            "label_smoothing": [0.0, 0.1],
+            "proxy_lr_multiplier": (0.1, 1000, "log"),
+        },
+        separable=True,
+    ),
+)
+class Softmax(Objective):
+    """Cross-entropy of a linear classifier; nothing is normalised. Labels are 0..num_classes-1.
+
+    002's rows called "Softmax" are `normalized_softmax`. Memory: O(batch * classes).
+
+    >>> loss = Softmax(num_classes=2, dim=4)
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    True
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        temperature: float = 1.0,
+        label_smoothing: float = 0.0,
+        smoothing: Smoothing = "all",
+        use_bias: bool = True,
+        proxy_init: ProxyInit = "uniform",
+        proxy_lr_multiplier: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.temperature = number("temperature", temperature, above=0)
+        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.weight = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
+        use_bias = one_of("use_bias", use_bias, (True, False))
+        self.register_parameter("bias", nn.Parameter(torch.zeros(num_classes)) if use_bias else None)
+        self.smoothing_over_all = smoothing_over_all(
+            number("label_smoothing", label_smoothing, least=0, most=1),
+            one_of("smoothing", smoothing, ("others", "all")),
+            num_classes,
+        )
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {name: self.proxy_lr_multiplier for name, _ in self.named_parameters()}
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        check_classes(given.labels, len(self.weight), self._label)
+        product = Geometry(given.embeddings, self.weight, normalize=False).similarity
+        logits = softmax_logits(product, self.bias, temperature=self.temperature)
+        return {"classification": mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)}
+
+    def quick(self, given: Given) -> Tensor | None:
+        check_classes(given.labels, len(self.weight), self._label)
+        return classified(
+            given,
+            self.weight,
+            lambda: self.parts(given)["classification"],
+            scale=1 / self.temperature,
+            normalize=False,
+            bias=self.bias,
+            smoothing=self.smoothing_over_all,
+        )
