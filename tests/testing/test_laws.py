@@ -29,9 +29,9 @@ def test_objective_obeys(variant: str, law: Law) -> None:
         law(lambda **extra: objectives.create(name, num_classes=CLASSES, dim=DIM, **{**settings, **extra}))
 
 
-def test_no_objective_is_excused_from_a_law() -> None:
-    excused = {name: dict(objectives.describe(name).tags) for name in objectives.names()}
-    assert not any(excused.values()), excused
+def test_no_objective_is_excused_from_a_law_but_by_its_own_definition() -> None:
+    excused = {(name, law) for name in objectives.names() for law in objectives.describe(name).tags}
+    assert excused <= {("ranked_list", "gradient_is_the_derivative")}  # its weights are constants for the gradient
 
 
 class Honest(nn.Module):

@@ -30,7 +30,7 @@ class Tally(NamedTuple):
 
     rows: slice
     block: Tensor  # (m, n), the caller's to overwrite
-    index: Tensor  # (m, n)
+    lower: Tensor  # (m, n), the node below each entry
     counts: Tensor  # (m, nodes - 1)
     shares: Tensor  # (m, nodes - 1)
 

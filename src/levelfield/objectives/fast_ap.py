@@ -86,7 +86,7 @@ class FastAP(Objective):
             others[rows] += tally.histograms()[:, :-2].relu_()  # rounding may leave less than nothing
             if wants_slope(given.embeddings):
                 push = near[rows] * running[rows] * _inverse(others[rows].cumsum(1)).square_() * -scale[rows]
-                torch.gather(functional.pad(push, (0, 1)), 1, tally.index, out=tally.block)
+                torch.gather(functional.pad(push, (0, 1)), 1, tally.lower, out=tally.block)
         terms = (1 - average_precision(near, others, positives)) * valid
         self.active = (terms > 0).sum()
         inverse = _inverse(others.cumsum(1))

@@ -77,7 +77,7 @@ class Histogram(Objective):
         for tally in tallies(hide_(matrix, table, 0), self.bins):
             push += tally.histograms().sum(0, dtype=torch.float64)
             if wants_slope(given.embeddings):
-                torch.gather(slopes.expand(len(tally.block), -1), 1, tally.index, out=tally.block)
+                torch.gather(slopes.expand(len(tally.block), -1), 1, tally.lower, out=tally.block)
         push[0] -= n + ordered  # the hidden entries all lay on the first node
         push = (push / negatives).to(pull.dtype)
         terms = overlap(pull, push)

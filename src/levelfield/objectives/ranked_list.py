@@ -1,0 +1,167 @@
+"""Ranked list: positives inside one boundary, negatives outside another, the nearest negatives weighted most."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.geometry import Geometry, related
+from levelfield.objectives._closed import closed, hide_, put_, relatives
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._sums import Reduction
+from levelfield.settings import number, one_of
+
+
+def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_grad: bool) -> Tensor:
+    """Weighted mean (n,) of each row's `excess` > 0, weights e^(temperature * excess) (001 eq. 6-8).
+
+    Only those `counted` are looked at; a row without any gives 0. The weights are constants for the gradient
+    unless `weight_grad`.
+
+    >>> excess, counted = torch.tensor([[1.0, 3.0, -1.0]]), torch.tensor([[True, True, True]])
+    >>> ranked_terms(excess, counted, temperature=0, weight_grad=False)
+    tensor([2.])
+    """
+    chosen = counted & (excess.detach() > 0)
+    logits = (temperature * (excess if weight_grad else excess.detach())).masked_fill(~chosen, -torch.inf)
+    weights = logits.masked_fill(~chosen.any(1, keepdim=True), 0).softmax(1)  # softmax of nothing is nan
+    return (weights * excess * chosen).sum(1)
+
+
+@register(
+    "ranked_list",
+    Facts(
+        paper="Wang et al. 2019 (Ranked List Loss)",
+        equation="001 eq. 6-9",
+        formula="mean_i [ mean_P* (d - (alpha - margin)) + lam sum_N* w (alpha - d) / sum_N* w ], "
+        "w = e^(temperature (alpha - d)); the stars keep the terms above 0",
+        tuples="none",
+        batch="2 per class (001: 3)",
+        sources={
+            "alpha": "Wang et al. 2019; 001",
+            "margin": "Wang et al. 2019; 001",
+            "temperature": "Wang et al. 2019; 001",
+            "temperature_pos": "Wang et al. 2019: positives count alike",
+            "lam": "001",
+            "combine": "001; 'convex' is the later version and PML's, with lam 0.5",
+            "weight_grad": "Wang et al. 2019 state the gradient so; 001's code and PML differentiate the weights",
+            "reduction": "Wang et al. 2019; 'mean_nonzero' is 001's code",
+        },
+        search={"alpha": (0.8, 1.4, "linear"), "margin": (0.1, 0.8, "linear"), "temperature": (1, 30, "log")},
+        tags={
+            "gradient_is_the_derivative": "The weights are constants for the gradient, as Wang et al. state it; "
+            "weight_grad=True differentiates them."
+        },
+    ),
+)
+class RankedList(Objective):
+    """Ranked list loss over all pairs of the batch. Memory: O(batch * batch).
+
+    `combine="sum"`: L_P + lam L_N; `"convex"`: (1 - lam) L_P + lam L_N. `temperature_pos` weights the positives too.
+
+    >>> loss = RankedList()
+    >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    {'positive': tensor(0.6142), 'negative': tensor(0.)}
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.2,
+        margin: float = 0.4,
+        temperature: float = 10.0,
+        temperature_pos: float = 0.0,
+        lam: float = 1.0,
+        combine: Literal["sum", "convex"] = "sum",
+        weight_grad: bool = False,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        self.alpha = number("alpha", alpha)
+        self.margin = number("margin", margin)
+        self.temperature = number("temperature", temperature, least=0)
+        self.temperature_pos = number("temperature_pos", temperature_pos, least=0)
+        self.combine = one_of("combine", combine, ("sum", "convex"))
+        self.lam = number("lam", lam, least=0, most=1 if combine == "convex" else math.inf)
+        self.weight_grad = one_of("weight_grad", weight_grad, (True, False))
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        distance = Geometry(given.embeddings, normalize=self.normalize).distance
+        positive, negative = related(given.labels)
+        grad = self.weight_grad
+        pull = ranked_terms(distance - self._inner, positive, temperature=self.temperature_pos, weight_grad=grad)
+        push = ranked_terms(self.alpha - distance, negative, temperature=self.temperature, weight_grad=grad)
+        pull, push = pull * self._pull_weight, push * self.lam
+        divisor = self._divisor(pull.detach(), push.detach())
+        if given.weights is not None:
+            pull, push = pull * given.weights, push * given.weights
+        return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or not len(given.labels):
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table, distance = relatives(given.labels), geometry.distance
+        near = distance.gather(1, table.others)
+        inside = _weights_((near - self._inner).masked_fill_(~table.valid, -torch.inf), self.temperature_pos)
+        outside = _weights_(hide_(self.alpha - distance, table, -torch.inf), self.temperature)
+        pull = (_mean(inside, near) - self._inner) * (inside.sums > 0)
+        push = (self.alpha - _mean(outside, distance)) * (outside.sums > 0)
+        divisor = self._divisor(pull * self._pull_weight, push * self.lam)
+        value = (pull * self._pull_weight + push * self.lam).sum() / divisor
+        slope, near_slope = outside.weights, inside.weights
+        if self.weight_grad:
+            slope.mul_((distance * -self.temperature).add_(1 + self.temperature * (self.alpha - push)))
+            near_slope.mul_(1 + self.temperature_pos * (near - self._inner - pull))
+        slope.mul_(-self.lam / divisor / outside.sums.clamp_min(1))
+        near_slope.mul_(self._pull_weight / divisor / inside.sums.clamp_min(1))
+        put_(slope, table, near_slope)
+        return closed(given.embeddings, geometry, value, slope, "distance", lambda: self._plain(given))
+
+    @property
+    def _inner(self) -> float:
+        """The positives' boundary."""
+        return self.alpha - self.margin
+
+    @property
+    def _pull_weight(self) -> float:
+        return 1 - self.lam if self.combine == "convex" else 1.0
+
+    def _divisor(self, pull: Tensor, push: Tensor) -> Tensor:
+        """In the rows' dtype: integers as divisors would be float32."""
+        self.active = (pull + push > 0).sum()
+        divisor = self.active.clamp_min(1).to(pull.dtype)
+        return divisor if self.reduction == "mean_nonzero" else torch.full_like(divisor, max(1, len(pull)))
+
+    def _plain(self, given: Given) -> Tensor:
+        positive, negative = self.parts(given).values()
+        return positive + negative
+
+
+class _Weighted(NamedTuple):
+    weights: Tensor  # (n, m), up to a factor of the row
+    sums: Tensor  # (n, 1), 0 in a row without any, else at least 1
+
+
+def _weights_(excess: Tensor, temperature: float) -> _Weighted:
+    """Weights of the entries above 0, in place."""
+    if not temperature:
+        weights = torch.gt(excess, 0, out=excess)
+    else:
+        functional.threshold(excess, 0.0, -torch.inf, inplace=True)
+        top = excess.amax(1, keepdim=True)
+        top.masked_fill_(top < 0, 0)  # a row without any
+        weights = excess.sub_(top).mul_(temperature / math.log(2)).exp2_()
+    return _Weighted(weights, weights.sum(1, keepdim=True))
+
+
+def _mean(weighted: _Weighted, values: Tensor) -> Tensor:
+    """Weighted means (n, 1) of the rows."""
+    return torch.einsum("ij,ij->i", weighted.weights, values)[:, None] / weighted.sums.clamp_min(1)
