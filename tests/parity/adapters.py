@@ -16,8 +16,10 @@ from golden_set import Case, Outputs
 from torch import Tensor
 
 from levelfield import batching, evaluation, miners, objectives
+from levelfield.embedder.head import Head, start_at
+from levelfield.embedder.pooling import pool
 from levelfield.evaluation import clustering
-from levelfield.geometry import Geometry
+from levelfield.geometry import Geometry, unit
 from levelfield.miners.switch import switch_triplets
 from levelfield.studies.statistics import t_interval
 
@@ -31,6 +33,8 @@ FIXED: dict[tuple[str, str], Any] = {
     ("proxy_triplet", "squared"): True,
     ("structured_clustering", "nmi"): "geometric",
     ("confidence_interval", "form"): "student_t",
+    ("normalized_softmax_head", "weight_norm"): "none",
+    ("normalized_softmax_head", "dropout"): 0.0,
 }
 
 
@@ -74,7 +78,7 @@ def loss(case: Case) -> Iterator[tuple[str, Outputs]]:
         roles = {name: inputs.pop(name) for name in ROLES if name in inputs} or None
         takes = objectives.describe(case.what).defaults
         chosen = settings(case, takes, elsewhere=["dtype"])
-        if "miner" in takes:
+        if "miner" in takes and "all" in objectives.describe(case.what).miners:
             chosen["miner"] = "all"  # a case without tuples is about everything
         if "beta" in inputs and "beta_per_class" in takes:
             chosen["beta_per_class"] = len(inputs["beta"]) > 1
@@ -98,6 +102,26 @@ def loss(case: Case) -> Iterator[tuple[str, Outputs]]:
         answer |= {name: read(objective, terms) for name, read in odd.items()}
         yield way, plain(answer)
 
+
+def group_loss(case: Case) -> Outputs:
+    """Its logits are an input, and ours has a classifier of its own: the arrays enter by the function underneath."""
+    from levelfield.objectives.group_loss import group_loss_terms
+
+    inputs = tensors(case)
+    inputs["embeddings"].requires_grad_()
+    inputs["logits"].requires_grad_()
+    weights = settings(case, ["group_weight", "cross_entropy_weight"], elsewhere=["dtype", *GROUP_TERMS])
+    chosen = {name: case.params[name] for name in GROUP_TERMS if name in case.params}
+    found = group_loss_terms(*(inputs[name] for name in ("embeddings", "logits", "labels", "anchors")), **chosen)
+    group, cross_entropy = found.group.mean(), found.cross_entropy.mean()
+    value = weights["group_weight"] * group + weights["cross_entropy_weight"] * cross_entropy
+    value.backward()
+    answer = {"value": value, "value_group": group, "value_cross_entropy": cross_entropy}
+    answer |= {"similarity": found.similarity, "probabilities": found.probabilities}
+    return plain(answer | {f"grad_{name}": inputs[name].grad for name in ("embeddings", "logits")})
+
+
+GROUP_TERMS = ("temperature", "iterations", "zero_diagonal", "eps")
 
 # Outputs of a loss that are neither a term nor an attribute: how they are read from the objective and its terms.
 ODD: dict[str, Mapping[str, Callable[[Any, dict[str, Tensor]], Tensor]]] = {}
@@ -124,6 +148,24 @@ def switch(case: Case) -> Outputs:
     inputs = tensors(case)
     chosen = settings(case, ["switch", "positive"])
     return plain({"switched": switch_triplets(inputs["triplets"], inputs["own_class"], inputs["uniform"], **chosen)})
+
+
+def head(case: Case) -> Outputs:
+    """Pooling, head and unit length, as a method with this head has them. A `gain` belongs to a `weight_norm`."""
+    chosen = settings(case, ["layer_norm", "affine", "eps", "use_bias", "l2", "pool"], elsewhere=["dtype", "gain"])
+    inputs = tensors(case)
+    given = inputs["feature_map" if "feature_map" in inputs else "features"].requires_grad_()
+    rows = pool(given, chosen["pool"]) if "pool" in chosen else given
+    norm = ("affine" if chosen["affine"] else "plain") if chosen["layer_norm"] else "none"
+    ours = Head(rows.shape[1], len(inputs["weight"]), layer_norm=norm, bias=chosen["use_bias"]).to(rows.dtype)
+    if isinstance(ours.norm, torch.nn.LayerNorm):
+        ours.norm.eps = chosen["eps"]
+    start_at(ours, inputs["weight"], inputs.get("bias", torch.zeros(len(inputs["weight"]))))
+    embeddings = unit(ours(rows)) if chosen["l2"] else ours(rows)
+    (embeddings * inputs["upstream"]).sum().backward()
+    answer = {"embeddings": embeddings, "grad_features": given.grad, "grad_feature_map": given.grad}
+    bias = ours.linear.bias
+    return plain(answer | {"grad_weight": ours.linear.weight.grad, "grad_bias": None if bias is None else bias.grad})
 
 
 RETRIEVAL = {"r_precision": "r_precision", "map_at_r": "map@r", "map": "map", "mrr": "mrr", "map_at_1000": "map@1000"}
@@ -196,7 +238,10 @@ def samples_per_class(case: Case) -> Outputs:
 
 
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
+    ("loss", "group_loss"): group_loss,
     ("miner", "switch"): switch,
+    ("module", "normalized_softmax_head"): head,
+    ("module", "proxy_nca_pp_head"): head,
     ("metric", "retrieval"): retrieval,
     ("metric", "map_at_c"): map_at,
     ("metric", "map_at_k"): map_at,
@@ -209,11 +254,10 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
 
 def adapter(case: Case) -> Callable[[Case], Any] | None:
     """What answers the case; None if the thing it is about is not built."""
-    if case.kind == "loss" and case.what in objectives.names():
-        return TABLE.get((case.kind, case.what), loss)
-    if case.kind == "miner" and case.what in miners.names():
-        return TABLE.get((case.kind, case.what), miner)
-    return TABLE.get((case.kind, case.what))
+    call = TABLE.get((case.kind, case.what))
+    if case.kind == "loss":
+        return (call or loss) if case.what in objectives.names() else None
+    return miner if call is None and case.kind == "miner" and case.what in miners.names() else call
 
 
 def answers(case: Case) -> Iterator[tuple[str, Outputs]]:
