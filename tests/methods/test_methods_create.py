@@ -183,6 +183,18 @@ def test_a_batch_that_cannot_be_divided_is_refused():
         batch(6).parts(4)
 
 
+def test_several_centres_of_a_class_start_around_its_mean_and_unlike_each_other():
+    method = Method(nn.Module())
+    method.objective.centers = nn.Parameter(torch.randn(8, 3, generator=torch.Generator().manual_seed(0)))
+    means = torch.eye(4, 3) * 5 + 1
+    method.start_proxies(means)
+    away = (method.proxies.detach() - means.repeat_interleave(2, 0)).norm(dim=1)
+    torch.testing.assert_close(away, means.norm(dim=1).repeat_interleave(2) / 10)
+    assert not torch.equal(method.proxies[0], method.proxies[1])
+    with pytest.raises(BadSpecification, match="proxies: random"):
+        method.start_proxies(torch.ones(3, 3))
+
+
 def test_proxies_start_at_the_class_means_only_where_there_is_one_per_class():
     means = torch.arange(32.0).reshape(4, 8)
     anchored = create("proxy_anchor")

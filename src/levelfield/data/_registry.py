@@ -52,7 +52,7 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
 
 def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> Catalog:
     """Call `make`, but name the nearest setting when one is misspelt, and the one that is missing."""
-    check_keywords(f"dataset '{name}'", settings, make)
+    check_keywords(f"dataset '{name}'", settings, make, also=["skip_unreadable"])  # that one the study itself heeds
     for setting, default in (accepted(make) or {}).items():
         if default is inspect.Parameter.empty and setting not in settings:
             raise BadSpecification(f"The dataset '{name}' needs the setting '{setting}'.")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from levelfield.batching import Layout
 from levelfield.errors import BadSpecification
@@ -171,15 +172,27 @@ class Method(nn.Module):
 
     @property
     def proxies(self) -> nn.Parameter | None:
-        """One row per class, if the objective has such a thing."""
-        found = getattr(self.objective, "proxies", None)
+        """One row per class, or as many centres for each, if the objective has such a thing."""
+        found = getattr(self.objective, "proxies", getattr(self.objective, "centers", None))
         return found if isinstance(found, nn.Parameter) else None
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
-        """Proxies at the class means of the start embedding."""
-        if self.proxies is not None and self.proxies.shape == class_means.shape:
-            self.proxies.copy_(class_means)
+        """Proxies at the class means of the start embedding; several centres of a class lie a tenth apart from it."""
+        proxies = self.proxies
+        if proxies is None:
+            return
+        each, left = divmod(len(proxies), max(1, len(class_means)))
+        if left or not each or proxies.shape[1] != class_means.shape[1]:
+            raise BadSpecification(
+                f"'proxies: class_means' has {len(class_means)} means of {class_means.shape[1]} numbers for proxies of "
+                f"shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
+            )
+        means = class_means.repeat_interleave(each, 0)
+        if each > 1:  # equal centres would get equal gradients for ever
+            length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
+            means = means + functional.normalize(proxies, dim=1) * length / 10
+        proxies.copy_(means)
 
     def labels(self, labels: np.ndarray, member: int) -> np.ndarray:
         return labels
