@@ -66,6 +66,19 @@ def number(
     return float(value)
 
 
+def whole(name: str, value: Any, *, least: int = 0) -> int:
+    """`value` if it is a whole number of at least `least`.
+
+    >>> whole("iterations", 1.5)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: 'iterations' is 1.5; a whole number is needed.
+    """
+    if number(name, value, least=least) != int(value):
+        raise BadSpecification(f"'{name}' is {value}; a whole number is needed.")
+    return int(value)
+
+
 def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
     """`value` if it is one of `choices`.
 

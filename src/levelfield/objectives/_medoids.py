@@ -1,0 +1,176 @@
+"""Which medoids violate the true clustering most: the inner maximisation of structured clustering, in NumPy.
+
+S is a list of medoids. F(S) = -(sum of distances to the nearest medoid), Delta = 1 - NMI(clusters of S, classes).
+A sample belongs to its nearest medoid, to the earlier one in S if two are equally near; a medoid belongs to itself.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from levelfield.errors import BadInput
+
+Inference = Literal["exact", "greedy", "greedy_pam"]
+Normalisation = Literal["geometric", "arithmetic"]
+TIE = 1e-6  # scores this near to the best count as best: rounding must not decide between equally good medoids
+ROUNDING = 1e-9  # entropies and Delta below this are 0: the next larger value of either is far above
+MOST_SUBSETS = 1_000_000
+
+
+class Clustering(NamedTuple):
+    """Medoids (K,) in order of choice, the place in that list of each sample's medoid (b,), and Delta."""
+
+    medoids: np.ndarray
+    owner: np.ndarray
+    delta: float
+
+
+def most_violating(
+    distance: np.ndarray,
+    classes: np.ndarray,
+    *,
+    gamma: float = 1.0,
+    inference: Inference = "greedy_pam",
+    pam_iterations: int = 5,
+    nmi: Normalisation = "geometric",
+) -> Clustering:
+    """The clustering with as many medoids as classes that maximises F + gamma Delta, exactly or nearly.
+
+    distance: (b, b) with zeros on the diagonal. classes: (b,) integers 0..K-1, all of them present. Memory: O(b * b).
+
+    >>> places = np.array([0.0, 1.0, 10.0, 11.0])
+    >>> most_violating(abs(places[:, None] - places), np.array([0, 1, 0, 1]), inference="greedy")
+    Clustering(medoids=array([1, 2]), owner=array([0, 0, 1, 1]), delta=1.0)
+    """
+    batch = _Batch(distance, classes, gamma, nmi)
+    if inference == "exact":
+        medoids = _exact(batch)
+    else:
+        medoids = _greedy(batch)
+        if inference == "greedy_pam":
+            medoids = _improved(batch, medoids, pam_iterations)
+    _, owner = batch.nearest(medoids)
+    return Clustering(np.array(medoids, dtype=np.int64), owner, batch.delta_of(owner))
+
+
+class _Batch:
+    """Judges many clusterings at once. Entropies come from a table of v log v, because counts are whole numbers."""
+
+    def __init__(self, distance: np.ndarray, classes: np.ndarray, gamma: float, nmi: Normalisation) -> None:
+        self.distance, self.classes, self.gamma, self.nmi = distance, classes, gamma, nmi
+        self.samples, self.count = len(classes), int(classes.max(initial=-1)) + 1
+        counts = np.arange(self.samples + 1)
+        self.table = counts * np.log(np.maximum(counts, 1))
+        self.class_entropy = self._entropy(self._sum_of_logs(classes))
+
+    def nearest(self, medoids: list[int], without: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Distance to the nearest medoid, and its place in the list; `without` is a place that is not to be used."""
+        if not medoids:
+            return np.full(self.samples, np.inf), np.zeros(self.samples, dtype=np.int64)
+        among = self.distance[medoids]
+        if without is not None:
+            among[without] = np.inf
+        owner = among.argmin(0)
+        places = [place for place in range(len(medoids)) if place != without]
+        owner[[medoids[place] for place in places]] = places
+        return among[owner, np.arange(self.samples)], owner
+
+    def delta_of(self, owner: np.ndarray) -> float:
+        joint = self._sum_of_logs(owner * self.count + self.classes)
+        return float(self._delta(joint, self._sum_of_logs(owner)))
+
+    def with_one_more(
+        self, candidates: np.ndarray, place: int, medoids: list[int], without: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """F and Delta of each candidate, when it comes to `place` of the list and `without` leaves it.
+
+        Only the samples that move to the candidate change a count; they are few when there are many medoids.
+        """
+        near, owner = self.nearest(medoids, without)
+        to = self.distance[candidates]
+        moves = (to < near) | ((to == near) & (place < owner))
+        moves[:, [medoid for k, medoid in enumerate(medoids) if k != without]] = False
+        moves[np.arange(len(candidates)), candidates] = True
+        mover, sample = moves.nonzero()
+
+        def moved(groups: np.ndarray, width: int) -> np.ndarray:
+            """How many samples of each group go to each candidate (candidates, groups)."""
+            counts = np.bincount(mover * width + groups[sample], minlength=len(candidates) * width)
+            return counts.reshape(len(candidates), width)
+
+        keys = owner * self.count + self.classes
+        cells = ((np.bincount(keys) > 0).cumsum() - 1)[keys]  # those that are not empty, numbered
+        sizes = np.bincount(cells)
+        joint = self.table[sizes - moved(cells, len(sizes))].sum(1)
+        joint += self.table[moved(self.classes, self.count)].sum(1)
+        left = np.bincount(owner, minlength=self.count) - moved(owner, self.count)
+        clusters = self.table[left].sum(1) + self.table[moves.sum(1)]
+        return -np.where(moves, to, near).sum(1), self._delta(joint, clusters)
+
+    def _sum_of_logs(self, groups: np.ndarray) -> np.ndarray:
+        return self.table[np.bincount(groups)].sum()
+
+    def _entropy(self, sum_of_logs: np.ndarray) -> np.ndarray:
+        entropy = np.log(self.samples) - sum_of_logs / self.samples
+        return np.where(entropy < ROUNDING, 0.0, entropy)
+
+    def _delta(self, joint: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+        """1 - NMI; NMI is 1 if both partitions are one cluster, 0 if only one of them is."""
+        entropy, own = self._entropy(clusters), self.class_entropy
+        shared = entropy + own - self._entropy(joint)
+        scale = np.sqrt(entropy * own) if self.nmi == "geometric" else (entropy + own) / 2
+        single = (entropy == 0) | (own == 0)
+        delta = np.where(single, entropy != own, 1 - shared / np.where(single, 1.0, scale))
+        return np.where(delta < ROUNDING, 0.0, delta)
+
+
+def _first_best(scores: np.ndarray) -> int:
+    return int((scores >= scores.max() - TIE).argmax())
+
+
+def _greedy(batch: _Batch) -> list[int]:
+    medoids: list[int] = []
+    for place in range(batch.count):
+        facility, delta = batch.with_one_more(np.arange(batch.samples), place, medoids)
+        scores = facility + batch.gamma * delta
+        scores[medoids] = -np.inf
+        medoids.append(_first_best(scores))
+    return medoids
+
+
+def _improved(batch: _Batch, medoids: list[int], sweeps: int) -> list[int]:
+    """Swap each medoid for a better member of its cluster; who is a member is fixed at the start of a sweep."""
+    medoids = list(medoids)
+    for _ in range(sweeps):
+        before, (_, fixed) = list(medoids), batch.nearest(medoids)
+        for place in range(batch.count):
+            (members,) = (fixed == place).nonzero()
+            if len(members) > 1:
+                _, delta = batch.with_one_more(members, place, medoids, without=place)
+                within = batch.distance[np.ix_(members, members)].sum(1)
+                medoids[place] = int(members[_first_best(batch.gamma * delta - within)])
+        if medoids == before:  # every further sweep would be the same
+            break
+    return medoids
+
+
+def _exact(batch: _Batch) -> list[int]:
+    """All subsets in lexicographic order, those that differ in the last medoid at once."""
+    subsets = math.comb(batch.samples, batch.count)
+    if subsets > MOST_SUBSETS:
+        raise BadInput(
+            f"Exact inference would try {subsets} sets of {batch.count} medoids among {batch.samples} samples; "
+            f"{MOST_SUBSETS} is the limit. Inference 'greedy_pam' has none."
+        )
+    found, scores = [], []
+    for first in combinations(range(batch.samples), batch.count - 1):
+        last = np.arange(first[-1] + 1 if first else 0, batch.samples)
+        if len(last):
+            facility, delta = batch.with_one_more(last, len(first), list(first))
+            found += [[*first, int(medoid)] for medoid in last]
+            scores.append(facility + batch.gamma * delta)
+    return found[_first_best(np.concatenate(scores))]

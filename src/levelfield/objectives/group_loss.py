@@ -1,0 +1,197 @@
+"""Group loss: class probabilities are made consistent within the batch by similarity, and then compared with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.errors import BadInput
+from levelfield.geometry import unit
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._proxies import check_classes, start_proxies
+from levelfield.settings import number, one_of, whole
+
+
+def positive_correlation(rows: Tensor, *, zero_diagonal: bool = False) -> Tensor:
+    """W_ij = max(0, Pearson correlation of the rows i and j) (b, b). A constant row has none, also with itself.
+
+    >>> positive_correlation(torch.tensor([[1.0, 2.0], [5.0, 9.0], [2.0, 1.0], [3.0, 3.0]])).round(decimals=3)
+    tensor([[1., 1., 0., 0.],
+            [1., 1., 0., 0.],
+            [0., 0., 1., 0.],
+            [0., 0., 0., 0.]])
+    """
+    shifted = rows - rows.detach()[:, :1]  # moved first, so that a constant row is 0 whatever its mean is rounded to
+    centred = unit(shifted - shifted.mean(1, keepdim=True))
+    similarity = (centred @ centred.T).relu()
+    if zero_diagonal:
+        similarity = similarity * (1 - torch.eye(len(rows), dtype=rows.dtype, device=rows.device))
+    return similarity
+
+
+def refined(prior: Tensor, similarity: Tensor, *, iterations: int = 1) -> Tensor:
+    """`iterations` times X <- X * (W X), rows divided by their sums; a row without support stays as it is.
+
+    >>> prior = torch.tensor([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])
+    >>> refined(prior, torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    tensor([[1.0000, 0.0000],
+            [1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
+    probabilities = prior
+    for _ in range(iterations):
+        product = probabilities * (similarity @ probabilities)
+        total = product.sum(1, keepdim=True)
+        lonely = total.detach() <= 0
+        probabilities = torch.where(lonely, probabilities, product / total.masked_fill(lonely, 1))
+    return probabilities
+
+
+class GroupTerms(NamedTuple):
+    """W (b, b), final probabilities X (b, C), and both losses of each sample (b,)."""
+
+    similarity: Tensor
+    probabilities: Tensor
+    group: Tensor
+    cross_entropy: Tensor
+
+
+def group_loss_terms(
+    features: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    anchors: Tensor,
+    *,
+    temperature: float = 24.0,
+    iterations: int = 1,
+    zero_diagonal: bool = False,
+    eps: float = 1e-12,
+) -> GroupTerms:
+    """-log(X_i,y + eps), where X starts at softmax(logits / temperature) and at their labels for the anchors.
+
+    features: (b, d). logits: (b, C). anchors: (a,) rows of the batch.
+
+    >>> features, logits = torch.tensor([[1.0, 2.0], [1.0, 2.0]]), torch.zeros(2, 2)
+    >>> group_loss_terms(features, logits, torch.tensor([0, 1]), torch.tensor([1])).probabilities
+    tensor([[0.2500, 0.7500],
+            [0.0000, 1.0000]])
+    """
+    similarity = positive_correlation(features, zero_diagonal=zero_diagonal)
+    known = functional.one_hot(labels, logits.shape[1]).to(logits.dtype)
+    is_anchor = torch.zeros_like(labels, dtype=torch.bool).index_fill(0, anchors, True)[:, None]
+    prior = torch.where(is_anchor, known, (logits / temperature).softmax(1))
+    probabilities = refined(prior, similarity, iterations=iterations)
+    group = -(probabilities.gather(1, labels[:, None])[:, 0] + eps).log()
+    return GroupTerms(similarity, probabilities, group, functional.cross_entropy(logits, labels, reduction="none"))
+
+
+def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Generator) -> Tensor:
+    """So many rows of each class at random, but never all of a class: somebody must be left to be classified.
+
+    >>> labels = torch.tensor([5, 8, 5, 8, 8, 9])
+    >>> labels[draw_anchors(labels, 2, torch.Generator())]
+    tensor([5, 8, 8])
+    """
+    shuffled = torch.rand(len(labels), generator=generator).argsort().to(labels.device)
+    order = shuffled[labels[shuffled].argsort(stable=True)]
+    _, classes, counts = labels[order].unique_consecutive(return_inverse=True, return_counts=True)
+    rank = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts)[classes]
+    return order[rank < (counts - 1).clamp_max(anchors_per_class)[classes]]
+
+
+@register(
+    "group_loss",
+    Facts(
+        paper="Elezi et al. 2020",
+        equation="Elezi et al. 2020 and the released code",
+        formula="mean_i -log(X_i,y + eps) + mean_i CE(z_i, y), X <- X * (W X), W = [correlation]+, z = rows . weight",
+        use="a network that was trained as a classifier is to be refined, with many images per class in a batch",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="6 or more per class",
+        sources={
+            "temperature": "Elezi et al. 2020: 24 on CUB (79 CARS, 54 SOP)",
+            "iterations": "Elezi et al. 2020",
+            "anchors_per_class": "Elezi et al. 2020: 2 of 9 on CUB (3 of 7 CARS, 2 of 6 SOP)",
+            "zero_diagonal": "authors' code",
+            "group_weight": "authors' code",
+            "cross_entropy_weight": "authors' code",
+            "eps": "authors' code",
+            "weight_lr_multiplier": "authors' code: the network's rate",
+        },
+        search={
+            "temperature": (1, 100, "log"),
+            "iterations": [1, 2, 3],
+            "anchors_per_class": [1, 2, 3],
+            "weight_lr_multiplier": (0.1, 1000, "log"),
+        },
+        tags={"order_of_the_batch_is_irrelevant": "anchors are drawn by their place in the batch"},
+    ),
+)
+class GroupLoss(Objective):
+    """Group loss with a linear classifier `weight` (num_classes, dim) of its own. Labels are 0..num_classes-1.
+
+    Anchors are drawn anew in each call, or given as roles={"anchors": rows}. The paper first trains the network as a
+    classifier. Memory: O(batch * (batch + num_classes)).
+
+    >>> loss = GroupLoss(num_classes=2, dim=4)
+    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    ['cross_entropy', 'group']
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        temperature: float = 24.0,
+        iterations: int = 1,
+        anchors_per_class: int = 2,
+        zero_diagonal: bool = False,
+        group_weight: float = 1.0,
+        cross_entropy_weight: float = 1.0,
+        eps: float = 1e-12,
+        weight_lr_multiplier: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.temperature = number("temperature", temperature, above=0)
+        self.iterations = whole("iterations", iterations)
+        self.anchors_per_class = whole("anchors_per_class", anchors_per_class)
+        self.zero_diagonal = one_of("zero_diagonal", zero_diagonal, (True, False))
+        self.group_weight = number("group_weight", group_weight, least=0)
+        self.cross_entropy_weight = number("cross_entropy_weight", cross_entropy_weight, least=0)
+        self.eps = number("eps", eps, above=0)
+        self.weight_lr_multiplier = number("weight_lr_multiplier", weight_lr_multiplier, least=0)
+        self.weight = start_proxies(num_classes, dim, init="uniform", generator=generator)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {"weight": self.weight_lr_multiplier}
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        check_classes(given.labels, len(self.weight), self._label)
+        rows = given.embeddings.to(torch.promote_types(given.embeddings.dtype, self.weight.dtype))
+        found = group_loss_terms(
+            rows,
+            rows @ self.weight.to(rows.dtype).T,
+            given.labels,
+            self._anchors(given),
+            temperature=self.temperature,
+            iterations=self.iterations,
+            zero_diagonal=self.zero_diagonal,
+            eps=self.eps,
+        )
+        weights = torch.ones_like(found.group) if given.weights is None else given.weights
+        group, cross_entropy = ((terms * weights).sum() / max(1, len(terms)) for terms in found[2:])
+        return {"group": self.group_weight * group, "cross_entropy": self.cross_entropy_weight * cross_entropy}
+
+    def _anchors(self, given: Given) -> Tensor:
+        if given.roles is None:
+            return draw_anchors(given.labels, self.anchors_per_class, given.generator)
+        if not isinstance(given.roles, Mapping) or set(given.roles) != {"anchors"}:
+            raise BadInput(f"Objective '{self._label}' needs roles of the form {{'anchors': rows}}.")
+        return torch.as_tensor(given.roles["anchors"], device=given.labels.device).long()

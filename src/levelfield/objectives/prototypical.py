@@ -1,0 +1,128 @@
+"""Prototypical: each query must be nearest to the mean of its own class's support."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.errors import BadInput
+from levelfield.geometry import Geometry, unit
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.settings import one_of
+
+
+class Episode(NamedTuple):
+    """Rows of the batch that are support (s,) and query (q,), and the episode of every row (b,)."""
+
+    support: Tensor
+    query: Tensor
+    episode: Tensor
+
+
+def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Support and query without roles: of each class the first half of the batch is support, the rest query.
+
+    The half is rounded up, so a lone member is support.
+
+    >>> halves(torch.tensor([4, 4, 7, 4, 9, 9]))
+    (tensor([0, 1, 2, 4]), tensor([3, 5]))
+    """
+    _, classes, counts = labels.unique(return_inverse=True, return_counts=True)
+    order = classes.argsort(stable=True)
+    start = counts.cumsum(0) - counts
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device) - start[classes[order]]
+    support = 2 * rank < counts[classes]
+    return support.nonzero()[:, 0], (~support).nonzero()[:, 0]
+
+
+def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared: bool = True) -> tuple[Tensor, Tensor]:
+    """-log softmax_c(-d^2(x_q, mu_c)) of its class for each query (001 eq. 13), and which row each query is.
+
+    Queries whose class has no support are left out; mu_c is the mean of the support rows. An episode has prototypes of
+    its own. Memory: O(queries * prototypes).
+
+    >>> rows, labels = torch.tensor([[0.0], [2.0], [3.0], [1.0]]), torch.tensor([0, 0, 1, 0])
+    >>> given = Episode(torch.tensor([0, 1, 2]), torch.tensor([3]), torch.zeros(4, dtype=torch.int64))
+    >>> prototypical_terms(rows, labels, given)  # prototypes at 1 and 3: log(1 + e^-4)
+    (tensor([0.0181]), tensor([3]))
+    """
+    classes, episodes = (values.unique(return_inverse=True)[1] for values in (labels, given.episode))
+    kinds = episodes * (len(labels) + 1) + classes
+    present, member = kinds[given.support].unique(return_inverse=True)
+    sums = rows.new_zeros(len(present), rows.shape[1]).index_add(0, member, rows.index_select(0, given.support))
+    prototypes = sums / member.bincount(minlength=len(present))[:, None]
+    query = given.query[torch.isin(kinds[given.query], present)]
+    if not len(query):
+        return rows.sum(1)[query], query
+    geometry = Geometry(rows.index_select(0, query), prototypes, normalize=False)
+    distance = geometry.squared_distance if squared else geometry.distance
+    elsewhere = present[None, :] // (len(labels) + 1) != episodes[query][:, None]
+    logits = (-distance).masked_fill(elsewhere, -torch.inf)
+    return functional.cross_entropy(logits, torch.searchsorted(present, kinds[query]), reduction="none"), query
+
+
+@register(
+    "prototypical",
+    Facts(
+        paper="Snell et al. 2017",
+        equation="001 eq. 13 (printed with d for d^2)",
+        formula="mean_q -log softmax_c(-d^2(x_q, mean of the support of c))[y_q]",
+        use="few images per class will be known, and new ones are compared with their mean",
+        tuples="none",
+        batch="support and query, 5 + 5 per class",
+        sources={"squared": "Snell et al. 2017; 001's code", "normalize": "001 table 1"},
+        search={"squared": [True, False], "normalize": [True, False]},
+        tags={
+            "order_of_the_batch_is_irrelevant": "without roles, the first half of each class is its support",
+        },
+    ),
+)
+class Prototypical(Objective):
+    """Prototypical loss. `roles` say who is who: {"support": rows, "query": rows}, and if several episodes share the
+    batch also {"episode": one number per row}. Without roles the first half of each class is support (see `halves`).
+
+    A weight belongs to a query. With `normalize` the rows have unit length; their means are left as they are.
+
+    >>> loss = Prototypical()
+    >>> rows, labels = torch.tensor([[0.0], [9.0], [3.0], [3.0]]), torch.tensor([0, 1, 0, 1])
+    >>> loss(rows, labels, roles={"support": [0, 1], "query": [2]})
+    tensor(0.)
+    """
+
+    def __init__(self, *, squared: bool = True, normalize: bool = False) -> None:
+        super().__init__()
+        self.squared = one_of("squared", squared, (True, False))
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        rows = unit(given.embeddings) if self.normalize else given.embeddings
+        terms, query = prototypical_terms(rows, given.labels, self._episode(given), squared=self.squared)
+        self.active = (terms.detach() > 0).sum()
+        if given.weights is not None:
+            terms = terms * given.weights[query]
+        return {"query": terms.sum() / max(1, len(terms))}
+
+    def _episode(self, given: Given) -> Episode:
+        roles: Any = given.roles
+        one = torch.zeros_like(given.labels)
+        if roles is None:
+            return Episode(*halves(given.labels), one)
+        if not isinstance(roles, Mapping) or not {"support", "query"} <= set(roles) <= {"support", "query", "episode"}:
+            what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
+            raise BadInput(
+                f"Objective '{self._label}' got roles {what}; it needs "
+                '{"support": rows, "query": rows} and may get "episode", one number per row.'
+            )
+        found = {name: torch.as_tensor(value, device=one.device).long() for name, value in roles.items()}
+        episode = Episode(found["support"], found["query"], found.get("episode", one))
+        both = episode.query[torch.isin(episode.query, episode.support)]
+        if len(both):
+            raise BadInput(f"Objective '{self._label}' got roles in which row {int(both[0])} is support and query.")
+        if episode.episode.shape != one.shape:
+            raise BadInput(f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(one)} embeddings.")
+        return episode

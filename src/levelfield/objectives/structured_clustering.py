@@ -1,0 +1,158 @@
+"""Structured clustering: the true clustering must score better than the most violating one, by its disagreement."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry
+from levelfield.objectives._closed import Entries, closed
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._medoids import TIE, Inference, Normalisation, most_violating
+from levelfield.settings import number, one_of, whole
+
+
+class Choice(NamedTuple):
+    """The constants of the loss: `medoids` (K,) in order of choice, and whom each sample (b,) belongs to.
+
+    violating: the sample's medoid in the most violating clustering; true: the medoid of its class.
+    """
+
+    medoids: Tensor
+    violating: Tensor
+    true: Tensor
+    delta: float
+
+
+def choose_medoids(
+    distance: Tensor,
+    labels: Tensor,
+    *,
+    gamma: float = 1.0,
+    inference: Inference = "greedy_pam",
+    pam_iterations: int = 5,
+    nmi: Normalisation = "geometric",
+) -> Choice:
+    """The most violating clustering and the medoids of the classes, of equally good ones the first. distance: (b, b).
+
+    >>> places = torch.tensor([0.0, 1.0, 10.0, 11.0])
+    >>> choose_medoids((places[:, None] - places).abs(), torch.tensor([7, 9, 7, 9]))
+    Choice(medoids=tensor([0, 2]), violating=tensor([0, 0, 2, 2]), true=tensor([0, 1, 0, 1]), delta=1.0)
+    """
+    if not len(labels):
+        return Choice(labels, labels, labels, 0.0)
+    apart = distance.detach().cpu().double().numpy()
+    classes = np.unique(labels.cpu().numpy(), return_inverse=True)[1]
+    medoids, owner, delta = most_violating(
+        apart, classes, gamma=gamma, inference=inference, pam_iterations=pam_iterations, nmi=nmi
+    )
+    same = classes[:, None] == classes
+    within = np.where(same, (apart * same).sum(0), np.inf)  # (i, j): if j were the medoid of i's class
+    true = (within <= within.min(1, keepdims=True) + TIE).argmax(1)
+    chosen, violating, own = (torch.from_numpy(found).to(labels.device) for found in (medoids, medoids[owner], true))
+    return Choice(chosen, violating, own, delta)
+
+
+def structured_clustering_gap(to_violating: Tensor, to_true: Tensor, *, delta: float, gamma: float) -> Tensor:
+    """F(S) + gamma Delta - F(classes) (001 eq. 10), from each sample's distance (b,) to its medoid in either.
+
+    >>> structured_clustering_gap(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 3.0]), delta=0.5, gamma=1.0)
+    tensor(2.5000)
+    """
+    return (to_true - to_violating).sum() + gamma * delta
+
+
+@register(
+    "structured_clustering",
+    Facts(
+        paper="Oh Song et al. 2017",
+        equation="001 eq. 10-12",
+        formula="[max_S (F(S) + gamma (1 - NMI(S, y))) - F(classes)]+, F(S) = -sum_i min_{j in S} d_ij",
+        use="clusters as a whole matter, and a batch holds few classes with many images each",
+        tuples="none",
+        batch="few classes, 5 each",
+        sources={
+            "gamma": "001's code",
+            "inference": "Oh Song et al. 2017; 001's code",
+            "pam_iterations": "001's code",
+            "nmi": "001's code",
+            "normalize": "001 table 1",
+        },
+        search={"gamma": (0.1, 10, "log")},
+        weights=False,
+    ),
+)
+class StructuredClustering(Objective):
+    """Structured clustering loss, a sum over the batch. Medoids and NMI are constants; `medoids` are the last chosen.
+
+    They are found in float64 on the CPU: `greedy` adds them one by one, `greedy_pam` swaps each for a better member of
+    its cluster, `exact` tries all sets and is for tiny batches. Cost of a greedy search: classes * batch^2; too many
+    classes make training unstable (001). Memory: O(batch * batch).
+
+    >>> loss = StructuredClustering()
+    >>> loss(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1, 1]))
+    tensor(3.8284)
+    """
+
+    medoids: Tensor | None = None
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 1.0,
+        inference: Inference = "greedy_pam",
+        pam_iterations: int = 5,
+        nmi: Normalisation = "geometric",
+        normalize: bool = True,
+    ) -> None:
+        super().__init__()
+        self.gamma = number("gamma", gamma, least=0)
+        self.inference: Inference = one_of("inference", inference, ("exact", "greedy", "greedy_pam"))
+        self.pam_iterations = whole("pam_iterations", pam_iterations)
+        self.nmi: Normalisation = one_of("nmi", nmi, ("geometric", "arithmetic"))
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        return self._parts(given, self._choice(given))
+
+    def quick(self, given: Given) -> Tensor:
+        choice = self._choice(given)
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        gap, distance = self._gap(geometry, choice)
+        self.active = (gap > 0).long()
+        samples = torch.arange(len(distance) // 2, device=distance.device).repeat(2)
+        sign = torch.ones_like(distance)
+        sign[len(distance) // 2 :] = -1
+        slope = Entries(samples, torch.cat((choice.true, choice.violating)), sign * self.active, distance)
+        return closed(
+            given.embeddings, geometry, gap.relu(), slope, "distance", lambda: self._parts(given, choice)["clustering"]
+        )
+
+    def _choice(self, given: Given) -> Choice:
+        rows = given.embeddings.detach().cpu().double()
+        choice = choose_medoids(
+            Geometry(rows, normalize=self.normalize).distance,
+            given.labels,
+            gamma=self.gamma,
+            inference=self.inference,
+            pam_iterations=self.pam_iterations,
+            nmi=self.nmi,
+        )
+        self.medoids = choice.medoids
+        return choice
+
+    def _parts(self, given: Given, choice: Choice) -> dict[str, Tensor]:
+        gap, _ = self._gap(Geometry(given.embeddings, normalize=self.normalize), choice)
+        self.active = (gap.detach() > 0).long()
+        return {"clustering": gap.relu()}
+
+    def _gap(self, geometry: Geometry, choice: Choice) -> tuple[Tensor, Tensor]:
+        """The gap, and the distances (2b,) of the samples to the true medoids, then to the violating ones."""
+        samples = torch.arange(len(choice.true), device=choice.true.device).repeat(2)
+        distance = geometry.distance_of(samples, torch.cat((choice.true, choice.violating)))
+        to_true, to_violating = distance.chunk(2) if len(distance) else (distance, distance)
+        gap = structured_clustering_gap(to_violating, to_true, delta=choice.delta, gamma=self.gamma)
+        return gap, distance

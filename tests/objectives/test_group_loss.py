@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield import objectives
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.objectives.group_loss import GroupLoss, draw_anchors, group_loss_terms, positive_correlation, refined
+from levelfield.randomness import stream
+from levelfield.testing import CLASSES, DIM, LAWS, Law
+
+EPS = 1e-12
+
+
+def correlation(x: list[float], y: list[float]) -> float:
+    x, y = [v - sum(x) / len(x) for v in x], [v - sum(y) / len(y) for v in y]
+    return sum(a * b for a, b in zip(x, y, strict=True)) / (math.hypot(*x) * math.hypot(*y))
+
+
+def by_loop(
+    features: Tensor, logits: Tensor, labels: Tensor, anchors: list[int], temperature: float, rounds: int, zero: bool
+) -> float:
+    """Step by step, entry by entry."""
+    x, z, y = features.tolist(), logits.tolist(), labels.tolist()
+    n, classes = len(x), len(z[0])
+    w = [[0.0 if zero and i == j else max(0.0, correlation(x[i], x[j])) for j in range(n)] for i in range(n)]
+    p = []
+    for i in range(n):
+        exps = [math.exp(v / temperature) for v in z[i]]
+        p.append([float(c == y[i]) if i in anchors else exps[c] / sum(exps) for c in range(classes)])
+    for _ in range(rounds):
+        new = [[p[i][c] * sum(w[i][j] * p[j][c] for j in range(n)) for c in range(classes)] for i in range(n)]
+        p = [[v / sum(row) for v in row] if sum(row) else old for row, old in zip(new, p, strict=True)]
+    group = sum(-math.log(p[i][y[i]] + EPS) for i in range(n)) / n
+    entropy = sum(math.log(sum(math.exp(v) for v in z[i])) - z[i][y[i]] for i in range(n)) / n
+    return group + entropy
+
+
+def sample(n: int = 9, dim: int = 5, classes: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    drawn = stream(0, "group_loss")
+    rows = torch.randn(n, dim, generator=drawn, dtype=torch.float64)
+    return rows, torch.arange(n) % classes, torch.randn(classes, dim, generator=drawn, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+@pytest.mark.parametrize("zero", [False, True])
+def test_value_is_the_slow_loop(rounds: int, zero: bool) -> None:
+    rows, labels, weight = sample()
+    loss = GroupLoss(num_classes=3, dim=5, temperature=2.0, iterations=rounds, zero_diagonal=zero).double()
+    with torch.no_grad():
+        loss.weight.copy_(weight)
+    value = loss(rows, labels, roles={"anchors": [0, 4]})
+    assert value.item() == pytest.approx(by_loop(rows, rows @ weight.T, labels, [0, 4], 2.0, rounds, zero), abs=1e-9)
+
+
+def test_without_iterations_it_is_cross_entropy_of_the_soft_prior() -> None:
+    rows, labels, weight = sample()
+    logits = rows @ weight.T
+    found = group_loss_terms(rows, logits, labels, torch.tensor([2]), temperature=7.0, iterations=0)
+    expected = functional.cross_entropy(logits / 7, labels, reduction="none")
+    expected[2] = 0
+    torch.testing.assert_close(found.group, expected)
+
+
+def test_probabilities_are_distributions_and_anchors_stay() -> None:
+    rows, labels, weight = sample()
+    anchors = torch.tensor([1, 3])
+    found = group_loss_terms(rows, rows @ weight.T, labels, anchors, iterations=4).probabilities
+    torch.testing.assert_close(found.sum(1), torch.ones(9, dtype=torch.float64))
+    assert found[anchors, labels[anchors]].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("level", [0.1, 1e6 + 1 / 3])
+def test_a_constant_row_resembles_nobody_and_gets_no_gradient(dtype: torch.dtype, level: float) -> None:
+    rows, _, _ = sample()
+    rows = rows.to(dtype)
+    rows[2] = level
+    rows.requires_grad_()
+    similarity = positive_correlation(rows)
+    assert not similarity[2].any()
+    assert not similarity[:, 2].any()
+    similarity.sum().backward()
+    assert rows.grad is not None
+    assert rows.grad.isfinite().all()
+    assert not rows.grad[2].any()
+
+
+def test_correlation_ignores_shift_and_scale_of_a_row() -> None:
+    rows, _, _ = sample()
+    changed = rows * torch.linspace(0.1, 9, 9, dtype=torch.float64)[:, None] + torch.arange(9)[:, None]
+    torch.testing.assert_close(positive_correlation(changed), positive_correlation(rows))
+
+
+def test_a_row_without_support_keeps_its_prior() -> None:
+    prior = torch.tensor([[0.9, 0.1], [0.0, 1.0]])
+    assert torch.equal(refined(prior, torch.zeros(2, 2), iterations=3), prior)
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2, 5])
+def test_anchors_are_drawn_per_class_and_never_all_of_it(wanted: int) -> None:
+    labels = torch.tensor([7, 2, 7, 7, 2, 9, 7, 2, 7])
+    for seed in range(20):
+        anchors = draw_anchors(labels, wanted, torch.Generator().manual_seed(seed))
+        assert len(anchors.unique()) == len(anchors)
+        for name, size in ((7, 5), (2, 3), (9, 1)):
+            assert int((labels[anchors] == name).sum()) == min(wanted, size - 1)
+
+
+def test_every_member_is_drawn_as_an_anchor_equally_often() -> None:
+    generator = torch.Generator().manual_seed(0)
+    times = torch.stack([draw_anchors(torch.zeros(4).long(), 1, generator) for _ in range(800)]).flatten().bincount()
+    assert (times - 200).abs().max() < 50  # four standard deviations
+
+
+def test_wrong_roles_and_settings_are_refused() -> None:
+    loss = GroupLoss(num_classes=2, dim=4)
+    with pytest.raises(BadInput, match="anchors"):
+        loss(torch.eye(4), torch.tensor([0, 0, 1, 1]), roles={"support": [0]})
+    with pytest.raises(BadInput, match="label 2"):
+        loss(torch.eye(4), torch.tensor([0, 0, 1, 2]))
+    with pytest.raises(BadSpecification, match="whole number"):
+        GroupLoss(num_classes=2, dim=4, iterations=0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_without_drawn_anchors_it_obeys_every_law(law: Law) -> None:
+    settings = {"anchors_per_class": 0, "iterations": 3, "temperature": 1.5, "zero_diagonal": True}
+    law(lambda **extra: objectives.create("group_loss", num_classes=CLASSES, dim=DIM, **settings, **extra))
