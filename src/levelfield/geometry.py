@@ -136,17 +136,17 @@ class Geometry:
     @cached_property
     def squared_distance(self) -> Tensor:
         """Squared Euclidean distances (n, m)."""
-        if self._is_plain_unit:
-            return self._squares_of_units()
+        if self._is_plain:
+            return self._plain_squares()
         squared, coincident = self._raw_squares
         return squared.masked_fill(coincident, 0)
 
     @cached_property
     def distance(self) -> Tensor:
         """Euclidean distances (n, m); the derivative at coincident points is 0."""
-        if self._is_plain_unit:
+        if self._is_plain:
             squares = self.__dict__.get("squared_distance")
-            return self._squares_of_units().sqrt_() if squares is None else squares.sqrt()
+            return self._plain_squares().sqrt_() if squares is None else squares.sqrt()
         squared, coincident = self._raw_squares
         return _root(squared, coincident)
 
@@ -178,14 +178,24 @@ class Geometry:
         return copy
 
     @property
-    def _is_plain_unit(self) -> bool:
-        return self.normalized and self.with_itself and not self.rows.requires_grad
+    def _is_plain(self) -> bool:
+        return self.with_itself and not self.rows.requires_grad
 
-    def _squares_of_units(self) -> Tensor:
+    def _plain_squares(self) -> Tensor:
         """As `_raw_squares` without gradients: in place, and what is nothing but rounding set to 0."""
-        lengths = self.similarity.diagonal()
-        squared = (lengths[:, None] + lengths[None, :]).add_(self.similarity, alpha=-2)
-        return functional.threshold(squared, 8 * torch.finfo(squared.dtype).eps, 0.0, inplace=True)
+        if self.normalized:
+            lengths = self.similarity.diagonal()
+            squared = (lengths[:, None] + lengths[None, :]).add_(self.similarity, alpha=-2)
+            return functional.threshold(squared, 8 * torch.finfo(squared.dtype).eps, 0.0, inplace=True)
+        rows = self.rows - self.rows[:1]
+        squared = rows @ rows.T
+        lengths = squared.diagonal().clone()
+        noise = 4 * torch.finfo(squared.dtype).eps
+        for part, own in zip(squared.split(128), lengths.split(128), strict=True):  # a few rows at a time stay in cache
+            total = own[:, None] + lengths
+            torch.add(total, part, alpha=-2, out=part)
+            part.mul_(torch.gt(part, total.mul_(noise), out=total))
+        return squared
 
     @cached_property
     def _raw_squares(self) -> tuple[Tensor, Tensor]:

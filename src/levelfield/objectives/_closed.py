@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from levelfield.geometry import Geometry, Relatives, hide_, put_, relatives
 
@@ -56,11 +57,10 @@ def back_to_rows(geometry: Geometry, slope: Tensor | Entries, matrix: Matrix) ->
     if isinstance(slope, Entries):
         gradient = _sparse_product(geometry, slope, matrix)
     else:
-        weights = slope
+        both = slope.T.contiguous()  # a transposed copy and an addition in place: four times as quick as W + W.T
+        both += slope
         if matrix == "distance":  # where d = 0 the slope is 0
-            weights = slope / geometry.distance.masked_fill(geometry.distance == 0, torch.inf)
-        both = weights.T.contiguous()  # a transposed copy and an addition in place: four times as quick as W + W.T
-        both += weights
+            both /= functional.threshold(geometry.distance, 0.0, torch.inf)
         gradient = both @ rows
         if matrix != "similarity":
             if not geometry.normalized:
