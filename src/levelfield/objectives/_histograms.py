@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-_BLOCK = 2**18  # entries: index matrices of full size are slow to allocate
+from levelfield.miners._draws import row_blocks
 
 
 def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
@@ -36,19 +37,18 @@ class Tally(NamedTuple):
 
     def histograms(self) -> Tensor:
         """As `soft_counts` (m, nodes)."""
-        upper = torch.nn.functional.pad(self.shares, (1, 0))
-        return torch.nn.functional.pad(self.counts - self.shares, (0, 1)).add_(upper)
+        upper = functional.pad(self.shares, (1, 0))
+        return functional.pad(self.counts - self.shares, (0, 1)).add_(upper)
 
 
 def tallies(position: Tensor, nodes: int) -> Iterator[Tally]:
     """The same for a large matrix without gradients, block by block of rows; `position` is overwritten."""
-    n = position.shape[1]
-    one, step = position.new_ones(()), max(1, _BLOCK // max(1, n))
-    for start in range(0, len(position), step):
-        block = position[start : start + step]
+    one = position.new_ones(())
+    for rows in row_blocks(position):  # index matrices of full size are slow to allocate
+        block = position[rows]
         lower = block.floor().clamp_(0, nodes - 2)
         index = lower.long()
         share = torch.sub(block, lower, out=lower)
         counts = block.new_zeros(len(block), nodes - 1).scatter_add_(1, index, one.expand(block.shape))
         shares = torch.zeros_like(counts).scatter_add_(1, index, share)
-        yield Tally(slice(start, start + len(block)), block, index, counts, shares)
+        yield Tally(rows, block, index, counts, shares)

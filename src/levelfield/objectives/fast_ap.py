@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, related
 from levelfield.objectives._closed import closed, hide_, put_, relatives, wants_slope
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
 from levelfield.objectives._histograms import soft_counts, tallies
-from levelfield.settings import number, one_of
+from levelfield.settings import one_of, whole
 
 
 def average_precision(positive: Tensor, others: Tensor, positives: Tensor) -> Tensor:
@@ -33,6 +32,7 @@ def _inverse(sums: Tensor) -> Tensor:
         paper="Cakir et al. 2019",
         equation="Cakir et al. 2019 eq. 6-8",
         formula="1 - mean_i 1/|P(i)| sum_l h+_l H+_l / H_l, h: histograms of d^2 with `bins` intervals on [0, 4]",
+        use="to train on the ranking measure itself; likes large batches with several samples a class",
         tuples="none",
         sources={"bins": "Cakir et al. 2019, section 5; PML"},
         search={"bins": [5, 10, 20, 40]},
@@ -51,9 +51,7 @@ class FastAP(Objective):
 
     def __init__(self, *, bins: int = 10, normalize: bool = True) -> None:
         super().__init__()
-        if number("bins", bins, least=1) != int(bins):
-            raise BadSpecification(f"'bins' is {bins}; a whole number of intervals is needed.")
-        self.bins = int(bins)
+        self.bins = whole("bins", bins, least=1)
         self.normalize = one_of("normalize", normalize, (True, False))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
@@ -95,7 +93,7 @@ class FastAP(Objective):
         lower = position.floor_().long()
         put_(matrix.fill_diagonal_(0), table, functional.pad(pull * scale, (0, 1)).gather(1, lower))
         value = terms.sum() / anchors
-        return closed(given.embeddings, geometry, value, matrix, "squared_distance", lambda: self._plain(given))
+        return closed(given.embeddings, geometry, value, matrix, "squared_distance", lambda: sum_of(self.parts(given)))
 
     @property
     def _per_unit(self) -> float:
@@ -108,6 +106,3 @@ class FastAP(Objective):
 
     def _histograms(self, position: Tensor, counted: Tensor) -> Tensor:
         return soft_counts(position, counted, self.bins + 3)[:, :-2]  # without the nodes beyond the last
-
-    def _plain(self, given: Given) -> Tensor:
-        return self.parts(given)["fast_ap"]

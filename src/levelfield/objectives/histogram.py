@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, related
 from levelfield.objectives._closed import closed, hide_, put_, relatives, wants_slope
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
 from levelfield.objectives._histograms import soft_counts, tallies
-from levelfield.settings import number, one_of
+from levelfield.settings import one_of, whole
 
 
 def overlap(positive: Tensor, negative: Tensor) -> Tensor:
@@ -28,6 +27,7 @@ def overlap(positive: Tensor, negative: Tensor) -> Tensor:
         paper="Ustinova & Lempitsky 2016",
         equation="002 eq. 7-9",
         formula="sum_r h-(r) sum_{q<=r} h+(q), h: histograms of the similarities with `bins` nodes on [-1, 1]",
+        use="to separate two distributions as a whole, with nothing to tune but the resolution; likes large batches",
         tuples="none",
         batch="any positive pair",
         sources={"bins": "002 A.1: 65 for CUB and CARS, 11 for SOP"},
@@ -47,9 +47,7 @@ class Histogram(Objective):
 
     def __init__(self, *, bins: int = 65, normalize: bool = True) -> None:
         super().__init__()
-        if number("bins", bins, least=2) != int(bins):
-            raise BadSpecification(f"'bins' is {bins}; a whole number of nodes is needed.")
-        self.bins = int(bins)
+        self.bins = whole("bins", bins, least=2)
         self.normalize = one_of("normalize", normalize, (True, False))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
@@ -84,12 +82,9 @@ class Histogram(Objective):
         self.active = (terms > 0).sum()
         lower = near.floor_().clamp_(0, self.bins - 2).long()
         put_(matrix.fill_diagonal_(0), table, push[lower] * (-self._per_unit / positives))
-        return closed(given.embeddings, geometry, terms.sum(), matrix, "similarity", lambda: self._plain(given))
+        return closed(given.embeddings, geometry, terms.sum(), matrix, "similarity", lambda: sum_of(self.parts(given)))
 
     @property
     def _per_unit(self) -> float:
         """Nodes per unit of similarity."""
         return (self.bins - 1) / 2
-
-    def _plain(self, given: Given) -> Tensor:
-        return self.parts(given)["histogram"]

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry, related
-from levelfield.objectives._closed import closed, hide_, put_, relatives
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._closed import LOG2_E, closed, hide_, put_, relatives
+from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
 from levelfield.objectives._sums import Reduction
 from levelfield.settings import number, one_of
 
@@ -39,6 +39,7 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
         equation="001 eq. 6-9",
         formula="mean_i [ mean_P* (d - (alpha - margin)) + lam sum_N* w (alpha - d) / sum_N* w ], "
         "w = e^(temperature (alpha - d)); the stars keep the terms above 0",
+        use="to keep some spread within a class while every hard negative of the batch is used, without a miner",
         tuples="none",
         batch="2 per class (001: 3)",
         sources={
@@ -123,7 +124,7 @@ class RankedList(Objective):
         slope.mul_(-self.lam / divisor / outside.sums.clamp_min(1))
         near_slope.mul_(self._pull_weight / divisor / inside.sums.clamp_min(1))
         put_(slope, table, near_slope)
-        return closed(given.embeddings, geometry, value, slope, "distance", lambda: self._plain(given))
+        return closed(given.embeddings, geometry, value, slope, "distance", lambda: sum_of(self.parts(given)))
 
     @property
     def _inner(self) -> float:
@@ -140,10 +141,6 @@ class RankedList(Objective):
         divisor = self.active.clamp_min(1).to(pull.dtype)
         return divisor if self.reduction == "mean_nonzero" else torch.full_like(divisor, max(1, len(pull)))
 
-    def _plain(self, given: Given) -> Tensor:
-        positive, negative = self.parts(given).values()
-        return positive + negative
-
 
 class _Weighted(NamedTuple):
     weights: Tensor  # (n, m), up to a factor of the row
@@ -158,7 +155,7 @@ def _weights_(excess: Tensor, temperature: float) -> _Weighted:
         functional.threshold(excess, 0.0, -torch.inf, inplace=True)
         top = excess.amax(1, keepdim=True)
         top.masked_fill_(top < 0, 0)  # a row without any
-        weights = excess.sub_(top).mul_(temperature / math.log(2)).exp2_()
+        weights = excess.sub_(top).mul_(temperature * LOG2_E).exp2_()
     return _Weighted(weights, weights.sum(1, keepdim=True))
 
 

@@ -1,0 +1,189 @@
+"""Quadruplet: the triplet hinge, and one between the positive pair and a pair of strangers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.geometry import Geometry, related
+from levelfield.miners import MinerChoice
+from levelfield.miners._draws import uniforms
+from levelfield.objectives._closed import Entries, Matrix, Relatives, closed, relatives
+from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._sums import mean, sum_over_blocks
+from levelfield.settings import number, one_of
+
+
+def quadruplet_terms(
+    to_positive: Tensor, to_negative: Tensor, between_strangers: Tensor, *, margin1: float, margin2: float
+) -> tuple[Tensor, Tensor]:
+    """[d_ap - d_an + margin1]+ and [d_ap - d_ln + margin2]+ (002 eq. 14, whose second term must start with d_ap).
+
+    >>> half, one = torch.tensor([0.5]), torch.tensor([1.0])
+    >>> quadruplet_terms(half, half, one, margin1=1.0, margin2=0.75)
+    (tensor([1.]), tensor([0.2500]))
+    """
+    return (to_positive - to_negative + margin1).relu(), (to_positive - between_strangers + margin2).relu()
+
+
+def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) -> Tensor:
+    """For each triplet (t, 3) a sample (t,) drawn among those of neither its anchor's nor its negative's class.
+
+    -1 where there is none, that is with fewer than three classes.
+
+    >>> triplets = torch.tensor([[0, 1, 2], [0, 1, 3]])
+    >>> draw_fourth(torch.tensor([7, 7, 4, 5]), triplets, torch.Generator().manual_seed(0))
+    tensor([3, 2])
+    """
+    ordered, order = labels.sort(stable=True)
+    starts = torch.searchsorted(ordered, labels)
+    sizes = torch.searchsorted(ordered, labels, right=True) - starts
+    ends = triplets[:, ::2]  # anchor and negative: their classes are two stretches of the sorted batch, left out
+    start, which = starts[ends].sort(1)
+    size = sizes[ends].gather(1, which)
+    size[:, 1] *= start[:, 0] != start[:, 1]  # a switched triplet has one class only
+    free = len(labels) - size.sum(1)
+    place = torch.minimum((uniforms(len(triplets), labels, generator) * free).long(), free - 1)
+    for at, width in zip(start.T, size.T, strict=True):
+        place += width * (place >= at)
+    return torch.where(free > 0, order[place.clamp(0, max(0, len(labels) - 1))], -1)
+
+
+@register(
+    "quadruplet",
+    Facts(
+        paper="Chen et al. 2017",
+        equation="002 eq. 14",
+        formula="mean [d_ap - d_an + margin1]+ + mean [d_ap - d_ln + margin2]+, l of a third class",
+        use="where triplets leave classes wide: positive pairs are also held below distances between strangers",
+        tuples="triplets",
+        batch="3 classes, 2 per class",
+        miners=("distance_weighted", "random", "semihard", "softhard", "all"),
+        sources={
+            "margin1": "002 A.1 (its code: 0.2)",
+            "margin2": "002 A.1 (its code: 0.2)",
+            "squared": "002 eq. 14 (Chen et al. square)",
+            "miner": "002 A.2; the fourth sample is uniform over the other classes",
+        },
+        search={"margin1": (0.1, 1.5, "log"), "margin2": (0.05, 1.0, "log"), "squared": [False, True]},
+    ),
+)
+class Quadruplet(Objective):
+    """Quadruplet loss on mined triplets with a drawn fourth sample each, or on explicit quadruplets (t, 4).
+
+    Where there is no fourth sample (-1 in explicit tuples) the second term leaves the tuple out. `miner="all"` takes
+    every triplet for the first term and every quadruplet for the second, without listing them (no closed form:
+    slower). Memory: O(batch * batch).
+
+    >>> loss = Quadruplet(margin1=0.25, margin2=0.5)
+    >>> loss(torch.eye(6), torch.tensor([0, 0, 1, 1, 2, 2]))
+    tensor(0.7500)
+    """
+
+    def __init__(
+        self,
+        *,
+        margin1: float = 1.0,
+        margin2: float = 0.5,
+        squared: bool = False,
+        normalize: bool = True,
+        miner: MinerChoice = "distance_weighted",
+        switch: float = 0.0,
+    ) -> None:
+        super().__init__(miner=miner, switch=switch, margin=margin1)
+        self.margin1 = number("margin1", margin1)
+        self.margin2 = number("margin2", margin2)
+        self.squared = one_of("squared", squared, (True, False))
+        self.normalize = one_of("normalize", normalize, (True, False))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        quadruplets = self._quadruplets(geometry, given)
+        if quadruplets is None:
+            return self._of_everything(geometry, given)
+        first, second, exists, _ = self._hinges(geometry, quadruplets)
+        self.active = (first.detach() > 0).sum() + (second.detach() > 0).sum()
+        weights = None if given.weights is None else given.weights[quadruplets[:, 0]]
+        return {"triplet": mean(first, None, "mean", weights), "strangers": mean(second, exists, "mean", weights)}
+
+    def quick(self, given: Given) -> Tensor | None:
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        if given.weights is not None or (self.miner is None and given.tuples is None):
+            return None
+        quadruplets = self._quadruplets(geometry, given)
+        assert quadruplets is not None
+        first, second, exists, (left, right, distance) = self._hinges(geometry, quadruplets)
+        count, fourths = max(1, len(first)), exists.sum().clamp_min(1).to(first.dtype)
+        value = first.sum() / count + second.sum() / fourths
+        one, two = first > 0, second > 0
+        self.active = one.sum() + two.sum()
+        push, apart = one.to(first.dtype) / count, two / fourths
+        slope = Entries(left, right, torch.cat((push + apart, -push, -apart)), distance)
+        matrix: Matrix = "squared_distance" if self.squared else "distance"
+        again = given._replace(tuples=quadruplets)
+        return closed(given.embeddings, geometry, value, slope, matrix, lambda: sum_of(self.parts(again)))
+
+    def _quadruplets(self, geometry: Geometry, given: Given) -> Tensor | None:
+        tuples = given.tuples
+        if isinstance(tuples, Tensor) and tuples.dim() == 2 and tuples.shape[1] == 4:
+            return tuples
+        triplets = self.chosen_triplets(geometry, given)
+        if triplets is None:
+            return None
+        return torch.column_stack((triplets, draw_fourth(given.labels, triplets, given.generator)))
+
+    def _hinges(
+        self, geometry: Geometry, quadruplets: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """Both hinges, who has a fourth sample, and the pairs ap, an, ln one after another with their distances."""
+        anchor, positive, negative, fourth = quadruplets.T
+        exists = fourth >= 0
+        left = torch.cat((anchor, anchor, torch.where(exists, fourth, negative)))
+        right = torch.cat((positive, negative, negative))
+        distance = geometry.distance_of(left, right, squared=self.squared)
+        first, second = quadruplet_terms(*distance.chunk(3), margin1=self.margin1, margin2=self.margin2)
+        return first, second * exists, exists, (left, right, distance)
+
+    def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
+        """The second term takes all pairs of strangers, less those with one side in the anchor's class."""
+        positive, negative = related(given.labels)
+        distance = geometry.squared_distance if self.squared else geometry.distance
+        weights = torch.ones_like(distance[:, 0]) if given.weights is None else given.weights
+        pairs, members = positive.nonzero(), _with_members(relatives(given.labels))
+        anchor, other = pairs.T
+        first, one = _sum_of_hinges(distance, negative, torch.column_stack((pairs, anchor)), self.margin1, weights)
+        inside, two = _sum_of_hinges(distance, negative, members, self.margin2, weights)
+        limit, strangers = distance[anchor, other] + self.margin2, distance[negative].sort().values
+        nearer = torch.searchsorted(strangers.detach(), limit.detach())
+        sums = functional.pad(strangers.double().cumsum(0), (1, 0))[nearer].to(limit.dtype)
+        second = ((nearer * limit - sums) * weights[anchor]).sum() - 2 * inside  # a pair counts in both orders
+        self.active = one + nearer.sum() - 2 * two
+        triplets = negative.sum(1)[anchor].sum()
+        quadruplets = len(pairs) * len(strangers) - 2 * negative.sum(1)[members[:, 0]].sum()
+        return {"triplet": first / triplets.clamp_min(1), "strangers": second / quadruplets.clamp_min(1)}
+
+
+def _with_members(table: Relatives) -> Tensor:
+    """All (anchor, positive, member of their class), (m, 3)."""
+    anchors = torch.arange(len(table.others), device=table.others.device)[:, None]
+    members = torch.cat((anchors, table.others), 1)
+    exists = torch.cat((torch.ones_like(anchors, dtype=torch.bool), table.valid), 1)
+    row, place, member = (table.valid[:, :, None] & exists[:, None, :]).nonzero().T
+    return torch.stack((row, table.others[row, place], members[row, member]), 1)
+
+
+def _sum_of_hinges(
+    distance: Tensor, negative: Tensor, items: Tensor, margin: float, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sum of [d_ap - d_ln + margin]+ over the items (a, p, l) and all negatives n of a, and the number above 0."""
+    active = torch.zeros((), dtype=torch.int64, device=items.device)
+
+    def block_sum(matrix: Tensor, block: Tensor) -> Tensor:
+        anchor, other, fourth = block.T
+        terms = (matrix[anchor, other][:, None] - matrix.index_select(0, fourth) + margin).relu()
+        terms = terms * negative.index_select(0, anchor)
+        active.add_((terms.detach() > 0).sum())
+        return (terms * weights[anchor][:, None]).sum()
+
+    return sum_over_blocks(block_sum, distance, items), active
