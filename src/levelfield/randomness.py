@@ -87,3 +87,18 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
         random.setstate(before[2])
         if on_gpu:
             torch.cuda.set_rng_state_all(on_gpu)
+
+
+@contextmanager
+def drawn_from(generator: torch.Generator) -> Iterator[None]:
+    """Inside, the global generators follow from one number of `generator`: for other people's parts, which draw there.
+
+    >>> def draw():
+    ...     with drawn_from(stream(0, "miner")):
+    ...         return torch.rand(1)
+    >>> torch.equal(draw(), draw())
+    True
+    """
+    number = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+    with isolated(number, "drawn"):
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from levelfield.errors import BadInput, LevelfieldError, unknown
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
 
 T = TypeVar("T")
 
@@ -107,3 +108,26 @@ def load_from_file(reference: str) -> Any:
     if not callable(found):
         raise BadInput(f"'{reference}' is {found!r}; a class or a function is needed.")
     return found
+
+
+def is_pml_reference(name: str) -> bool:
+    """Whether `name` means a part of pytorch-metric-learning, as in `pml:CircleLoss`.
+
+    >>> is_pml_reference("pml:CircleLoss"), is_pml_reference("margin")
+    (True, False)
+    """
+    return name.startswith("pml:")
+
+
+def load_from_pml(reference: str, room: str) -> Any:
+    """The class that `pml:Name` names in `room` ("losses", "miners", ...) of pytorch-metric-learning."""
+    try:
+        found = importlib.import_module(f"pytorch_metric_learning.{room}")
+    except ImportError as error:
+        message = f"'{reference}' needs pytorch-metric-learning: pip install \"levelfield[pml]\""
+        raise MissingExtra(message) from error
+    names = [name for name, value in vars(found).items() if isinstance(value, type) and not name.startswith("_")]
+    name = reference.removeprefix("pml:")
+    if name not in names:
+        raise unknown(f"name in pytorch_metric_learning.{room}", name, names)
+    return getattr(found, name)

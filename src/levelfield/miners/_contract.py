@@ -11,7 +11,7 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.registry import Registry
+from levelfield.registry import Registry, is_pml_reference
 from levelfield.settings import accepted, check_keywords
 
 Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs
@@ -65,14 +65,21 @@ def describe(name: str) -> MinerFacts:
 
 
 def create(name: str, *, switch: float = 0.0, **settings: Any) -> Miner:
-    """The miner `name` with `settings`; `switch` is the chance of 002's rho-regularisation (see `Switched`).
+    """The miner `name`, or `pml:TripletMarginMiner` of pytorch-metric-learning, with `settings`.
+
+    `switch` is the chance of 002's rho-regularisation (see `Switched`).
 
     >>> create("semihard", mode="closest")
     Semihard(mode='closest', margin=0.2)
     """
-    entry = _registry.get(name)
-    check_keywords(f"miner '{name}'", settings, entry, also=["switch"])
-    miner = entry(**settings)
+    if is_pml_reference(name):
+        from levelfield.miners._pml import PMLMiner
+
+        miner: Miner = PMLMiner(name, settings)
+    else:
+        entry = _registry.get(name)
+        check_keywords(f"miner '{name}'", settings, entry, also=["switch"])
+        miner = entry(**settings)
     if switch:
         from levelfield.miners.switch import Switched
 
@@ -95,7 +102,8 @@ def resolve(choice: MinerChoice, *, switch: float = 0.0, **hints: Any) -> Miner:
         if len(choice) != 1:
             raise BadSpecification(f"'miner' is {dict(choice)!r}; it must be a name or one name with its settings.")
         ((name, settings),) = choice.items()
-        open_hints = {key: value for key, value in hints.items() if key in (accepted(_registry.get(name)) or {})}
+        takes = {} if is_pml_reference(name) else accepted(_registry.get(name)) or {}
+        open_hints = {key: value for key, value in hints.items() if key in takes}
         return create(name, **{"switch": switch, **open_hints, **(settings or {})})
     if not callable(choice):
         raise BadSpecification(f"'miner' is {choice!r}; it must be a name, one name with its settings, or a miner.")

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, Given, Objective, registry
+from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.objectives._presets import preset_settings, presets
-from levelfield.registry import is_file_reference, load_from_file
+from levelfield.registry import is_file_reference, is_pml_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
 
 
@@ -31,6 +32,8 @@ def describe(name: str) -> Facts:
     >>> describe("contrastive").presets["mlrc/cars"]["neg_margin"]
     0.5409
     """
+    if is_pml_reference(name):
+        return pml_facts(name)
     facts: Facts = registry.facts(name)
     return replace(facts, presets=presets(name))
 
@@ -45,7 +48,9 @@ def create(
     preset: str | None = None,
     **hyperparameters: Any,
 ) -> Objective:
-    """The objective `name`, or `my_losses.py:MyLoss`. `num_classes`, `dim` and `generator` go only to those that ask.
+    """The objective `name`, `my_losses.py:MyLoss`, or `pml:CircleLoss` of pytorch-metric-learning.
+
+    `num_classes`, `dim` and `generator` go only to those that ask.
 
     `preset` sets a paper's options: "002", "002/cars", "mlrc/cub" (all: `describe(name).presets`). What is given
     beside it wins; without it the defaults are the normative form.
@@ -59,6 +64,12 @@ def create(
     >>> create("margin", preset="002/cub/beta06").margin
     0.2
     """
+    if is_pml_reference(name):
+        if preset is not None:
+            preset_settings(name, preset)
+        return pml_objective(
+            name, hyperparameters, num_classes=num_classes, dim=dim, miner=miner, generator=generator
+        )
     entry = load_from_file(name) if is_file_reference(name) else registry.get(name)
     check_keywords(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}

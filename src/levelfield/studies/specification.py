@@ -69,7 +69,7 @@ class Competitor(BaseModel):
     @model_validator(mode="after")
     def _label_is_the_name(self) -> Competitor:
         if not self.label:
-            plain = self.name.rpartition(":")[2] if ".py:" in self.name else self.name
+            plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
             object.__setattr__(self, "label", plain)
         _check_folder_name("label", self.label)
         return self

@@ -1,0 +1,96 @@
+"""Anything of pytorch-metric-learning by name, `pml:TripletMarginMiner`: how it is made, and its miners as ours."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification, nearest
+from levelfield.geometry import Geometry
+from levelfield.miners._contract import Tuples
+from levelfield.randomness import drawn_from
+from levelfield.registry import load_from_pml
+
+# Settings that are objects there: in a study they are a name, or one name with its settings.
+PARTS = {
+    "distance": "distances",
+    "reducer": "reducers",
+    "embedding_regularizer": "regularizers",
+    "weight_regularizer": "regularizers",
+    "loss": "losses",
+}
+
+
+def pml_settings(kind: type) -> dict[str, Any]:
+    """Every setting that a class of PML takes, its own and those it hands to its parents, with the defaults."""
+    found: dict[str, Any] = {}
+    for parent in kind.__mro__:
+        if parent.__module__.startswith("pytorch_metric_learning") and "__init__" in vars(parent):
+            for name, parameter in inspect.signature(parent).parameters.items():
+                if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                    found.setdefault(name, parameter.default)
+    return found
+
+
+def make_pml(reference: str, room: str, settings: Mapping[str, Any]) -> Any:
+    """The part `reference` of PML with `settings`; a wrong one is refused by name."""
+    kind = load_from_pml(reference, room)
+    takes = pml_settings(kind)
+    for name in settings:
+        if name not in takes:
+            close = nearest(name, takes)
+            hint = f" Did you mean '{close}'?" if close else ""
+            has = ", ".join(sorted(takes))
+            raise BadSpecification(f"'{reference}' has no setting '{name}'.{hint} It takes: {has}.")
+    try:
+        return kind(**{name: _part(name, value) for name, value in settings.items()})
+    except (TypeError, ValueError, AssertionError) as error:  # a required setting is missing, or a value is refused
+        raise BadSpecification(f"'{reference}' cannot be made: {error}") from error
+
+
+def _part(name: str, value: Any) -> Any:
+    if name in PARTS and isinstance(value, str):
+        return make_pml(value, PARTS[name], {})
+    if name in PARTS and isinstance(value, Mapping) and len(value) == 1:
+        ((part, settings),) = value.items()
+        return make_pml(part, PARTS[name], settings or {})
+    return value
+
+
+@dataclass(frozen=True)
+class PMLMiner:
+    """A miner of pytorch-metric-learning behind our call. It gets the rows that the geometry is made of."""
+
+    reference: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    _miner: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_miner", make_pml(self.reference, "miners", self.settings))
+
+    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tuples:
+        with drawn_from(generator), torch.no_grad():
+            found = [part.detach() for part in self._miner(geometry.rows.detach(), labels)]
+        if len(found) == 3:
+            return torch.stack(found, 1)
+        first, positive, second, negative = found
+        return torch.stack((first, positive), 1), torch.stack((second, negative), 1)
+
+
+def as_pml_indices(tuples: Tuples | None) -> tuple[Tensor, ...] | None:
+    """Our tuples as PML's losses take them.
+
+    >>> as_pml_indices(torch.tensor([[0, 1, 2], [1, 0, 2]]))
+    (tensor([0, 1]), tensor([1, 0]), tensor([2, 2]))
+    """
+    if tuples is None:
+        return None
+    if isinstance(tuples, Tensor):
+        return tuple(tuples.unbind(1))
+    positive, negative = tuples
+    return *positive.unbind(1), *negative.unbind(1)
