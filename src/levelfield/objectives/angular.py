@@ -52,6 +52,8 @@ def strengths(alpha: float) -> tuple[float, float]:
         equation="001 eq. 4-5; 002 eq. 5",
         formula="npair_weight n_pair + angular_weight mean_(a,p) log(1 + sum_n e^(4 tan^2(alpha) (x_a + x_p).x_n "
         "- 2 (1 + tan^2(alpha)) x_a.x_p)) + nu mean_i |x_i|^nu_power",
+        use="Where the shape of a triangle should count and not its size; its n-pair part wants raw rows, so "
+        "watch their norms.",
         tuples="pairs",
         miners=("n_pair", "all", "random"),
         sources={

@@ -53,6 +53,8 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
         paper="Deng et al. 2019 in the form of Roth et al. 2020 (002)",
         equation="002 eq. 6 (printed with errors)",
         formula="mean_i CE(scale cos(angle(x_i, p_c) + margin [c = y_i]), y_i)",
+        use="Many samples of each of many fixed classes, as in faces; the margin in the angle also holds when "
+        "the batch is easy.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

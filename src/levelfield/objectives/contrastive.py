@@ -28,6 +28,8 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
         paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (002)",
         equation="002 eq. 1",
         formula="mean_pos [d - pos_margin]+ + mean_neg [neg_margin - d]+",
+        use="The first to try: two margins that mean distances, no class vectors, any labels; strong with "
+        "distance-weighted pairs.",
         tuples="pairs",
         miners=("distance_weighted", "all", "random", "semihard", "softhard", "multi_similarity"),
         sources={"pos_margin": "002 A.1", "neg_margin": "002 A.1", "miner": "002 A.2", "reduction": "002 eq. 1"},

@@ -39,6 +39,8 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
         paper="Wu et al. 2017",
         equation="Wu et al. 2017 eq. 5; 002 eq. 10",
         formula="sum([d_ap - beta + margin]+ + [beta - d_an + margin]+) / number of terms above 0",
+        use="When triplets are too strict: one learned boundary parts near from far; with distance-weighted "
+        "negatives a strong baseline.",
         tuples="triplets",
         miners=("distance_weighted", "random", "semihard", "softhard", "all"),
         sources={

@@ -38,6 +38,7 @@ def multi_similarity_terms(
         equation="002 eq. 11-12",
         formula="1/b sum_i [ 1/alpha log(1 + sum_pos e^(-alpha (s - base))) "
         "+ 1/beta log(1 + sum_neg e^(beta (s - base))) ]",
+        use="The usual choice when batches hold several images of each class: it mines and weighs the pairs itself.",
         tuples="pairs",
         sources={
             "alpha": "Wang et al. 2019; 002 A.1",

@@ -71,6 +71,7 @@ def first_pairs(labels: Tensor) -> Tensor:
         paper="Sohn 2016",
         equation="002 eq. 4; 001 eq. 3",
         formula="1/b sum_a sum_p log(1 + sum_n e^(s_an - s_ap)) + nu mean_i |x_i|^nu_power",
+        use="Two images of each of many classes: every pair is classified against all others in the batch.",
         tuples="pairs",
         miners=("n_pair", "all", "random"),
         sources={

@@ -24,6 +24,8 @@ from levelfield.settings import number, one_of
         paper="Zhai & Wu 2019",
         equation="002 eq. 19, 001 eq. 15 (both printed with errors)",
         formula="mean_i CE(cos(x_i, p_c) / temperature, y_i)",
+        use="The usual choice for fixed classes: a temperature and nothing to mine; also where classes have a "
+        "single image.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

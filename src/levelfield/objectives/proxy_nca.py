@@ -39,6 +39,7 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
         paper="Movshovitz-Attias et al. 2017",
         equation="001 eq. 14, 002 eq. 13 (d is the squared distance)",
         formula="mean_i scale D_iy + log sum_{c != y} e^(-scale D_ic), D = |u(x) - u(p)|^2",
+        use="Fixed classes and small or random batches; an image meets the class vectors only, never another image.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

@@ -34,6 +34,8 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
         paper="cross-entropy; Seidenschwarz et al. 2021 (004) with smoothing and temperature",
         equation="004 section 3 (auxiliary loss)",
         formula="mean_i CE((w_c . x_i + bias_c) / temperature, y_i)",
+        use="A plain classifier as baseline or as a second loss; embeddings are used raw, so their norm carries "
+        "confidence.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
