@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from levelfield.geometry import Relatives
-from levelfield.objectives._closed import hide_
+from levelfield.objectives._closed import LOG2_E, hide_
 from levelfield.objectives._log_sums import log_one_plus_exp
 
-_PER_TWO = 1 / math.log(2)
+_BLOCK = 2**18  # numbers at a time: they stay in cache
 
 
 class Angles(NamedTuple):
@@ -24,44 +23,44 @@ class Angles(NamedTuple):
 
 
 def of_classes(similarity: Tensor, table: Relatives, *, push: float, pull: float) -> Angles:
-    """Over all positive pairs of rows that stand class by class, classes of equal size side by side.
+    """Over all positive pairs of rows that stand class by class, small classes first.
 
     The sum over strangers of e^(push s_an) e^(push s_pn) is a product within the class. Nothing is taken off the
     exponents, so push * |s| must be moderate (below about 12 in float32): unit rows, not raw ones.
     """
-    exponentials = hide_(similarity * (push * _PER_TWO), table, -torch.inf).exp2_()
-    slope = torch.empty_like(exponentials)
+    slope = hide_(similarity * (push * LOG2_E), table, -torch.inf).exp2_()  # exponentials first
     pairs = max(1, int(table.counts.sum()))
-    value, active = similarity.new_zeros(()), table.counts.new_zeros(())
-    start = 0
+    value, active, start = similarity.new_zeros(()), table.counts.new_zeros(()), 0
     for others, rows in zip(*(found.tolist() for found in table.counts.unique(return_counts=True)), strict=True):
-        size, stop = others + 1, start + rows
-        own = exponentials[start:stop].unflatten(0, (-1, size))  # (classes, size, n)
-        sums = own @ own.mT
-        log_sums = sums.log()  # -inf where there is no stranger
-        excess = log_sums - pull * _blocks(similarity, start, stop, size)
-        excess.diagonal(dim1=1, dim2=2).fill_(-torch.inf)
-        terms, share = log_one_plus_exp(excess), excess.sigmoid().div_(pairs)
-        value, active = value + terms.sum(), active + (terms > 0).sum()
-        torch.bmm((share * (2 * push)).div_(sums.masked_fill_(sums == 0, 1)), own, out=slope[start:stop].view_as(own))
-        exponentials[start:stop].mul_(slope[start:stop])
-        _blocks(exponentials, start, stop, size).copy_(share.mul_(-pull))
+        stop = start + rows
+        within = _within(similarity, start, stop, others + 1)
+        kept = _within(slope, start, stop, others + 1)
+        step = max(1, _BLOCK // (len(similarity) * (others + 1)))
+        classes = slope[start:stop].unflatten(0, (-1, others + 1)).split(step)  # (classes, size, n)
+        for exponentials, own, into in zip(classes, within.split(step), kept.split(step), strict=True):
+            sums = exponentials @ exponentials.mT
+            excess = sums.log().sub_(own, alpha=pull)  # -inf without a stranger
+            excess.diagonal(dim1=1, dim2=2).fill_(-torch.inf)
+            terms, share = log_one_plus_exp(excess), excess.sigmoid().div_(pairs)
+            value, active = value + terms.sum(), active + (terms > 0).sum()
+            both = share * (2 * push) / sums.masked_fill_(sums == 0, 1)
+            exponentials.mul_(both @ exponentials)
+            into.copy_(share.mul_(-pull))
         start = stop
-    return Angles(value / pairs, exponentials, active)
+    return Angles(value / pairs, slope, active)
 
 
 def of_pairs(similarity: Tensor, table: Relatives, pairs: Tensor, *, push: float, pull: float) -> Angles:
-    """Over the pairs (N, 2) as listed, as many at a time as there are rows; safe for numbers of any size."""
-    every = similarity * (push * _PER_TWO)
-    strangers = hide_(every.clone(), table, -torch.inf)
+    """Over the pairs (N, 2) as listed; safe for numbers of any size."""
+    strangers = hide_(similarity * (push * LOG2_E), table, -torch.inf)
     slope = torch.zeros_like(similarity)
     value, active = similarity.new_zeros(()), pairs.new_zeros(())
     count = max(1, len(pairs))
-    for anchor, other in (block.T for block in pairs.split(len(similarity))):
-        exponents = strangers.index_select(0, anchor).add_(every.index_select(0, other))
+    for anchor, other in (block.T for block in pairs.split(max(1, _BLOCK // len(similarity)))):
+        exponents = strangers.index_select(0, anchor).add_(similarity.index_select(0, other), alpha=push * LOG2_E)
         top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(exponents.dtype).min)
         total = exponents.sub_(top).exp2_().sum(1, keepdim=True)
-        log_sum = ((total.log2() + top) / _PER_TWO).squeeze(1)
+        log_sum = ((total.log2() + top) / LOG2_E).squeeze(1)
         excess = log_sum - pull * similarity[anchor, other]
         terms, share = log_one_plus_exp(excess), excess.sigmoid().div_(count)
         value, active = value + terms.sum(), active + (terms > 0).sum()
@@ -82,7 +81,18 @@ def by_size(labels: Tensor) -> Tensor:
     return order[size.argsort(stable=True)]
 
 
-def _blocks(matrix: Tensor, start: int, stop: int, size: int) -> Tensor:
+def once_each(table: Relatives) -> Tensor:
+    """Every positive pair in one of its two orders, (N, 2).
+
+    >>> from levelfield.geometry import relatives
+    >>> once_each(relatives(torch.tensor([0, 1, 0, 0]))).tolist()
+    [[0, 2], [0, 3], [2, 3]]
+    """
+    first, column = (table.others > torch.arange(len(table.others), device=table.others.device)[:, None]).nonzero().T
+    return torch.stack((first, table.others[first, column]), 1)
+
+
+def _within(matrix: Tensor, start: int, stop: int, size: int) -> Tensor:
     """The entries within each class of this size, as a view (classes, size, size)."""
     square = matrix[start:stop, start:stop].unflatten(1, (-1, size)).unflatten(0, (-1, size))
     return square.diagonal(dim1=0, dim2=2).permute(2, 0, 1)

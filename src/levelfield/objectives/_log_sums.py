@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.objectives._closed import Relatives, hide_, put_
-
-_PER_TWO = 1 / math.log(2)
+from levelfield.objectives._closed import LOG2_E, Relatives, hide_, put_
 
 
 def log_sum_exp(logits: Tensor, counted: Tensor) -> Tensor:
@@ -39,11 +36,11 @@ class Strangers(NamedTuple):
 
 def strangers(matrix: Tensor, table: Relatives, scale: float) -> Strangers:
     """log sum over strangers n of exp(scale * matrix_an); `matrix` is kept. In base 2: quick at any size of numbers."""
-    exponents = hide_(matrix * (scale * _PER_TWO), table, -torch.inf)
+    exponents = hide_(matrix * (scale * LOG2_E), table, -torch.inf)
     top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(matrix.dtype).min)
     exponentials = exponents.sub_(top).exp2_()
     total = exponentials.sum(1, keepdim=True)
-    log_sum = (total.log2() + top) / _PER_TWO
+    log_sum = (total.log2() + top) / LOG2_E
     return Strangers(log_sum, exponentials, total.masked_fill_(total == 0, 1))
 
 

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from levelfield.geometry import Geometry, lengths_of, related, relatives
+from levelfield.geometry import Geometry, Relatives, lengths_of, related, relatives
 from levelfield.miners import MinerChoice
-from levelfield.objectives._angles import by_size, of_classes, of_pairs
+from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_each
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import log_one_plus_exp, log_sum_exp, norms, norms_factor
 from levelfield.objectives.n_pair import Form, chosen_pairs, n_pair_loss, norm_term, quick_n_pair
 from levelfield.settings import number, one_of
 
+_MANY = 2**19  # pairs times rows, from which on products within classes pay
 _MODERATE = 12.0  # e^(2 * 12) and its inverse are far from the ends of float32
 
 
@@ -156,35 +157,37 @@ class Angular(Objective):
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or self.form == "pairs" or not len(given.labels):
             return None
-        push, pull = strengths(self.alpha)
-        rows, labels = given.embeddings.detach(), given.labels
+        rows, table = given.embeddings.detach(), relatives(given.labels)
         pairs = chosen_pairs(self, Geometry(rows, normalize=False), given, self.form)
-        order = by_size(labels) if pairs is None and self.normalize and push <= _MODERATE else None
+        order = self._crowded_order(given.labels, table) if pairs is None else None
         if order is not None:
-            rows, labels = rows[order], labels[order]
-        table = relatives(labels)
+            rows, table = rows[order], relatives(given.labels[order])
         # With both parts the raw products serve for both: those of unit rows differ by the lengths alone.
         shared = self.normalize and self.npair_weight != 0
         geometry = Geometry(rows, normalize=self.normalize and not shared)
         similarity = angles = geometry.similarity
-        inverse = 1 / lengths_of(rows) if shared else rows.new_ones(())
-        if shared:
+        inverse = 1 / lengths_of(rows) if shared else None
+        if inverse is not None:
             angles = (similarity * inverse).mul_(inverse.T)
+        push, pull = strengths(self.alpha)
         if order is not None:
             found = of_classes(angles, table, push=push, pull=pull)
         else:
-            listed = related(labels)[0].triu(1).nonzero() if pairs is None else pairs
+            listed = once_each(table) if pairs is None else pairs
             found = of_pairs(angles, table, listed, push=push, pull=pull)
-        self.active = found.active * (2 if pairs is None and order is None else 1)  # all pairs: listed in one order
-        value = self.angular_weight * found.value + self.nu * norms(rows, self.nu_power).mean()
-        factor = rows.new_full((len(rows), 1), self.nu / len(rows)) * norms_factor(rows, self.nu_power)
-        slope = found.slope
-        if shared:  # what the unit rows' projection takes off is the sum of slope times cosine
-            radial = angles.mul_(slope)
-            radial = (radial.sum(1) + radial.sum(0))[:, None]
-            factor -= self.angular_weight * radial * inverse.square()
-            slope.mul_(inverse.T)
-        slope.mul_(self.angular_weight * inverse)
+        self.active = found.active * (2 if order is None and pairs is None else 1)
+        value, slope = self.angular_weight * found.value, found.slope
+        factor = rows.new_zeros(len(rows), 1)  # of the rows themselves in the gradient
+        if self.nu:
+            value = value + self.nu * norms(rows, self.nu_power).mean()
+            factor += norms_factor(rows, self.nu_power) * (self.nu / len(rows))
+        if inverse is not None:  # what the unit rows' projection takes off is the sum of slope times cosine
+            inward = angles.mul_(slope)
+            inward = (inward.sum(1) + inward.sum(0))[:, None]
+            factor -= inward * inverse.square() * self.angular_weight
+            slope.mul_(inverse.T).mul_(inverse * self.angular_weight)
+        elif self.angular_weight != 1:
+            slope.mul_(self.angular_weight)
         if self.npair_weight:
             loss, more, active = quick_n_pair(similarity, table, pairs)
             value = value + self.npair_weight * loss
@@ -201,3 +204,8 @@ class Angular(Objective):
             return torch.stack(tuple(self.parts(given._replace(tuples=pairs)).values())).sum()
 
         return attached(value, [given.embeddings], slopes, plain)
+
+    def _crowded_order(self, labels: Tensor, table: Relatives) -> Tensor | None:
+        """The rows' order in which all pairs are taken class by class; None where listing them is quicker or safer."""
+        many = int(table.counts.sum()) * len(labels) > _MANY
+        return by_size(labels) if many and self.normalize and strengths(self.alpha)[0] <= _MODERATE else None
