@@ -1,0 +1,232 @@
+"""SNR: distances as the ratio of noise to signal, the variance of a difference over that of the anchor."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry, related, relatives
+from levelfield.miners import MinerChoice, Tuples
+from levelfield.objectives._closed import Entries, attached, back_to_rows, through_unit, wants_slope
+from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
+from levelfield.objectives._triplets import all_hinges
+from levelfield.objectives.contrastive import contrastive_terms
+from levelfield.objectives.triplet import triplet_terms
+from levelfield.settings import number, one_of
+
+CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no signal
+
+
+class Signals:
+    """Noise-to-signal ratios D(a, j) = var(x_a - x_j) / var(x_a) of rows (n, d), the anchor a first (002 eq. 15).
+
+    Variances are over the d coordinates; without `centered` they are sums of squares. `usable` (n,): who is no
+    constant row and can be an anchor; the ratios of the others are 0.
+
+    >>> signals = Signals(torch.tensor([[1.0, -1.0], [3.0, -3.0], [2.0, 2.0]]), centered=True)
+    >>> signals.of(torch.tensor([0, 1]), torch.tensor([1, 0]))
+    tensor([4.0000, 0.4444])
+    >>> signals.usable
+    tensor([ True,  True, False])
+    """
+
+    def __init__(self, rows: Tensor, *, centered: bool) -> None:
+        self.rows = rows - rows.mean(1, keepdim=True) if centered else rows
+        self.energy = self.rows.square().sum(1)
+        self.usable = self.energy.detach() > CONSTANT
+        self.inverse = self.energy.masked_fill(~self.usable, torch.inf).reciprocal()
+        self.geometry = Geometry(self.rows, normalize=False)
+
+    def of(self, anchor: Tensor, other: Tensor) -> Tensor:
+        return self.geometry.distance_of(anchor, other, squared=True) * self.inverse.index_select(0, anchor)
+
+    def matrix(self) -> Tensor:
+        """All of them (n, n)."""
+        return self.geometry.squared_distance * self.inverse[:, None]
+
+    def matrix_in_place(self) -> Tensor:
+        """The same without gradients, in one buffer."""
+        product = (self.rows @ self.rows.T).mul_(-2).add_(self.energy[:, None]).add_(self.energy)
+        return product.clamp_min_(0).fill_diagonal_(0).mul_(self.inverse[:, None])
+
+
+@register(
+    "snr",
+    Facts(
+        paper="Yuan et al. 2019",
+        equation="002 eq. 15",
+        formula="mean over active triplets [D_ap - D_an + margin]+ + lam mean_i |sum_m x_im|, "
+        "D_aj = var(x_a - x_j) / var(x_a)",
+        use="in place of triplet or contrastive where distances should be relative to the anchor's own strength",
+        tuples="triplets",
+        miners=("distance_weighted", "random", "semihard", "softhard", "all"),
+        sources={
+            "margin": "002 A.1",
+            "pos_margin": "PML",
+            "neg_margin": "PML",
+            "lam": "002 A.1 (its code: 0 with the plain miner, 0.005 with `switch`)",
+            "centered": "Yuan et al. 2019, PML, 002 code; 002 eq. 15 reads as uncentred",
+            "reg_over": "002 eq. 15; its code: the mined anchors",
+            "reduction": "002 code, PML",
+            "miner": "002 A.2",
+        },
+        search={"margin": (0.02, 0.5, "log"), "lam": (1e-4, 0.1, "log")},
+    ),
+)
+class SNR(Objective):
+    """SNR loss as triplets (`form="triplet"`) or pairs (`"contrastive"`), mined, or with `miner="all"` on all of them.
+
+    `lam` weighs the pull of each row's mean towards 0, over the batch or (`reg_over="anchors"`) over the anchors of
+    the tuples, as often as they occur. Tuples whose anchor is a constant row are left out. Memory: O(batch * batch).
+
+    >>> loss = SNR(lam=0.0, miner="all")
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    tensor(0.2000)
+    """
+
+    def __init__(
+        self,
+        *,
+        form: Literal["triplet", "contrastive"] = "triplet",
+        margin: float = 0.2,
+        pos_margin: float = 0.0,
+        neg_margin: float = 1.0,
+        centered: bool = True,
+        lam: float = 0.005,
+        reg_over: Literal["batch", "anchors"] = "batch",
+        normalize: bool = True,
+        reduction: Reduction = "mean_nonzero",
+        miner: MinerChoice = "distance_weighted",
+        switch: float = 0.0,
+    ) -> None:
+        super().__init__(miner=miner, switch=switch, margin=margin)
+        self.form = one_of("form", form, ("triplet", "contrastive"))
+        self.margin = number("margin", margin)
+        self.pos_margin = number("pos_margin", pos_margin)
+        self.neg_margin = number("neg_margin", neg_margin)
+        self.centered = one_of("centered", centered, (True, False))
+        self.lam = number("lam", lam, least=0)
+        self.reg_over = one_of("reg_over", reg_over, ("batch", "anchors"))
+        self.normalize = one_of("normalize", normalize, (True, False))
+        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        signals = Signals(geometry.rows, centered=self.centered)
+        tuples = self._tuples(geometry, given)
+        terms = (self._triplets if self.form == "triplet" else self._pairs)(signals, given, tuples)
+        if self.lam:
+            means = geometry.rows.sum(1).abs() * self._shares(given, tuples)
+            terms["zero_mean"] = (means if given.weights is None else means * given.weights).sum()
+        return terms
+
+    def quick(self, given: Given) -> Tensor | None:
+        """With U the slope of the squared distances, an anchor's energy moves the ratios of its row: - D / energy."""
+        if given.weights is not None or self.form != "triplet":
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        tuples = self._tuples(geometry, given)
+        signals, shares = Signals(geometry.rows, centered=self.centered), self._shares(given, tuples)
+        slope: Tensor | Entries
+        if tuples is None:
+            value, slope, energy_slope = self._quick_everything(signals, given.labels)
+        else:
+            assert isinstance(tuples, Tensor)
+            value, slope, energy_slope = self._quick_triplets(signals, tuples)
+        sums = geometry.rows.sum(1)
+        value = value + (sums.abs() * shares).sum()
+        if not wants_slope(given.embeddings):
+            return value
+
+        def gradient() -> list[Tensor]:
+            found = back_to_rows(signals.geometry, slope, "squared_distance")
+            found = found.addcmul_(energy_slope[:, None], signals.rows, value=2)
+            if self.centered:
+                found -= found.mean(1, keepdim=True)
+            found += (sums.sign() * shares)[:, None]
+            return [found if geometry.lengths is None else through_unit(found, geometry.rows, geometry.lengths)]
+
+        again = given._replace(tuples=tuples)
+        return attached(value, [given.embeddings], gradient, lambda: sum_of(self.parts(again)))
+
+    def _tuples(self, geometry: Geometry, given: Given) -> Tuples | None:
+        return (self.chosen_triplets if self.form == "triplet" else self.chosen)(geometry, given)
+
+    def _triplets(self, signals: Signals, given: Given, triplets: Tuples | None) -> dict[str, Tensor]:
+        if triplets is None:
+            return {"triplet": self._all_triplets(signals, given)}
+        assert isinstance(triplets, Tensor)
+        anchor, positive, negative = triplets.T
+        terms = triplet_terms(signals.of(anchor, positive), signals.of(anchor, negative), margin=self.margin)
+        usable = signals.usable[anchor]
+        self.active = ((terms.detach() > 0) & usable).sum()
+        weights = None if given.weights is None else given.weights[anchor]
+        return {"triplet": mean(terms, usable, self.reduction, weights)}
+
+    def _all_triplets(self, signals: Signals, given: Given) -> Tensor:
+        positive, negative = related(given.labels)
+        positive = positive & signals.usable[:, None]
+        weights = given.weights
+        self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
+
+        def block_sum(ratio: Tensor, pairs: Tensor) -> Tensor:
+            anchor, other = pairs.T
+            terms = triplet_terms(ratio[anchor, other][:, None], ratio.index_select(0, anchor), margin=self.margin)
+            terms = terms * negative.index_select(0, anchor)
+            active.add_((terms.detach() > 0).sum())
+            return (terms if weights is None else terms * weights[anchor][:, None]).sum()
+
+        total = sum_over_blocks(block_sum, signals.matrix(), positive.nonzero())
+        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else active
+        return total / count.clamp_min(1)
+
+    def _pairs(self, signals: Signals, given: Given, tuples: Tuples | None) -> dict[str, Tensor]:
+        if tuples is None:
+            anchors = torch.arange(len(given.labels), device=given.labels.device)[:, None]
+            ratio, usable = signals.matrix(), signals.usable[:, None]
+            sides = [(ratio, mask & usable, anchors) for mask in related(given.labels)]
+        else:
+            lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
+            sides = [(signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in lists]
+        terms: dict[str, Tensor] = {}
+        self.active = torch.zeros((), dtype=torch.int64, device=given.labels.device)
+        for name, (ratio, counted, anchor) in zip(("positive", "negative"), sides, strict=True):
+            same = torch.tensor(name == "positive", device=ratio.device)
+            losses = contrastive_terms(ratio, same, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
+            self.active += ((losses.detach() > 0) & counted).sum()
+            weights = None if given.weights is None else given.weights[anchor]
+            terms[name] = mean(losses, counted, self.reduction, weights)
+        return terms
+
+    def _shares(self, given: Given, tuples: Tuples | None) -> Tensor:
+        """Weight of each row (n,) in the regulariser, `lam` in all."""
+        often = torch.ones_like(given.embeddings[:, 0], requires_grad=False)
+        if self.reg_over == "anchors" and tuples is not None:
+            anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
+            often = torch.bincount(anchors, minlength=len(often)).to(often.dtype)
+        elif self.reg_over == "anchors" and self.form == "triplet":
+            often = (related(given.labels)[0].sum(1) * related(given.labels)[1].sum(1)).to(often.dtype)
+        return often * (self.lam / often.sum().clamp_min(1))
+
+    def _quick_everything(self, signals: Signals, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        table, ratio = relatives(labels), signals.matrix_in_place()
+        table = table._replace(valid=table.valid & signals.usable[:, None])
+        found = all_hinges(ratio, table, margin=self.margin)
+        self.active = found.active
+        divisor = (found.count if self.reduction == "mean" else found.active).clamp_min(1)
+        slope = found.slope.mul_((signals.inverse / divisor)[:, None])
+        return found.total / divisor, slope, -torch.einsum("ij,ij->i", slope, ratio)
+
+    def _quick_triplets(self, signals: Signals, triplets: Tensor) -> tuple[Tensor, Entries, Tensor]:
+        anchor, other = triplets[:, 0].repeat(2), triplets[:, 1:].T.reshape(-1)
+        ratio, usable = signals.of(anchor, other), signals.usable[triplets[:, 0]]
+        hinge = triplet_terms(*ratio.chunk(2), margin=self.margin) * usable
+        above = (hinge > 0).to(hinge.dtype)
+        self.active = above.sum().long()
+        share = above / (above.sum() if self.reduction == "mean_nonzero" else usable.sum()).clamp_min(1)
+        values = torch.cat((share, -share)) * signals.inverse.index_select(0, anchor)
+        energy_slope = torch.zeros_like(signals.energy).index_add_(0, anchor, -values * ratio)
+        return (hinge * share).sum(), Entries(anchor, other, values), energy_slope
