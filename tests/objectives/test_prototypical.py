@@ -77,8 +77,9 @@ def test_a_weight_belongs_to_the_query() -> None:
 
 
 def test_far_from_the_origin_digits_survive() -> None:
-    rows, labels = torch.tensor([[0.0], [1.0], [0.0], [1.0]]), torch.tensor([0, 1, 0, 1])
-    torch.testing.assert_close(Prototypical()(rows + 4096, labels), Prototypical()(rows, labels))
+    rows = torch.randn(12, 3, generator=stream(2, "far")) + 10_000
+    labels = torch.arange(12) % 2
+    torch.testing.assert_close(Prototypical()(rows, labels), Prototypical()(rows.double(), labels).float())
 
 
 @pytest.mark.parametrize(

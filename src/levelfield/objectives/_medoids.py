@@ -103,7 +103,7 @@ class _Batch:
             return counts.reshape(len(candidates), width)
 
         keys = owner * self.count + self.classes
-        cells = ((np.bincount(keys) > 0).cumsum() - 1)[keys]  # those that are not empty, numbered
+        cells = ((np.bincount(keys) > 0).astype(np.int64).cumsum() - 1)[keys]  # those that are not empty, numbered
         sizes = np.bincount(cells)
         joint = self.table[sizes - moved(cells, len(sizes))].sum(1)
         joint += self.table[moved(self.classes, self.count)].sum(1)

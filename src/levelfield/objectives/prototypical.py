@@ -51,6 +51,7 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
     >>> prototypical_terms(rows, labels, given)  # prototypes at 1 and 3: log(1 + e^-4)
     (tensor([0.0181]), tensor([3]))
     """
+    rows = rows - rows.detach()[:1]  # no distance changes, and means far from the origin would lose digits
     classes, episodes = (values.unique(return_inverse=True)[1] for values in (labels, given.episode))
     kinds = episodes * (len(labels) + 1) + classes
     present, member = kinds[given.support].unique(return_inverse=True)
