@@ -84,8 +84,7 @@ class DistanceWeighted:
             chosen_p, asked = table.others, table.valid
         else:
             chosen_p, asked = draw_relative(table, generator)[:, None], table.valid[:, :1]
-        uniform = torch.zeros(asked.shape, dtype=torch.float64, device=labels.device)
-        uniform[asked] = uniforms(int(asked.sum()), labels, generator)
+        uniform = uniforms(asked.numel(), labels, generator).view(asked.shape)
         chosen_n, gives = self._draw(geometry, table, uniform)
         anchors = torch.arange(len(labels), device=labels.device)[:, None].expand_as(chosen_p)
         return torch.stack((anchors, chosen_p, chosen_n), 2)[asked & gives[:, None]]
