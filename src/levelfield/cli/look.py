@@ -163,9 +163,13 @@ def _print_facts(name: str, facts: Any) -> None:
         value = getattr(facts, key)
         if value not in (None, "", (), {}, []):
             shown = (
-                "\n".join(f"{k}: {v}" for k, v in value.items())
+                "\n".join(f"{k}: {_as_text(v)}" for k, v in value.items())
                 if isinstance(value, dict)
                 else (", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
             )
             table.add_row(key.replace("_", " "), shown)
     console.print(table)
+
+
+def _as_text(value: Any) -> str:
+    return ", ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

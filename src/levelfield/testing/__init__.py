@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 from levelfield.testing._batches import CLASSES, DIM, degenerate, ordinary
-from levelfield.testing._check import LawBroken, broken_laws, check_objective
+from levelfield.testing._check import LawBroken, Verdict, broken_laws, check_objective, verdicts
 from levelfield.testing._laws import LAWS, Factory, Law
 
 __all__ = [
@@ -22,8 +22,10 @@ __all__ = [
     "Factory",
     "Law",
     "LawBroken",
+    "Verdict",
     "broken_laws",
     "check_objective",
     "degenerate",
     "ordinary",
+    "verdicts",
 ]

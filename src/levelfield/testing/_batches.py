@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor
 
+from levelfield.errors import BadInput
 from levelfield.randomness import stream
 
 CLASSES, DIM = 4, 8  # laws call factories for this many classes and dimensions
+_made_for = ContextVar("made_for", default=(CLASSES, DIM))
+
+
+@contextmanager
+def made_for(*, classes: int = CLASSES, dim: int = DIM) -> Iterator[None]:
+    """Inside, the objectives are for so many classes (of which the batches have 4) and rows of `dim` numbers.
+
+    >>> with made_for(dim=3):
+    ...     ordinary()[0].shape
+    torch.Size([12, 3])
+    """
+    if classes < CLASSES or dim < 1:
+        raise BadInput(f"Laws need {CLASSES} classes and 1 dimension at least; {classes} and {dim} were asked for.")
+    token = _made_for.set((classes, dim))
+    try:
+        yield
+    finally:
+        _made_for.reset(token)
+
+
+def classes_made_for() -> int:
+    """How many classes the objectives have that the laws are tried on."""
+    return _made_for.get()[0]
 
 
 def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> tuple[Tensor, Tensor]:
@@ -17,10 +45,10 @@ def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> t
     >>> embeddings.shape, labels.bincount().tolist()
     (torch.Size([12, 8]), [5, 4, 2, 1])
     """
-    generator = stream(0, "levelfield.testing", name)
+    generator, (_, dim) = stream(0, "levelfield.testing", name), _made_for.get()
     labels = torch.tensor([0, 1, 0, 2, 1, 0, 3, 1, 0, 2, 1, 0])
-    centres = torch.randn(CLASSES, DIM, generator=generator, dtype=torch.float64)
-    noise = torch.randn(len(labels), DIM, generator=generator, dtype=torch.float64)
+    centres = torch.randn(CLASSES, dim, generator=generator, dtype=torch.float64)
+    noise = torch.randn(len(labels), dim, generator=generator, dtype=torch.float64)
     return (centres[labels] + noise).to(dtype), labels
 
 
@@ -47,7 +75,7 @@ def degenerate() -> dict[str, tuple[Tensor, Tensor]]:
     ['all equal', 'coincident across classes', 'empty']
     """
     rows, labels = ordinary()
-    same = rows[:1].expand(12, DIM).clone()
+    same = rows[:1].expand(12, -1).clone()
     some_zero = rows.clone()
     some_zero[::3] = 0
     coincident = rows.clone()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from levelfield.objectives import Objective, as_objective
 from levelfield.randomness import stream
-from levelfield.testing._batches import CLASSES, degenerate, layouts, ordinary
+from levelfield.testing._batches import CLASSES, classes_made_for, degenerate, layouts, ordinary
 
 Factory = Callable[..., nn.Module]
 Law = Callable[[Factory], None]
@@ -137,11 +137,11 @@ def names_of_classes_are_irrelevant(factory: Factory) -> None:
     objective = _without_chance(factory)
     rows, labels = ordinary(dtype=torch.float64)
     value, gradient = _measure(objective, rows, labels)
-    renamed = torch.tensor([2, 0, 3, 1])
+    renamed = torch.cat((torch.tensor([2, 0, 3, 1]), torch.arange(CLASSES, classes_made_for())))
     other = copy.deepcopy(objective)
     with torch.no_grad():
-        for tensor in _per_class(other):
-            tensor[renamed] = tensor.clone()
+        for by_class in _per_class(other):
+            by_class[renamed] = by_class.clone()
     other_value, other_gradient = _measure(other, rows, renamed[labels])
     _close(other_value, value, "the loss differs after renaming classes")
     _close(other_gradient, gradient, "a gradient differs after renaming classes")
@@ -281,8 +281,18 @@ def learning_rates_name_own_parameters(factory: Factory) -> None:
 
 
 def _per_class(objective: nn.Module) -> list[Tensor]:
-    """Parameters and buffers with one row per class."""
-    return [t for t in (*objective.parameters(), *objective.buffers()) if t.dim() and len(t) == CLASSES]
+    """What an objective holds per class, as views (classes, k, ...): rows, or columns as in PML, class by class.
+
+    k is 1, or `centers_per_class` where a class has several.
+    """
+    classes, found = classes_made_for(), []
+    several = getattr(getattr(objective, "loss", objective), "centers_per_class", 1)
+    for tensor in (*objective.parameters(), *objective.buffers()):
+        for view in (tensor, tensor.T) if tensor.dim() == 2 else (tensor,) if tensor.dim() else ():
+            if len(view) in (classes, classes * several):
+                found.append(view.unflatten(0, (classes, -1)))
+                break
+    return found
 
 
 LAWS: list[Law] = [

@@ -1,0 +1,82 @@
+"""`levelfield check`: the laws that ours are tested with, on anybody's loss."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.table import Table
+
+from levelfield import objectives
+from levelfield.cli.console import console
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.objectives import Objective
+from levelfield.randomness import isolated
+from levelfield.testing import CLASSES, DIM, verdicts
+
+_MARKS = {True: "holds", False: "BROKEN", None: "excused"}
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("check", epilog="Example: levelfield check my_losses.py:MyLoss")(check)
+
+
+def check(
+    name: Annotated[str, typer.Argument(help="my_losses.py:MyLoss, an objective's name, or pml:CircleLoss.")],
+    settings: Annotated[list[str] | None, typer.Argument(help="Settings, such as margin=0.1.")] = None,
+    num_classes: Annotated[
+        int, typer.Option("--num-classes", min=CLASSES, help="Classes the loss is made for; the batches have 4.")
+    ] = CLASSES,
+    dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = DIM,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Try every law on a loss: gradients, order and names, degenerate batches, precision, state, randomness.
+
+    Ends with 1 if one is broken.
+    """
+    chosen = _read(settings or [])
+
+    def make(**extra: Any) -> Objective:
+        with isolated(0, "check"):  # a loss may draw its parameters globally; each time they must be the same
+            return objectives.create(name, num_classes=num_classes, dim=dim, **{**chosen, **extra})
+
+    try:
+        make()
+    except LevelfieldError:
+        raise
+    except Exception as error:  # somebody's own code may raise anything
+        raise BadInput(f"{name} cannot be made: {type(error).__name__}: {error}") from error
+    found = verdicts(make, classes=num_classes, dim=dim)
+    broken = [verdict for verdict in found if verdict.holds is False]
+    if as_json:
+        typer.echo(json.dumps({"objective": name, "laws": [verdict._asdict() for verdict in found]}, indent=2))
+    else:
+        table = Table(title=name, title_justify="left", pad_edge=False)
+        for column in ("law", "", "what was seen"):
+            table.add_column(column, overflow="fold")
+        for law, holds, seen in found:
+            table.add_row(law.replace("_", " "), _MARKS[holds], _first_line(seen))
+        console.print(table)
+        told = f"{len(broken)} of {len(found)} laws are broken." if broken else f"All {len(found)} laws hold."
+        console.print(told)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _read(settings: list[str]) -> dict[str, Any]:
+    found = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise BadSpecification(f"'{setting}' is no setting: KEY=VALUE is needed, such as margin=0.1.")
+        try:
+            found[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise BadSpecification(f"'{setting}': the value cannot be read.") from error
+    return found
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

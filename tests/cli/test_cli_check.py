@@ -1,0 +1,102 @@
+"""`levelfield check`: the laws on anybody's loss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_room import Levelfield
+
+LOSSES = """
+import torch
+from torch import nn
+
+class Good(nn.Module):
+    def forward(self, embeddings, labels):
+        same = (labels[:, None] == labels[None, :]) & ~torch.eye(len(labels), dtype=torch.bool)
+        products = embeddings @ embeddings.T
+        return torch.where(same, 1 - products, products).tanh().sum() / 100
+
+class Proxies(nn.Module):
+    def __init__(self, num_classes, dim, scale=1.0):
+        super().__init__()
+        self.proxies, self.scale = nn.Parameter(torch.randn(num_classes, dim)), scale
+
+    def forward(self, embeddings, labels):
+        scores = (self.scale * embeddings @ self.proxies.to(embeddings.dtype).T).tanh()
+        return nn.functional.cross_entropy(scores, labels, reduction="sum") / 100
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("axis", torch.linspace(-1, 1, 5))
+
+    def forward(self, embeddings, labels):
+        return (embeddings @ self.axis.to(embeddings.dtype)).tanh().sum()
+
+class Noisy(nn.Module):
+    def forward(self, embeddings, labels):
+        return (embeddings * torch.rand(1, dtype=embeddings.dtype)).sum()
+
+class Broken(nn.Module):
+    def __init__(self):
+        raise RuntimeError("no such thing")
+"""
+
+
+@pytest.fixture
+def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(LOSSES)
+    return "mine.py"
+
+
+@pytest.mark.parametrize("words", [["Good"], ["Proxies"], ["Proxies", "scale=0.5", "--num-classes", "9", "--dim", "3"]])
+def test_a_good_loss_obeys_all_laws(levelfield: Levelfield, losses: str, words: list[str]) -> None:
+    said = levelfield("check", f"{losses}:{words[0]}", *words[1:]).printed
+    assert "laws hold" in said
+    assert "BROKEN" not in said
+
+
+def test_ours_and_others_are_checked_by_name(levelfield: Levelfield) -> None:
+    assert "gradient is the derivative" in levelfield("check", "triplet", "margin=0.4", "miner=all").printed
+    pytest.importorskip("pytorch_metric_learning")
+    ended = levelfield("check", "pml:CircleLoss")
+    assert ended.code in (0, 1)
+    assert "pml:CircleLoss" in ended.out
+
+
+def test_a_broken_law_is_named_with_what_was_seen_and_the_code_is_1(levelfield: Levelfield, losses: str) -> None:
+    ended = levelfield("check", f"{losses}:Noisy")
+    assert ended.code == 1
+    assert "torch's global generator was used" in " ".join(ended.out.split())
+    assert "laws are broken" in ended.out
+    assert not ended.err
+
+
+def test_json_says_the_same(levelfield: Levelfield, losses: str) -> None:
+    ended = levelfield("check", f"{losses}:Noisy", "--json")
+    laws = {law["law"]: law for law in json.loads(ended.out)["laws"]}
+    assert ended.code == 1
+    assert not laws["no_global_random_number_is_drawn"]["holds"]
+    assert laws["inputs_are_not_written_to"] == {"law": "inputs_are_not_written_to", "holds": True, "seen": ""}
+
+
+def test_a_loss_of_fixed_width_gets_rows_of_that_width(levelfield: Levelfield, losses: str) -> None:
+    assert levelfield("check", f"{losses}:Wide", "--dim", "5").printed
+    assert levelfield("check", f"{losses}:Wide").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["tripelt"], "'triplet'"),
+        (["mine.py:Godo"], "'Good'"),
+        (["mine.py:Broken"], "no such thing"),
+        (["triplet", "margin"], "KEY=VALUE"),
+        (["triplet", "margn=1"], "'margin'"),
+    ],
+)
+def test_mistakes_are_told_in_one_message(levelfield: Levelfield, losses: str, words: list[str], told: str) -> None:
+    assert told in levelfield("check", *words).error
