@@ -47,11 +47,6 @@ class Signals:
         """All of them (n, n)."""
         return self.geometry.squared_distance * self.inverse[:, None]
 
-    def matrix_in_place(self) -> Tensor:
-        """The same without gradients, in one buffer."""
-        product = (self.rows @ self.rows.T).mul_(-2).add_(self.energy[:, None]).add_(self.energy)
-        return product.clamp_min_(0).fill_diagonal_(0).mul_(self.inverse[:, None])
-
 
 @register(
     "snr",
@@ -203,17 +198,19 @@ class SNR(Objective):
 
     def _shares(self, given: Given, tuples: Tuples | None) -> Tensor:
         """Weight of each row (n,) in the regulariser, `lam` in all."""
-        often = torch.ones_like(given.embeddings[:, 0], requires_grad=False)
+        often = torch.ones_like(given.embeddings[:, 0])
         if self.reg_over == "anchors" and tuples is not None:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
             often = torch.bincount(anchors, minlength=len(often)).to(often.dtype)
         elif self.reg_over == "anchors" and self.form == "triplet":
-            often = (related(given.labels)[0].sum(1) * related(given.labels)[1].sum(1)).to(often.dtype)
+            positives = relatives(given.labels).counts
+            often = (positives * (len(positives) - 1 - positives)).to(often.dtype)
         return often * (self.lam / often.sum().clamp_min(1))
 
     def _quick_everything(self, signals: Signals, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        table, ratio = relatives(labels), signals.matrix_in_place()
+        table = relatives(labels)
         table = table._replace(valid=table.valid & signals.usable[:, None])
+        ratio = signals.geometry.squared_distance.mul_(signals.inverse[:, None])  # nobody needs the distances again
         found = all_hinges(ratio, table, margin=self.margin)
         self.active = found.active
         divisor = (found.count if self.reduction == "mean" else found.active).clamp_min(1)
