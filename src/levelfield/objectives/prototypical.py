@@ -16,11 +16,11 @@ from levelfield.settings import one_of
 
 
 class Episode(NamedTuple):
-    """Rows of the batch that are support (s,) and query (q,), and the episode of every row (b,)."""
+    """Rows of the batch that are support (s,) and query (q,); the episode of every row (b,) if there are several."""
 
     support: Tensor
     query: Tensor
-    episode: Tensor
+    episode: Tensor | None = None
 
 
 def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -31,12 +31,11 @@ def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
     >>> halves(torch.tensor([4, 4, 7, 4, 9, 9]))
     (tensor([0, 1, 2, 4]), tensor([3, 5]))
     """
-    _, classes, counts = labels.unique(return_inverse=True, return_counts=True)
-    order = classes.argsort(stable=True)
-    start = counts.cumsum(0) - counts
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=order.device) - start[classes[order]]
-    support = 2 * rank < counts[classes]
+    ordered, order = labels.sort(stable=True)
+    start = torch.searchsorted(ordered, labels)  # where each row's class begins in this order
+    size = torch.searchsorted(ordered, labels, right=True) - start
+    place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))
+    support = 2 * (place - start) < size
     return support.nonzero()[:, 0], (~support).nonzero()[:, 0]
 
 
@@ -47,24 +46,28 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
     its own. Memory: O(queries * prototypes).
 
     >>> rows, labels = torch.tensor([[0.0], [2.0], [3.0], [1.0]]), torch.tensor([0, 0, 1, 0])
-    >>> given = Episode(torch.tensor([0, 1, 2]), torch.tensor([3]), torch.zeros(4, dtype=torch.int64))
+    >>> given = Episode(support=torch.tensor([0, 1, 2]), query=torch.tensor([3]))
     >>> prototypical_terms(rows, labels, given)  # prototypes at 1 and 3: log(1 + e^-4)
     (tensor([0.0181]), tensor([3]))
     """
     rows = rows - rows.detach()[:1]  # no distance changes, and means far from the origin would lose digits
-    classes, episodes = (values.unique(return_inverse=True)[1] for values in (labels, given.episode))
-    kinds = episodes * (len(labels) + 1) + classes
+    kinds = labels
+    if given.episode is not None:  # a class is another one in another episode
+        seen, kinds = torch.stack((given.episode, labels)).unique(dim=1, return_inverse=True)
     present, member = kinds[given.support].unique(return_inverse=True)
+    if not len(present) or not len(given.query):
+        return rows.sum(1)[:0], given.query[:0]
     sums = rows.new_zeros(len(present), rows.shape[1]).index_add(0, member, rows.index_select(0, given.support))
     prototypes = sums / member.bincount(minlength=len(present))[:, None]
-    query = given.query[torch.isin(kinds[given.query], present)]
-    if not len(query):
-        return rows.sum(1)[query], query
+    asked = kinds[given.query]
+    target = torch.searchsorted(present, asked).clamp_max(len(present) - 1)
+    known = present[target] == asked
+    query, target = given.query[known], target[known]
     geometry = Geometry(rows.index_select(0, query), prototypes, normalize=False)
-    distance = geometry.squared_distance if squared else geometry.distance
-    elsewhere = present[None, :] // (len(labels) + 1) != episodes[query][:, None]
-    logits = (-distance).masked_fill(elsewhere, -torch.inf)
-    return functional.cross_entropy(logits, torch.searchsorted(present, kinds[query]), reduction="none"), query
+    logits = -(geometry.squared_distance if squared else geometry.distance)
+    if given.episode is not None:
+        logits = logits.masked_fill(seen[0, present] != given.episode[query][:, None], -torch.inf)
+    return functional.cross_entropy(logits, target, reduction="none"), query
 
 
 @register(
@@ -110,20 +113,21 @@ class Prototypical(Objective):
 
     def _episode(self, given: Given) -> Episode:
         roles: Any = given.roles
-        one = torch.zeros_like(given.labels)
         if roles is None:
-            return Episode(*halves(given.labels), one)
+            return Episode(*halves(given.labels))
         if not isinstance(roles, Mapping) or not {"support", "query"} <= set(roles) <= {"support", "query", "episode"}:
             what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
             raise BadInput(
                 f"Objective '{self._label}' got roles {what}; it needs "
                 '{"support": rows, "query": rows} and may get "episode", one number per row.'
             )
-        found = {name: torch.as_tensor(value, device=one.device).long() for name, value in roles.items()}
-        episode = Episode(found["support"], found["query"], found.get("episode", one))
+        device = given.labels.device
+        episode = Episode(**{name: torch.as_tensor(value, device=device).long() for name, value in roles.items()})
         both = episode.query[torch.isin(episode.query, episode.support)]
         if len(both):
             raise BadInput(f"Objective '{self._label}' got roles in which row {int(both[0])} is support and query.")
-        if episode.episode.shape != one.shape:
-            raise BadInput(f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(one)} embeddings.")
+        if episode.episode is not None and episode.episode.shape != given.labels.shape:
+            raise BadInput(
+                f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(given.labels)} embeddings."
+            )
         return episode
