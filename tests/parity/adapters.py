@@ -124,7 +124,16 @@ def group_loss(case: Case) -> Outputs:
 GROUP_TERMS = ("temperature", "iterations", "zero_diagonal", "eps")
 
 # Outputs of a loss that are neither a term nor an attribute: how they are read from the objective and its terms.
-ODD: dict[str, Mapping[str, Callable[[Any, dict[str, Tensor]], Tensor]]] = {}
+ODD: dict[str, Mapping[str, Callable[[Any, dict[str, Tensor]], Tensor]]] = {
+    "soft_triple": {"value_regularizer": lambda objective, terms: spread_of_centres(objective)},  # without tau
+}
+
+
+def spread_of_centres(objective: Any) -> Tensor:
+    from levelfield.objectives.soft_triple import centre_spread
+
+    shape = (objective.num_classes, objective.centers_per_class, -1)
+    return centre_spread(unit(objective.centers).view(shape), reg_eps=objective.reg_eps)
 
 
 def miner(case: Case) -> Outputs:
