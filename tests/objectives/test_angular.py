@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from slow_loops import FORMULA_LAWS, assert_is_the_loop, positive_pairs, strangers, total
+from torch import Tensor
+
+from levelfield.objectives import angular, create
+from levelfield.randomness import stream
+from levelfield.testing import Law
+
+UNEVEN = torch.tensor([5, 9, 5, 5, 9, 7, 5, 2])
+PAIRS = torch.tensor([[0, 2], [3, 0], [4, 1], [0, 2]])
+ROWS = torch.randn(8, 5, generator=stream(4, "angular"), dtype=torch.float64)
+
+
+def unit(rows: Tensor, normalize: bool) -> Tensor:
+    return rows / rows.norm(dim=1, keepdim=True) if normalize else rows
+
+
+def term(a: Tensor, p: Tensor, negatives: list[Tensor], alpha: float) -> Tensor:
+    """001 eq. 5."""
+    t = math.tan(math.radians(alpha)) ** 2
+    return torch.log(1 + total((4 * t * (a + p) @ n - 2 * (1 + t) * (a @ p)).exp() for n in negatives))
+
+
+def by_loop(
+    rows: Tensor,
+    labels: list[int],
+    pairs: list[list[int]] | None,
+    *,
+    alpha: float = 45.0,
+    normalize: bool = True,
+    angular_weight: float = 2.0,
+    npair_weight: float = 1.0,
+    nu: float = 0.005,
+    nu_power: int = 2,
+) -> Tensor:
+    x = unit(rows, normalize)
+    listed = positive_pairs(labels) if pairs is None else pairs
+    angles = total(term(x[a], x[p], [x[n] for n in strangers(labels, a)], alpha) for a, p in listed)
+    n_pair = total(
+        torch.log(1 + total((rows[a] @ rows[n] - rows[a] @ rows[p]).exp() for n in strangers(labels, a)))
+        for a, p in listed
+    )
+    n_pair = n_pair / (len(rows) if pairs is None else max(1, len(pairs)))
+    norm = nu * total(row.norm() ** nu_power for row in rows) / len(rows)
+    return npair_weight * n_pair + angular_weight * angles / max(1, len(listed)) + norm
+
+
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"npair_weight": 0.0, "nu": 0.0},
+    {"npair_weight": 0.5, "angular_weight": 1.0, "nu": 0.1, "nu_power": 1, "alpha": 30.0},
+    {"normalize": False, "alpha": 20.0},
+    {"npair_weight": 0.0, "alpha": 65.0},
+]
+
+
+@pytest.fixture(params=["pairs listed", "class by class"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "class by class":
+        monkeypatch.setattr(angular, "_MANY", -1)
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+@pytest.mark.usefixtures("way")
+def test_all_is_the_slow_loop(batch: tuple[Tensor, Tensor], settings: dict[str, Any]) -> None:
+    loss = create("angular", form="all", **settings)
+    assert_is_the_loop(loss, lambda rows, labels: by_loop(rows, labels, None, **settings), batch)
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_given_pairs_are_the_slow_loop(settings: dict[str, Any]) -> None:
+    loss = create("angular", form="sampled", **settings)
+    loop = lambda rows, labels: by_loop(rows, labels, PAIRS.tolist(), **settings)  # noqa: E731
+    assert_is_the_loop(loss, loop, (ROWS, UNEVEN), tuples=PAIRS)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_pair_batches_are_the_slow_loop(symmetric: bool, normalize: bool) -> None:
+    pairs = [[0, 2], [1, 4]]  # the first pair of each class
+
+    def loop(rows: Tensor, labels: list[int]) -> Tensor:
+        x, terms = unit(rows, normalize), []
+        for (a, p), (b, q) in (pairs, pairs[::-1]):
+            terms.append(term(x[a], x[p], [x[q]], 45.0))
+            if symmetric:
+                terms[-1] = (terms[-1] + term(x[p], x[a], [x[b]], 45.0)) / 2
+        return (total(terms) + 0.005 * total(rows[row].square().sum() for pair in pairs for row in pair)) / 2
+
+    loss = create("angular", form="pairs", symmetric=symmetric, normalize=normalize, npair_weight=0, angular_weight=1)
+    assert_is_the_loop(loss, loop, (ROWS, UNEVEN), tuples=torch.tensor(pairs))
+    assert_is_the_loop(loss, loop, (ROWS, UNEVEN))
+
+
+def test_listing_pairs_and_working_class_by_class_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = torch.arange(60) % 13
+    rows = torch.randn(60, 16, generator=stream(5, "angular"))
+    found = []
+    for many in (-1, 10**9):
+        monkeypatch.setattr(angular, "_MANY", many)
+        x = rows.clone().requires_grad_()
+        loss = create("angular", form="all")
+        value = loss(x, labels)
+        found.append((value, torch.autograd.grad(value, x)[0], loss.active))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
+def test_raw_rows_of_any_length_are_finite() -> None:
+    rows = (1e4 * ROWS.float()).requires_grad_()
+    value = create("angular", form="all", normalize=False)(rows, UNEVEN)
+    value.backward()
+    assert value.isfinite()
+    assert rows.grad is not None
+    assert rows.grad.isfinite().all()
+
+
+LAW_VARIANTS: dict[str, dict[str, Any]] = {
+    "all": {"form": "all"},
+    "all, angles alone": {"form": "all", "npair_weight": 0.0},
+    "all, raw": {"form": "all", "normalize": False, "alpha": 20.0, "nu_power": 1},
+    "pairs": {"form": "pairs", "symmetric": True},
+}
+
+
+@pytest.mark.parametrize("variant", LAW_VARIANTS)
+@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
+def test_variants_obey_the_laws(variant: str, law: Law) -> None:
+    if variant == "pairs" and law.__name__ == "order_of_the_batch_is_irrelevant":
+        return  # which pair of a class comes first is a matter of order
+    law(lambda **extra: create("angular", **{**LAW_VARIANTS[variant], **extra}))
+
+
+@pytest.mark.parametrize("variant", ["all", "all, angles alone"])
+@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
+def test_work_class_by_class_obeys_the_laws(variant: str, law: Law, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(angular, "_MANY", -1)
+    law(lambda **extra: create("angular", **{**LAW_VARIANTS[variant], **extra}))
