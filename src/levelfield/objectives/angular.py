@@ -7,7 +7,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from levelfield.geometry import Geometry, Relatives, lengths_of, related, relatives
 from levelfield.miners import MinerChoice
@@ -15,6 +14,7 @@ from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_ea
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import log_one_plus_exp, log_sum_exp, norms, norms_factor
+from levelfield.objectives._sums import sum_over_blocks
 from levelfield.objectives.n_pair import Form, chosen_pairs, n_pair_loss, norm_term, quick_n_pair
 from levelfield.settings import number, one_of
 
@@ -125,21 +125,17 @@ class Angular(Objective):
         if self.form == "pairs":
             loss, active = self._of_pair_batch(geometry.rows[listed], given.labels[listed[:, 0]], weights[listed])
             return loss / divisor, active
-        similarity = geometry.similarity
-        active, total = listed.new_zeros(()), geometry.rows.sum() * 0
+        active = torch.zeros_like(listed[:, 0], dtype=torch.bool)
 
-        def terms_of(similarity: Tensor, anchor: Tensor, other: Tensor) -> Tensor:
-            both = similarity[anchor] + similarity[other]
-            return angular_terms(both, similarity[anchor, other], negative[anchor], alpha=self.alpha)
+        def block_sum(similarity: Tensor, numbers: Tensor) -> Tensor:
+            anchor, other = listed[numbers].T
+            to_both = similarity[anchor] + similarity[other]
+            terms = angular_terms(to_both, similarity[anchor, other], negative[anchor], alpha=self.alpha)
+            active[numbers] = terms.detach() > 0
+            return (terms * weights[anchor]).sum()
 
-        for anchor, other in (block.T for block in listed.split(max(1, len(positive)))):
-            # Each block holds (pairs, n) matrices: they are made anew in the backward, not kept.
-            terms: Tensor = checkpoint(
-                terms_of, similarity, anchor, other, use_reentrant=False, preserve_rng_state=False
-            )
-            active = active + (terms.detach() > 0).sum()
-            total = total + (terms * weights[anchor]).sum()
-        return total / divisor, active
+        numbers = torch.arange(len(listed), device=listed.device)
+        return sum_over_blocks(block_sum, geometry.similarity, numbers) / divisor, active.sum()
 
     def _of_pair_batch(self, rows: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Sum over pairs, rows (N, 2, d), each against the positives of the other pairs."""
@@ -200,10 +196,7 @@ class Angular(Objective):
             gradient = back_to_rows(geometry, slope, "similarity").addcmul_(factor, rows)
             return [gradient if order is None else torch.empty_like(gradient).index_copy_(0, order, gradient)]
 
-        def plain() -> Tensor:
-            return torch.stack(tuple(self.parts(given._replace(tuples=pairs)).values())).sum()
-
-        return attached(value, [given.embeddings], slopes, plain)
+        return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
     def _crowded_order(self, labels: Tensor, table: Relatives) -> Tensor | None:
         """The rows' order in which all pairs are taken class by class; None where listing them is quicker or safer."""
