@@ -64,9 +64,9 @@ def norms(rows: Tensor, power: int) -> Tensor:
     return rows.square().sum(1) if power == 2 else torch.linalg.vector_norm(rows, dim=1)
 
 
-def norms_factor(rows: Tensor, power: int) -> Tensor | float:
-    """What each row is multiplied by to get the slope of `norms`: a number or (n, 1); 0 at a zero row."""
+def add_norms_slope_(gradient: Tensor, rows: Tensor, power: int, weight: float) -> Tensor:
+    """Add `weight` times the slope of the sum of `norms` (n, d) to a gradient; nothing at a zero row."""
     if power == 2:
-        return 2.0
+        return gradient.add_(rows, alpha=2 * weight)
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return 1 / length.masked_fill_(length == 0, torch.inf)
+    return gradient.addcdiv_(rows, length.masked_fill_(length == 0, torch.inf), value=weight)

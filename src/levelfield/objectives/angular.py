@@ -13,7 +13,7 @@ from levelfield.miners import MinerChoice
 from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_each
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import log_one_plus_exp, log_sum_exp, norms, norms_factor
+from levelfield.objectives._log_sums import add_norms_slope_, log_one_plus_exp, log_sum_exp, norms
 from levelfield.objectives._sums import sum_over_blocks
 from levelfield.objectives.n_pair import Form, chosen_pairs, n_pair_loss, norm_term, quick_n_pair
 from levelfield.settings import number, one_of
@@ -173,14 +173,12 @@ class Angular(Objective):
             found = of_pairs(angles, table, listed, push=push, pull=pull)
         self.active = found.active * (2 if order is None and pairs is None else 1)
         value, slope = self.angular_weight * found.value, found.slope
-        factor = rows.new_zeros(len(rows), 1)  # of the rows themselves in the gradient
         if self.nu:
             value = value + self.nu * norms(rows, self.nu_power).mean()
-            factor += norms_factor(rows, self.nu_power) * (self.nu / len(rows))
+        inward = None
         if inverse is not None:  # what the unit rows' projection takes off is the sum of slope times cosine
             inward = angles.mul_(slope)
-            inward = (inward.sum(1) + inward.sum(0))[:, None]
-            factor -= inward * inverse.square() * self.angular_weight
+            inward = (inward.sum(1) + inward.sum(0))[:, None] * inverse.square()
             slope.mul_(inverse.T).mul_(inverse * self.angular_weight)
         elif self.angular_weight != 1:
             slope.mul_(self.angular_weight)
@@ -193,7 +191,11 @@ class Angular(Objective):
             return value
 
         def slopes() -> list[Tensor]:
-            gradient = back_to_rows(geometry, slope, "similarity").addcmul_(factor, rows)
+            gradient = back_to_rows(geometry, slope, "similarity")
+            if inward is not None:
+                gradient.addcmul_(inward, rows, value=-self.angular_weight)
+            if self.nu:
+                add_norms_slope_(gradient, rows, self.nu_power, self.nu / len(rows))
             return [gradient if order is None else torch.empty_like(gradient).index_copy_(0, order, gradient)]
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))

@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry, related
 from levelfield.objectives._closed import attached, back_to_rows, put_, relatives, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import log_sum_exp, norms, norms_factor, strangers
+from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, norms, strangers
 from levelfield.settings import number, one_of
 
 
@@ -81,13 +81,13 @@ class GeneralizedLifted(Objective):
         log_sum, slope, total = strangers(geometry.distance, table, -1.0)
         near = geometry.distance.gather(1, table.others).masked_fill_(~table.valid, -torch.inf)
         pull = near.logsumexp(1, keepdim=True)
-        hinge = (pull + log_sum + self.margin).relu_()
-        valid = (hinge.isfinite() & log_sum.isfinite() & pull.isfinite()).sum().clamp_min(1)
+        valid = ((table.counts > 0) & (table.counts < len(near) - 1)).sum().clamp_min(1)
+        hinge = (pull + log_sum).add_(self.margin).relu_()
         above = hinge > 0
         self.active = above.sum()
-        factor = above.to(hinge.dtype) / valid
+        factor = above.to(hinge.dtype).div_(valid)
         slope.mul_(-factor / total)
-        put_(slope, table, torch.softmax(near, 1).nan_to_num_().mul_(factor))
+        put_(slope, table, near.sub_(pull.clamp_min_(torch.finfo(near.dtype).min)).exp_().mul_(factor))
         value = hinge.sum() / valid + self.nu * norms(geometry.rows, self.nu_power).mean()
         if not wants_slope(given.embeddings):
             return value
@@ -95,13 +95,7 @@ class GeneralizedLifted(Objective):
         def slopes() -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "distance")
             if self.nu and not self.normalize:  # the length of unit rows has no slope
-                gradient = gradient.add_(
-                    geometry.rows * (norms_factor(geometry.rows, self.nu_power) * (self.nu / len(gradient)))
-                )
+                add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
             return [gradient]
 
-        def plain() -> Tensor:
-            loss, norm = self.parts(given).values()
-            return loss + norm
-
-        return attached(value, [given.embeddings], slopes, plain)
+        return attached(value, [given.embeddings], slopes, self.definition(given))

@@ -13,11 +13,11 @@ from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Relatives, attached, back_to_rows, relatives, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import (
+    add_norms_slope_,
     against_strangers,
     log_one_plus_exp,
     log_sum_exp,
     norms,
-    norms_factor,
     strangers,
 )
 from levelfield.settings import number, one_of
@@ -143,16 +143,10 @@ class NPair(Objective):
         def slopes() -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "similarity")
             if self.nu and not self.normalize:  # the length of unit rows has no slope
-                gradient = gradient.add_(
-                    geometry.rows * (norms_factor(geometry.rows, self.nu_power) * (self.nu / len(gradient)))
-                )
+                add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
             return [gradient]
 
-        def plain() -> Tensor:
-            loss, norm = self.parts(given._replace(tuples=pairs)).values()
-            return loss + norm
-
-        return attached(value, [given.embeddings], slopes, plain)
+        return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
 
 def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: Form) -> Tensor | None:
