@@ -1,0 +1,33 @@
+"""The page about losses of pytorch-metric-learning says what the laws say."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+
+import pages
+import pytest
+
+pytest.importorskip("pytorch_metric_learning")
+PAGE = (pages.ROOT / "docs" / "own-loss.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def pml() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_pml", pages.ROOT / "docs" / "pml.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["CircleLoss", "NCALoss", "NPairsLoss", "TripletMarginLoss"])
+def test_what_breaks_stands_on_the_page(pml: ModuleType, name: str) -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and f"`{name}`" in line]
+    found = {verdict.law.replace("_", " ") for verdict in pml.broken(name)}
+    assert {row.split("|")[1].strip() for row in rows} == found, "run `python docs/pml.py`"
+
+
+def test_every_loss_is_on_the_page(pml: ModuleType) -> None:
+    assert not [name for name in pml.names() if f"`{name}`" not in PAGE], "run `python docs/pml.py`"
