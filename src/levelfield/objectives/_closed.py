@@ -54,8 +54,10 @@ def back_to_rows(geometry: Geometry, slope: Tensor | Entries, matrix: Matrix) ->
     sums times X for distances. Unit rows need no such term: their projection removes it.
     """
     rows = geometry.rows
+    if matrix != "similarity" and not geometry.normalized:
+        rows = rows - rows[:1]  # changes no distance, and far from the origin the sums below would lose all digits
     if isinstance(slope, Entries):
-        gradient = _sparse_product(geometry, slope, matrix)
+        gradient = _sparse_product(rows, slope, matrix, normalized=geometry.normalized)
     else:
         both = slope.T.contiguous()  # a transposed copy and an addition in place: four times as quick as W + W.T
         both += slope
@@ -75,9 +77,8 @@ def through_unit(gradient: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
     return gradient.addcmul_(inward, rows, value=-1).div_(lengths)
 
 
-def _sparse_product(geometry: Geometry, slope: Entries, matrix: Matrix) -> Tensor:
-    rows, values = geometry.rows, slope.values
-    n = len(rows)
+def _sparse_product(rows: Tensor, slope: Entries, matrix: Matrix, *, normalized: bool) -> Tensor:
+    values, n = slope.values, len(rows)
     if matrix == "distance":
         assert slope.distance is not None
         values = values / slope.distance.masked_fill(slope.distance == 0, torch.inf)
@@ -92,7 +93,7 @@ def _sparse_product(geometry: Geometry, slope: Entries, matrix: Matrix) -> Tenso
     gradient = both @ rows
     if matrix == "similarity":
         return gradient
-    if not geometry.normalized:
+    if not normalized:
         sums = torch.zeros(n, dtype=values.dtype, device=rows.device).index_add_(0, first, values.repeat(2))
         gradient = gradient.addcmul_(sums[:, None], rows, value=-1)
     return gradient.mul_(-2 if matrix == "squared_distance" else -1)
@@ -113,11 +114,17 @@ class _Attached(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,) = gradients
         inputs = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody wants second derivatives: the definition has them
-            found = torch.autograd.grad(ctx.plain(), inputs, gradient, create_graph=True)
-        else:
-            with torch.autocast(gradient.device.type, enabled=False):  # the backward may run inside somebody's autocast
-                found = tuple(ctx.slopes(gradient))
+        with torch.autocast(gradient.device.type, enabled=False):  # the backward may run inside somebody's autocast
+            if not torch.is_grad_enabled():
+                return None, None, None, *ctx.slopes(gradient)
+            # somebody wants second derivatives: the definition has them
+            asked = [k for k, needed in enumerate(ctx.needs_input_grad[3:]) if needed]
+            slopes = torch.autograd.grad(
+                ctx.plain(), [inputs[k] for k in asked], gradient, create_graph=True, allow_unused=True
+            )
+        found: list[Tensor | None] = [None] * len(inputs)
+        for k, slope in zip(asked, slopes, strict=True):
+            found[k] = slope
         return None, None, None, *found
 
 
@@ -159,4 +166,6 @@ def closed(
     """`value` with the gradient that `slope` = dL/d`matrix` implies. Without a slope, the bare value."""
     if slope is None or not wants_slope(embeddings):
         return value
+    for name in ("similarity", "squared_distance", *(() if isinstance(slope, Tensor) else ("distance",))):
+        geometry.__dict__.pop(name, None)  # not needed on the way back, and as large as the slope
     return attached(value, [embeddings], lambda: [back_to_rows(geometry, slope, matrix)], plain)

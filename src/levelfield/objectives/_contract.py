@@ -76,6 +76,14 @@ class Objective(nn.Module):
         """The same loss in closed form (see `_closed`); None where only the definition will do."""
         return None
 
+    def definition(self, given: Given) -> Callable[[], Tensor]:
+        """The loss by its `parts`, computed later but with the parameters of now, for second derivatives.
+
+        `torch.func.functional_call` puts other parameters in place for the time of the call.
+        """
+        now = {f"objective.{name}": parameter for name, parameter in self.named_parameters()}
+        return lambda: torch.func.functional_call(_Definition(self), now, (given,))
+
     def forward(
         self,
         embeddings: Tensor,
@@ -175,6 +183,15 @@ class Objective(nn.Module):
                     f"Objective '{self._label}' got weights of shape {tuple(weights.shape)} for {len(labels)} "
                     "embeddings: one weight per embedding is needed."
                 )
+
+
+class _Definition(nn.Module):
+    def __init__(self, objective: Objective) -> None:
+        super().__init__()
+        self.objective = objective
+
+    def forward(self, given: Given) -> Tensor:
+        return sum_of(self.objective.parts(given))
 
 
 def sum_of(terms: Mapping[str, Tensor]) -> Tensor:

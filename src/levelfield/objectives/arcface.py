@@ -115,7 +115,7 @@ class ArcFace(Objective):
     def quick(self, given: Given) -> Tensor | None:
         check_classes(given.labels, len(self.proxies), self._label)
         return classified(
-            given, self.proxies, lambda: self.parts(given)["classification"], scale=self.scale, target=self._target
+            given, self.proxies, self.definition(given), scale=self.scale, target=self._target
         )
 
     def _target(self, own: Tensor) -> tuple[Tensor, Tensor]:

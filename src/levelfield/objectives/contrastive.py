@@ -91,7 +91,7 @@ class Contrastive(Objective):
             value, slope = self._quick_everything(getattr(geometry, matrix), relatives(given.labels))
         else:
             value, slope = self._quick_pairs(geometry, tuples)
-        return closed(given.embeddings, geometry, value, slope, matrix, lambda: self._plain(given, tuples))
+        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given._replace(tuples=tuples)))
 
     def _quick_everything(self, distance: Tensor, table: Relatives) -> tuple[Tensor, Tensor]:
         """Strangers are what is left of the matrix when the few relatives are hidden."""
@@ -123,10 +123,6 @@ class Contrastive(Objective):
             value += hinge.sum() / divisor
             entries.append(Entries(anchor, other, above.to(distance.dtype) * sign / divisor, distance))
         return value, Entries(*(torch.cat(parts) for parts in zip(*entries, strict=True)))
-
-    def _plain(self, given: Given, tuples: Tuples | None) -> Tensor:
-        positive, negative = self.parts(given._replace(tuples=tuples)).values()
-        return positive + negative
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         positive, negative = related(given.labels)

@@ -85,7 +85,7 @@ class CosFace(Objective):
         return classified(
             given,
             self.proxies,
-            lambda: self.parts(given)["classification"],
+            self.definition(given),
             scale=self.scale,
             target=lambda own: (self.scale * (own - self.margin), self.scale),
         )

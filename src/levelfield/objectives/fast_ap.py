@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry, related
 from levelfield.objectives._closed import closed, hide_, put_, relatives, wants_slope
-from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._histograms import soft_counts, tallies
 from levelfield.settings import one_of, whole
 
@@ -93,7 +93,7 @@ class FastAP(Objective):
         lower = position.floor_().long()
         put_(matrix.fill_diagonal_(0), table, functional.pad(pull * scale, (0, 1)).gather(1, lower))
         value = terms.sum() / anchors
-        return closed(given.embeddings, geometry, value, matrix, "squared_distance", lambda: sum_of(self.parts(given)))
+        return closed(given.embeddings, geometry, value, matrix, "squared_distance", self.definition(given))
 
     @property
     def _per_unit(self) -> float:

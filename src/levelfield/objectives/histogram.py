@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, related
 from levelfield.objectives._closed import closed, hide_, put_, relatives, wants_slope
-from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._histograms import soft_counts, tallies
 from levelfield.settings import one_of, whole
 
@@ -82,7 +82,7 @@ class Histogram(Objective):
         self.active = (terms > 0).sum()
         lower = near.floor_().clamp_(0, self.bins - 2).long()
         put_(matrix.fill_diagonal_(0), table, push[lower] * (-self._per_unit / positives))
-        return closed(given.embeddings, geometry, terms.sum(), matrix, "similarity", lambda: sum_of(self.parts(given)))
+        return closed(given.embeddings, geometry, terms.sum(), matrix, "similarity", self.definition(given))
 
     @property
     def _per_unit(self) -> float:

@@ -79,4 +79,4 @@ class LiftedStructure(Objective):
         slope.mul_(share.mul_(-2 / pairs).div_(total))
         value = hinge.square().sum() / (2 * pairs)
         put_(slope, table, hinge / pairs)
-        return closed(given.embeddings, geometry, value, slope, "distance", lambda: self.parts(given)["lifted"])
+        return closed(given.embeddings, geometry, value, slope, "distance", self.definition(given))

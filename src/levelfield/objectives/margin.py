@@ -19,7 +19,7 @@ from levelfield.objectives._closed import (
     relatives,
     wants_slope,
 )
-from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import check_classes
 from levelfield.settings import number, one_of
 
@@ -141,17 +141,13 @@ class Margin(Objective):
         def slopes() -> list[Tensor | None]:
             return [back_to_rows(geometry, slope, "distance"), of_beta]
 
-        def plain() -> Tensor:
-            again = given if triplets is None else given._replace(tuples=triplets)
-            return sum_of(self.parts(again))
-
-        return attached(value, inputs, slopes, plain)
+        return attached(value, inputs, slopes, self.definition(given._replace(tuples=triplets)))
 
     def _quick_triplets(self, geometry: Geometry, given: Given, triplets: Tensor) -> tuple[Tensor, Entries, Tensor]:
         first, second = triplets[:, :1].expand(-1, 2).T.reshape(-1), triplets[:, 1:].T.reshape(-1)
         distance = geometry.distance_of(first, second)
         classes = given.labels.index_select(0, triplets[:, 0])
-        beta = self._beta(classes).detach()
+        beta = self._beta(classes).detach().to(distance.dtype)
         pull, push = margin_terms(*distance.view(2, -1), beta, margin=self.margin)
         pulled, pushed = pull > 0, push > 0
         active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
@@ -165,7 +161,7 @@ class Margin(Objective):
     def _quick_everything(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor, Tensor]:
         """Strangers are what is left of the matrix when the few relatives are hidden."""
         table, distance, n = relatives(given.labels), geometry.distance, len(given.labels)
-        beta = self._beta(given.labels).detach().expand(n)
+        beta = self._beta(given.labels).detach().to(distance.dtype).expand(n)
         positives = table.counts
         negatives = n - 1 - positives
         pull = ((distance.gather(1, table.others) - beta[:, None] + self.margin) * table.valid).relu_()

@@ -11,7 +11,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, related
 from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._closed import closed, hide_, log_one_plus_sum_exp_, put_, relatives
-from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import log_one_plus_sum_exp
 from levelfield.settings import number, one_of
 
@@ -118,7 +118,7 @@ class MultiSimilarity(Objective):
         )
         value = (pull.sum() / self.alpha + push.sum() / self.beta) / divisor
         slope = put_(of_push.div_(divisor), table, of_pull / -divisor)
-        return closed(given.embeddings, geometry, value, slope, "similarity", lambda: sum_of(self.parts(given)))
+        return closed(given.embeddings, geometry, value, slope, "similarity", self.definition(given))
 
     def _counted(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor]:
         if given.tuples is not None:

@@ -18,6 +18,7 @@ from levelfield.objectives._proxies import (
 )
 from levelfield.settings import number, one_of
 
+
 @register(
     "normalized_softmax",
     Facts(
@@ -91,20 +92,20 @@ class NormalizedSoftmax(Objective):
         return not self.dropout  # what is dropped depends on the batch
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        return {"classification": self._definition(self._dropped(given))}
+        return {"classification": self._definition(self._dropped(given), self.proxies)}
 
     def quick(self, given: Given) -> Tensor | None:
-        given = self._dropped(given)
+        given, proxies = self._dropped(given), self.proxies
         return classified(
             given,
-            self.proxies,
-            lambda: self._definition(given),
+            proxies,
+            lambda: self._definition(given, proxies),
             scale=1 / self.temperature,
             smoothing=self.smoothing_over_all,
         )
 
-    def _definition(self, given: Given) -> Tensor:
-        logits = Geometry(given.embeddings, self.proxies, normalize=True).similarity / self.temperature
+    def _definition(self, given: Given, proxies: Tensor) -> Tensor:
+        logits = Geometry(given.embeddings, proxies, normalize=True).similarity / self.temperature
         return mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)
 
     def _dropped(self, given: Given) -> Given:

@@ -66,5 +66,5 @@ class NTXent(Objective):
         pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
         terms, slope = against_strangers(geometry.similarity, table, scale=1 / self.temperature, divisor=pairs)
         self.active = (terms > 0).sum()
-        plain = lambda: self.parts(given)["nt_xent"]  # noqa: E731
+        plain = self.definition(given)
         return closed(given.embeddings, geometry, terms.sum() / pairs, slope, "similarity", plain)

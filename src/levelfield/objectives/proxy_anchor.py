@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry
+from levelfield.geometry import Geometry, unit
+from levelfield.objectives._class_scores import LOG2E, ClassScores, Gradients, differentiable
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
 from levelfield.objectives._sums import log_one_plus_sum_exp
@@ -31,6 +32,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
         equation="Kim et al. 2020 eq. 4",
         formula="1/|C+| sum_c log(1 + sum_{y=c} e^(-alpha (s - delta))) "
         "+ 1/C sum_c log(1 + sum_{y!=c} e^(alpha (s + delta)))",
+        use="Fixed classes and fast convergence: class vectors see the whole batch, hard images count more.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
@@ -47,7 +49,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
 class ProxyAnchor(Objective):
     """Proxy-anchor loss. Labels are 0..num_classes-1; all proxies are pushed, also those of absent classes.
 
-    Memory: O(num_classes * batch).
+    The closed form goes once over the proxies, some at a time, and keeps no matrix of them and the batch.
 
     >>> loss = ProxyAnchor(num_classes=2, dim=4)
     >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
@@ -83,3 +85,47 @@ class ProxyAnchor(Objective):
         member = torch.arange(classes, device=given.labels.device)[:, None] == given.labels[None, :]
         pull, push = proxy_anchor_terms(geometry.similarity, member, alpha=self.alpha, delta=self.delta)
         return {"positive": pull.sum() / member.any(1).sum().clamp_min(1), "negative": push.sum() / classes}
+
+    def quick(self, given: Given) -> Tensor | None:
+        check_classes(given.labels, len(self.proxies), self._label)
+        if not len(given.labels) or given.embeddings.dtype != self.proxies.dtype:
+            return None
+        scores = ClassScores(given.embeddings, self.proxies, given.labels)
+        value, found = self._sweep(scores)
+        kept = [found]  # handed over to the first backward; if there is a second, it goes over the proxies again
+
+        def back(gradient: Tensor) -> Gradients:
+            return (kept.pop() if kept else self._sweep(scores)[1]).times_(gradient)
+
+        plain = self.definition(given)
+        return differentiable(value, given.embeddings, self.proxies, None, back, plain)
+
+    def _sweep(self, scores: ClassScores) -> tuple[Tensor, Gradients]:
+        """Loss and gradients, proxy by proxy: each is independent of the others."""
+        classes, factor = len(self.proxies), self.alpha * LOG2E
+        own = (scores.rows * unit(scores.vectors[scores.labels])).sum(1)
+        pull, pull_slope = self._pull(own, scores.labels)
+        push, found = pull.new_zeros(()), Gradients(scores, 1.0)
+        cosines, buffer = scores.buffer(), scores.buffer()
+        for chunk in scores.chunks:
+            cosine = scores.compute(chunk, cosines[: len(scores.vectors[chunk.vectors])])
+            weights = torch.mul(cosine, factor, out=buffer[: len(cosine)])
+            weights[chunk.own] = -torch.inf
+            # With the shift the largest exponent is 0; the 1 of log(1 + sum) is e^0 before it.
+            top = (weights.amax(1, keepdim=True) + factor * self.delta).clamp_min_(0)
+            weights.add_(factor * self.delta - top).exp2_()
+            sums = weights.sum(1, keepdim=True) + (-top).exp2_()
+            push += (top + sums.log2()).sum()
+            weights.mul_(self.alpha / classes / sums)
+            weights[chunk.own] = pull_slope[chunk.own[1]]
+            found.add(chunk, cosine, weights)
+        return pull + push / (LOG2E * classes), found
+
+    def _pull(self, own: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """First sum of the loss from the cosines to the own proxies, and its slope by each of them."""
+        present, class_of = labels.unique(return_inverse=True)
+        exponent = -self.alpha * (own - self.delta)
+        top = own.new_zeros(len(present)).scatter_reduce_(0, class_of, exponent, "amax")  # at least 0, for the 1
+        each = (exponent - top[class_of]).exp_()
+        sums = (-top).exp_().index_add_(0, class_of, each)
+        return (top + sums.log()).mean(), each.div_(sums[class_of]).mul_(-self.alpha / len(present))

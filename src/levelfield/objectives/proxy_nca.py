@@ -113,7 +113,7 @@ class ProxyNCA(Objective):
         return classified(
             given,
             self.proxies,
-            lambda: self.parts(given)["classification"],
+            self.definition(given),
             scale=2 * self.scale,  # -D = 2 cos - 2, and the constant drops out
             smoothing=self.smoothing_over_all,
             include_true=self.include_true,

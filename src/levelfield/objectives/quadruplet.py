@@ -8,10 +8,11 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry, related
 from levelfield.miners import MinerChoice
-from levelfield.miners._draws import uniforms
-from levelfield.objectives._closed import Entries, Matrix, Relatives, closed, relatives
-from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.miners._draws import row_blocks, uniforms
+from levelfield.objectives._closed import Entries, Matrix, Relatives, closed, put_, relatives
+from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import mean, sum_over_blocks
+from levelfield.objectives._triplets import Hinges, all_hinges, count_below, hide_in_rows
 from levelfield.settings import number, one_of
 
 
@@ -73,8 +74,8 @@ class Quadruplet(Objective):
     """Quadruplet loss on mined triplets with a drawn fourth sample each, or on explicit quadruplets (t, 4).
 
     Where there is no fourth sample (-1 in explicit tuples) the second term leaves the tuple out. `miner="all"` takes
-    every triplet for the first term and every quadruplet for the second, without listing them (no closed form:
-    slower). Memory: O(batch * batch).
+    every triplet for the first term and every quadruplet for the second, without listing them.
+    Memory: O(batch * batch).
 
     >>> loss = Quadruplet(margin1=0.25, margin2=0.5)
     >>> loss(torch.eye(6), torch.tensor([0, 0, 1, 1, 2, 2]))
@@ -108,21 +109,36 @@ class Quadruplet(Objective):
         return {"triplet": mean(first, None, "mean", weights), "strangers": mean(second, exists, "mean", weights)}
 
     def quick(self, given: Given) -> Tensor | None:
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        if given.weights is not None or (self.miner is None and given.tuples is None):
+        if given.weights is not None:
             return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         quadruplets = self._quadruplets(geometry, given)
-        assert quadruplets is not None
+        matrix: Matrix = "squared_distance" if self.squared else "distance"
+        value: Tensor
+        slope: Tensor | Entries
+        if quadruplets is None:
+            value, slope = self._quick_everything(getattr(geometry, matrix), relatives(given.labels))
+        else:
+            value, slope = self._quick_quadruplets(geometry, quadruplets)
+        again = given._replace(tuples=quadruplets)
+        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(again))
+
+    def _quick_everything(self, distance: Tensor, table: Relatives) -> tuple[Tensor, Tensor]:
+        first = all_hinges(distance, table, margin=self.margin1)
+        second = _hinges_between_strangers(distance, table, margin=self.margin2)
+        self.active = first.active + second.active
+        triplets, quadruplets = first.count.clamp_min(1), second.count.clamp_min(1)
+        value = first.total / triplets + second.total / quadruplets
+        return value, first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
+
+    def _quick_quadruplets(self, geometry: Geometry, quadruplets: Tensor) -> tuple[Tensor, Entries]:
         first, second, exists, (left, right, distance) = self._hinges(geometry, quadruplets)
         count, fourths = max(1, len(first)), exists.sum().clamp_min(1).to(first.dtype)
-        value = first.sum() / count + second.sum() / fourths
         one, two = first > 0, second > 0
         self.active = one.sum() + two.sum()
         push, apart = one.to(first.dtype) / count, two / fourths
         slope = Entries(left, right, torch.cat((push + apart, -push, -apart)), distance)
-        matrix: Matrix = "squared_distance" if self.squared else "distance"
-        again = given._replace(tuples=quadruplets)
-        return closed(given.embeddings, geometry, value, slope, matrix, lambda: sum_of(self.parts(again)))
+        return first.sum() / count + second.sum() / fourths, slope
 
     def _quadruplets(self, geometry: Geometry, given: Given) -> Tensor | None:
         tuples = given.tuples
@@ -164,11 +180,39 @@ class Quadruplet(Objective):
         return {"triplet": first / triplets.clamp_min(1), "strangers": second / quadruplets.clamp_min(1)}
 
 
+def _hinges_between_strangers(distance: Tensor, table: Relatives, *, margin: float) -> Hinges:
+    """[d_ap - d_ln + margin]+ over all quadruplets, counted as in `all_hinges`, in O(n^2) memory."""
+    n, k = table.others.shape
+    limits = torch.where(table.valid, distance.gather(1, table.others), -torch.inf) + margin
+    members, exists = _members(table)
+    inside = limits[members].masked_fill_(~exists[:, :, None], -torch.inf).view(n, -1)  # all limits of the row's class
+    slope, below, below_inside = torch.empty_like(distance), limits.new_zeros(1, n * k), torch.empty_like(inside)
+    total = torch.zeros((), dtype=torch.float64, device=distance.device)
+    for rows in row_blocks(distance):
+        strangers = hide_in_rows(distance[rows], table, rows)
+        every, met = count_below(strangers.view(1, -1), limits.view(1, -1))
+        above, below_inside[rows] = count_below(strangers, inside[rows], out=slope[rows])
+        above.mul_(-2).add_(every.view_as(above))  # neither side of a pair may be of the anchor's class
+        below += met
+        total -= torch.dot(above.view(-1), distance[rows].reshape(-1))
+    below = below.view(n, k).index_add_(0, members.reshape(-1), below_inside.view(-1, k), alpha=-2)
+    total += (below.double() * limits.masked_fill(~table.valid, 0)).sum()
+    sizes = table.counts + 1
+    count = (table.counts * ((n - sizes).sum() - 2 * sizes * (n - sizes))).sum()
+    slope = put_(slope.neg_(), table, below)
+    return Hinges(total.to(distance.dtype), slope, below.sum(dtype=torch.float64).long(), count)
+
+
+def _members(table: Relatives) -> tuple[Tensor, Tensor]:
+    """Each row and its relatives (n, 1 + k), and which of them are no padding."""
+    anchors = torch.arange(len(table.others), device=table.others.device)[:, None]
+    exists = torch.cat((torch.ones_like(anchors, dtype=torch.bool), table.valid), 1)
+    return torch.cat((anchors, table.others), 1), exists
+
+
 def _with_members(table: Relatives) -> Tensor:
     """All (anchor, positive, member of their class), (m, 3)."""
-    anchors = torch.arange(len(table.others), device=table.others.device)[:, None]
-    members = torch.cat((anchors, table.others), 1)
-    exists = torch.cat((torch.ones_like(anchors, dtype=torch.bool), table.valid), 1)
+    members, exists = _members(table)
     row, place, member = (table.valid[:, :, None] & exists[:, None, :]).nonzero().T
     return torch.stack((row, table.others[row, place], members[row, member]), 1)
 

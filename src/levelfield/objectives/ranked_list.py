@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry, related
 from levelfield.objectives._closed import LOG2_E, closed, hide_, put_, relatives
-from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
 from levelfield.settings import number, one_of
 
@@ -124,7 +124,7 @@ class RankedList(Objective):
         slope.mul_(-self.lam / divisor / outside.sums.clamp_min(1))
         near_slope.mul_(self._pull_weight / divisor / inside.sums.clamp_min(1))
         put_(slope, table, near_slope)
-        return closed(given.embeddings, geometry, value, slope, "distance", lambda: sum_of(self.parts(given)))
+        return closed(given.embeddings, geometry, value, slope, "distance", self.definition(given))
 
     @property
     def _inner(self) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry, related, relatives
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, attached, back_to_rows, through_unit, wants_slope
-from levelfield.objectives._contract import Facts, Given, Objective, register, sum_of
+from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
 from levelfield.objectives.contrastive import contrastive_terms
@@ -35,7 +35,7 @@ class Signals:
 
     def __init__(self, rows: Tensor, *, centered: bool) -> None:
         self.rows = rows - rows.mean(1, keepdim=True) if centered else rows
-        self.energy = self.rows.square().sum(1)
+        self.energy = torch.einsum("ij,ij->i", self.rows, self.rows)
         self.usable = self.energy.detach() > CONSTANT
         self.inverse = self.energy.masked_fill(~self.usable, torch.inf).reciprocal()
         self.geometry = Geometry(self.rows, normalize=False)
@@ -46,6 +46,11 @@ class Signals:
     def matrix(self) -> Tensor:
         """All of them (n, n)."""
         return self.geometry.squared_distance * self.inverse[:, None]
+
+    def matrix_in_place(self) -> Tensor:
+        """The same without gradients, 1 + (|x_j|^2 - 2 x_a.x_j) / |x_a|^2 in one buffer."""
+        product = torch.addmm(self.energy, self.rows, self.rows.T, alpha=-2).add_(self.energy[:, None])
+        return product.clamp_min_(0).mul_(self.inverse[:, None])
 
 
 @register(
@@ -114,7 +119,7 @@ class SNR(Objective):
         tuples = self._tuples(geometry, given)
         terms = (self._triplets if self.form == "triplet" else self._pairs)(signals, given, tuples)
         if self.lam:
-            means = geometry.rows.sum(1).abs() * self._shares(given, tuples)
+            means = geometry.rows.sum(1).abs() * self._shares(given.labels, tuples, geometry.rows.dtype)
             terms["zero_mean"] = (means if given.weights is None else means * given.weights).sum()
         return terms
 
@@ -124,7 +129,8 @@ class SNR(Objective):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         tuples = self._tuples(geometry, given)
-        signals, shares = Signals(geometry.rows, centered=self.centered), self._shares(given, tuples)
+        signals = Signals(geometry.rows, centered=self.centered)
+        shares = self._shares(given.labels, tuples, geometry.rows.dtype)
         slope: Tensor | Entries
         if tuples is None:
             value, slope, energy_slope = self._quick_everything(signals, given.labels)
@@ -145,7 +151,7 @@ class SNR(Objective):
             return [found if geometry.lengths is None else through_unit(found, geometry.rows, geometry.lengths)]
 
         again = given._replace(tuples=tuples)
-        return attached(value, [given.embeddings], gradient, lambda: sum_of(self.parts(again)))
+        return attached(value, [given.embeddings], gradient, self.definition(again))
 
     def _tuples(self, geometry: Geometry, given: Given) -> Tuples | None:
         return (self.chosen_triplets if self.form == "triplet" else self.chosen)(geometry, given)
@@ -196,21 +202,22 @@ class SNR(Objective):
             terms[name] = mean(losses, counted, self.reduction, weights)
         return terms
 
-    def _shares(self, given: Given, tuples: Tuples | None) -> Tensor:
-        """Weight of each row (n,) in the regulariser, `lam` in all."""
-        often = torch.ones_like(given.embeddings[:, 0])
-        if self.reg_over == "anchors" and tuples is not None:
+    def _shares(self, labels: Tensor, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
+        """Weight of each row in the regulariser (n,), or the same for all; `lam` in sum."""
+        if self.reg_over == "batch" or (tuples is None and self.form == "contrastive"):
+            return self.lam / max(1, len(labels))
+        if tuples is None:
+            positives = relatives(labels).counts
+            often = positives * (len(positives) - 1 - positives)
+        else:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
-            often = torch.bincount(anchors, minlength=len(often)).to(often.dtype)
-        elif self.reg_over == "anchors" and self.form == "triplet":
-            positives = relatives(given.labels).counts
-            often = (positives * (len(positives) - 1 - positives)).to(often.dtype)
-        return often * (self.lam / often.sum().clamp_min(1))
+            often = torch.bincount(anchors, minlength=len(labels))
+        return often.to(dtype) * self.lam / often.sum().clamp_min(1)
 
     def _quick_everything(self, signals: Signals, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         table = relatives(labels)
         table = table._replace(valid=table.valid & signals.usable[:, None])
-        ratio = signals.geometry.squared_distance.mul_(signals.inverse[:, None])  # nobody needs the distances again
+        ratio = signals.matrix_in_place()
         found = all_hinges(ratio, table, margin=self.margin)
         self.active = found.active
         divisor = (found.count if self.reduction == "mean" else found.active).clamp_min(1)

@@ -107,7 +107,7 @@ class Softmax(Objective):
         return classified(
             given,
             self.weight,
-            lambda: self.parts(given)["classification"],
+            self.definition(given),
             scale=1 / self.temperature,
             normalize=False,
             bias=self.bias,

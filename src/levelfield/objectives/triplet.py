@@ -100,7 +100,8 @@ class Triplet(Objective):
             value, slope = found.total / divisor, found.slope.div_(divisor)
         else:
             value, slope = self._quick_triplets(geometry, triplets)
-        return closed(given.embeddings, geometry, value, slope, matrix, lambda: self._plain(given, triplets))
+        definition = self.definition(given._replace(tuples=triplets))
+        return closed(given.embeddings, geometry, value, slope, matrix, definition)
 
     def _quick_triplets(self, geometry: Geometry, triplets: Tensor) -> tuple[Tensor, Entries]:
         first, second = triplets[:, :1].expand(-1, 2).T.reshape(-1), triplets[:, 1:].T.reshape(-1)
@@ -116,9 +117,6 @@ class Triplet(Objective):
         """Whether the miner's triplets are those beyond the relative by at most this margin: counted, not listed."""
         same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
         return same and not self.squared
-
-    def _plain(self, given: Given, triplets: Tensor | None) -> Tensor:
-        return self.parts(given if triplets is None else given._replace(tuples=triplets))["triplet"]
 
     def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
         """All triplets, a block of positive pairs against all negatives at a time."""

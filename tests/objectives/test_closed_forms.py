@@ -1,0 +1,102 @@
+"""What the node behind all closed forms must do beyond the laws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from levelfield import objectives
+from levelfield.geometry import relatives
+from levelfield.testing import CLASSES, DIM, ordinary
+
+WITH_PARAMETERS = [
+    name for name in objectives.names() if list(objectives.create(name, num_classes=CLASSES, dim=DIM).parameters())
+]
+RAW = [
+    ("contrastive", {"miner": "all", "normalize": False}),
+    ("triplet", {"miner": "all", "normalize": False}),
+    ("margin", {"normalize": False}),
+    ("lifted_structure", {}),
+]
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def create(name: str, **settings: Any) -> objectives.Objective:
+    return objectives.create(name, num_classes=CLASSES, dim=DIM, **settings)
+
+
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
+def test_second_derivatives_know_parameters_that_were_put_in_place_for_the_call(name: str) -> None:
+    rows, labels = ordinary(dtype=torch.float64)
+    rows.requires_grad_()
+    objective = create(name).double().eval()
+    others = {
+        key: torch.randn(p.shape, generator=generator(), dtype=p.dtype).requires_grad_()
+        for key, p in objective.named_parameters()
+    }
+    value = torch.func.functional_call(objective, others, (rows, labels), {"generator": generator()})
+    asked = [rows, *others.values()]
+    plain = torch.autograd.grad(value, asked, retain_graph=True)
+    again = torch.autograd.grad(value, asked, create_graph=True)
+    for first, second in zip(plain, again, strict=True):
+        torch.testing.assert_close(first, second)
+
+
+@pytest.mark.parametrize("frozen", ["rows", "parameters"])
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
+def test_second_derivatives_with_one_side_frozen(name: str, frozen: str) -> None:
+    rows, labels = ordinary()
+    rows.requires_grad_(frozen != "rows")
+    objective = create(name)
+    if frozen == "parameters":
+        objective.requires_grad_(False)
+    asked = list(objective.parameters()) if frozen == "rows" else [rows]
+    slopes = torch.autograd.grad(objective(rows, labels, generator=generator()), asked, create_graph=True)
+    assert all(slope.isfinite().all() for slope in slopes)
+
+
+@pytest.mark.parametrize(("name", "settings"), RAW, ids=lambda value: value if isinstance(value, str) else "")
+def test_raw_rows_far_from_the_origin_keep_their_digits(name: str, settings: dict[str, Any]) -> None:
+    rows, labels = ordinary()
+
+    def gradient(shifted: Tensor) -> Tensor:
+        leaf = shifted.clone().requires_grad_()
+        create(name, **settings).to(leaf.dtype)(leaf, labels, generator=generator()).backward()
+        assert leaf.grad is not None
+        return leaf.grad.double()
+
+    far = rows + 1e4
+    exact = gradient(far.double())
+    assert (gradient(far) - exact).abs().max() < 1e-5 * exact.abs().max()
+
+
+def test_autocast_does_not_reach_the_second_derivatives() -> None:
+    rows, labels = ordinary()
+    rows.requires_grad_()
+    objective = create("proxy_anchor")
+    (plain,) = torch.autograd.grad(objective(rows, labels), rows, create_graph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (cast,) = torch.autograd.grad(objective(rows, labels), rows, create_graph=True)
+    torch.testing.assert_close(cast, plain)
+
+
+def test_a_boundary_of_another_precision_than_the_rows() -> None:
+    rows, labels = ordinary(dtype=torch.float64)
+    objective = create("margin", miner="all")
+    torch.testing.assert_close(objective(rows, labels), sum(objective.terms(rows, labels).values()))
+
+
+@pytest.mark.parametrize("labels", [[3], [1, 1, 1], [5, 9, 5, 5], [2**40, -1, 2**40, 0, -1], []])
+def test_the_class_table_lists_every_other_member_once(labels: list[int]) -> None:
+    table = relatives(torch.tensor(labels, dtype=torch.int64))
+    for row, label in enumerate(labels):
+        others = [k for k, other in enumerate(labels) if other == label and k != row]
+        assert table.others[row][table.valid[row]].tolist() == others
+        assert table.others[row][~table.valid[row]].tolist() == [row] * int((~table.valid[row]).sum())
+        assert table.counts[row] == len(others)
