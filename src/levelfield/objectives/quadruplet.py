@@ -185,7 +185,7 @@ def _hinges_between_strangers(distance: Tensor, table: Relatives, *, margin: flo
     n, k = table.others.shape
     limits = torch.where(table.valid, distance.gather(1, table.others), -torch.inf) + margin
     members, exists = _members(table)
-    inside = limits[members].masked_fill_(~exists[:, :, None], -torch.inf).view(n, -1)  # all limits of the row's class
+    inside = limits[members].masked_fill_(~exists[:, :, None], -torch.inf).flatten(1)  # all limits of the row's class
     slope, below, below_inside = torch.empty_like(distance), limits.new_zeros(1, n * k), torch.empty_like(inside)
     total = torch.zeros((), dtype=torch.float64, device=distance.device)
     for rows in row_blocks(distance):
