@@ -117,6 +117,15 @@ def test_the_whole_batch_takes_no_tuples() -> None:
         create("n_pair", form="all")(torch.eye(2), torch.tensor([0, 0]), tuples=torch.tensor([[0, 1]]))
 
 
+@pytest.mark.parametrize("name", ["n_pair", "angular"])
+@pytest.mark.parametrize("form", ["sampled", "pairs"])
+def test_tuples_that_are_no_pairs_are_refused_and_none_at_all_is_zero(name: str, form: str) -> None:
+    loss, rows, labels = create(name, form=form, nu=0.0), torch.eye(4), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(BadInput, match=r"\(N, 2\)"):
+        loss(rows, labels, tuples=torch.tensor([0, 1]))
+    assert loss(rows, labels, tuples=torch.tensor([])).item() == 0
+
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "all": {"form": "all", "nu_power": 1},
     "sampled from all": {"miner": "all", "nu": 0.1},

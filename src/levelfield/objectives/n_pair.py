@@ -160,7 +160,15 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
     found: Tuples | None = objective.chosen(geometry, given)
     if found is None:
         return related(given.labels)[0].nonzero()
-    return (found if isinstance(found, Tensor) else found[0])[:, :2]  # of triplets, anchor and positive
+    pairs = found if isinstance(found, Tensor) else found[0]
+    if not pairs.numel():
+        return pairs.new_empty(0, 2)
+    if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
+        raise BadInput(
+            f"Objective '{objective.facts.name}' needs pairs, a tensor of shape (N, 2), and got one of shape "
+            f"{tuple(pairs.shape)}."
+        )
+    return pairs[:, :2]  # of triplets, anchor and positive
 
 
 def n_pair_loss(
