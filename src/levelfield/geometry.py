@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -85,9 +86,22 @@ def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
     return matrix.scatter_(1, table.others, value).fill_diagonal_(value)
 
 
+def without_class_(block: Tensor, table: Relatives, rows: slice, value: float) -> Tensor:
+    """Overwrite the entries of relatives and of the row itself in some rows of a matrix."""
+    own = torch.arange(rows.start, rows.stop, device=block.device)[:, None]
+    return block.scatter_(1, table.others[rows], value).scatter_(1, own, value)
+
+
 def put_(matrix: Tensor, table: Relatives, values: Tensor) -> Tensor:
     """Write `values` (n, k) to the entries of relatives; the diagonal becomes 0 where the table is padded."""
     return matrix.scatter_(1, table.others, (values * table.valid).to(matrix.dtype))
+
+
+def row_blocks(matrix: Tensor) -> Iterator[slice]:
+    """Some rows at a time, so many that a block (1 MB) stays in the cache."""
+    step = max(1, 2**18 // max(1, matrix.shape[1]))
+    for start in range(0, len(matrix), step):
+        yield slice(start, min(len(matrix), start + step))
 
 
 def _root(squared: Tensor, coincident: Tensor) -> Tensor:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Relatives
+from levelfield.geometry import Relatives, row_blocks, without_class_
 
 
 def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -103,19 +101,6 @@ def draw_stranger_between(
         place = torch.searchsorted(running, wanted[:, None]).squeeze(1)
         chosen[rows] = torch.where(some > 0, place, chosen[rows])
     return chosen
-
-
-def row_blocks(matrix: Tensor) -> Iterator[slice]:
-    """Some rows at a time, so many that a block (1 MB) stays in the cache."""
-    step = max(1, 2**18 // max(1, matrix.shape[1]))
-    for start in range(0, len(matrix), step):
-        yield slice(start, min(len(matrix), start + step))
-
-
-def without_class_(block: Tensor, table: Relatives, rows: slice, value: float) -> Tensor:
-    """Overwrite the entries of relatives and of the row itself in some rows of a matrix."""
-    own = torch.arange(rows.start, rows.stop, device=block.device)[:, None]
-    return block.scatter_(1, table.others[rows], value).scatter_(1, own, value)
 
 
 def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:

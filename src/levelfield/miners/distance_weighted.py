@@ -8,16 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, Relatives, related, relatives
+from levelfield.geometry import Geometry, Relatives, related, relatives, row_blocks, without_class_
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import (
     draw_relative,
     even,
     kth_stranger,
     no_triplets,
-    row_blocks,
     uniforms,
-    without_class_,
 )
 from levelfield.settings import number, one_of
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Relatives
-from levelfield.objectives._closed import LOG2_E, hide_
+from levelfield.geometry import Relatives, hide_
+from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._log_sums import log_one_plus_exp
 
 _BLOCK = 2**18  # numbers at a time: they stay in cache

@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.geometry import Geometry, Relatives, hide_, put_, relatives
+from levelfield.geometry import Geometry
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
 
-__all__ = ["Relatives", "hide_", "put_", "relatives"]
 LOG2_E = math.log2(math.e)
 Matrix = Literal["similarity", "distance", "squared_distance"]
 

@@ -81,7 +81,7 @@ class Objective(nn.Module):
 
         `torch.func.functional_call` puts other parameters in place for the time of the call.
         """
-        now = {f"objective.{name}": parameter for name, parameter in self.named_parameters()}
+        now: dict[str, Tensor] = {f"objective.{name}": parameter for name, parameter in self.named_parameters()}
         return lambda: torch.func.functional_call(_Definition(self), now, (given,))
 
     def forward(

@@ -6,15 +6,13 @@ anchor's limits lie above each entry, and how many strangers lie below each limi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from levelfield.objectives._closed import Relatives, put_
+from levelfield.geometry import Relatives, put_, row_blocks, without_class_
 
-BLOCK = 2**18  # entries of the matrix that are worked on at once: 1 MB stays in the cache
 LOOPED = 24  # relatives up to which one comparison for each is quicker than sorting
 
 
@@ -24,16 +22,16 @@ class Hinges(NamedTuple):
     total: Tensor
     slope: Tensor
     active: Tensor
-    count: Tensor
+    listed: Tensor
 
 
 def all_hinges(matrix: Tensor, table: Relatives, *, margin: float, band: bool = False) -> Hinges:
     """Over every triplet, or with `band` over those whose stranger lies beyond the relative by at most `margin`.
 
-    >>> from levelfield.objectives._closed import relatives
+    >>> from levelfield.geometry import relatives
     >>> found = all_hinges(torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]]), relatives(torch.tensor([0, 0, 1])),
     ...                    margin=0.5)
-    >>> found.total, found.active, found.count
+    >>> found.total, found.active, found.listed
     (tensor(0.5000), tensor(1), tensor(2))
     """
     n = len(matrix)
@@ -41,8 +39,8 @@ def all_hinges(matrix: Tensor, table: Relatives, *, margin: float, band: bool = 
     limits = near + margin
     slope, below = torch.empty_like(matrix), torch.zeros_like(limits)
     total, count = matrix.new_zeros(()), torch.zeros((), dtype=torch.int64, device=matrix.device)
-    for rows in _blocks(n):
-        strangers = hide_in_rows(matrix[rows], table, rows)
+    for rows in row_blocks(matrix):
+        strangers = without_class_(matrix[rows].clone(), table, rows, torch.inf)
         above_entry, below[rows] = count_below(strangers, limits[rows], out=slope[rows])
         if band:
             # what is as near as the relative itself, or nearer, is none of the band
@@ -86,16 +84,3 @@ def count_below(
         below[:, k] = buffer.sum(1)
         found += buffer
     return found, below
-
-
-def hide_in_rows(block: Tensor, table: Relatives, rows: slice) -> Tensor:
-    """A copy of some rows of a matrix in which the row itself and its relatives are infinitely far away."""
-    hidden = block.scatter(1, table.others[rows], torch.inf)
-    index = torch.arange(rows.start, rows.stop, device=block.device)[:, None]
-    return hidden.scatter_(1, index, torch.inf)
-
-
-def _blocks(n: int) -> Iterator[slice]:
-    step = max(1, BLOCK // max(1, n))
-    for start in range(0, n, step):
-        yield slice(start, min(n, start + step))

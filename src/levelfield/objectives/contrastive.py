@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, Relatives, hide_, put_, related, relatives
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._closed import Entries, Matrix, Relatives, closed, hide_, put_, relatives
+from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
 from levelfield.settings import number, one_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
-from levelfield.objectives._closed import closed, hide_, put_, relatives, wants_slope
+from levelfield.geometry import Geometry, hide_, put_, related, relatives
+from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._histograms import soft_counts, tallies
 from levelfield.settings import one_of, whole

@@ -8,17 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadSpecification
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, hide_, put_, related, relatives
 from levelfield.miners import MinerChoice
-from levelfield.objectives._closed import (
-    Entries,
-    attached,
-    back_to_rows,
-    hide_,
-    put_,
-    relatives,
-    wants_slope,
-)
+from levelfield.objectives._closed import Entries, attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import check_classes
 from levelfield.settings import number, one_of
@@ -148,7 +140,8 @@ class Margin(Objective):
         distance = geometry.distance_of(first, second)
         classes = given.labels.index_select(0, triplets[:, 0])
         beta = self._beta(classes).detach().to(distance.dtype)
-        pull, push = margin_terms(*distance.view(2, -1), beta, margin=self.margin)
+        to_positive, to_negative = distance.view(2, -1)
+        pull, push = margin_terms(to_positive, to_negative, beta, margin=self.margin)
         pulled, pushed = pull > 0, push > 0
         active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
         signs = torch.cat((pulled, pushed)).to(distance.dtype)

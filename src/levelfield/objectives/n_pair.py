@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadInput
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, Relatives, related, relatives
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._closed import Relatives, attached, back_to_rows, relatives, wants_slope
+from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import (
     add_norms_slope_,

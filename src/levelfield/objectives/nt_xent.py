@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
-from levelfield.objectives._closed import closed, relatives
+from levelfield.geometry import Geometry, related, relatives
+from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import against_strangers
 from levelfield.objectives._sums import mean

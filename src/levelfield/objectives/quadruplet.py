@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, Relatives, put_, related, relatives, row_blocks, without_class_
 from levelfield.miners import MinerChoice
-from levelfield.miners._draws import row_blocks, uniforms
-from levelfield.objectives._closed import Entries, Matrix, Relatives, closed, put_, relatives
+from levelfield.miners._draws import uniforms
+from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import mean, sum_over_blocks
-from levelfield.objectives._triplets import Hinges, all_hinges, count_below, hide_in_rows
+from levelfield.objectives._triplets import Hinges, all_hinges, count_below
 from levelfield.settings import number, one_of
 
 
@@ -127,7 +127,7 @@ class Quadruplet(Objective):
         first = all_hinges(distance, table, margin=self.margin1)
         second = _hinges_between_strangers(distance, table, margin=self.margin2)
         self.active = first.active + second.active
-        triplets, quadruplets = first.count.clamp_min(1), second.count.clamp_min(1)
+        triplets, quadruplets = first.listed.clamp_min(1), second.listed.clamp_min(1)
         value = first.total / triplets + second.total / quadruplets
         return value, first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
 
@@ -189,7 +189,7 @@ def _hinges_between_strangers(distance: Tensor, table: Relatives, *, margin: flo
     slope, below, below_inside = torch.empty_like(distance), limits.new_zeros(1, n * k), torch.empty_like(inside)
     total = torch.zeros((), dtype=torch.float64, device=distance.device)
     for rows in row_blocks(distance):
-        strangers = hide_in_rows(distance[rows], table, rows)
+        strangers = without_class_(distance[rows].clone(), table, rows, torch.inf)
         every, met = count_below(strangers.view(1, -1), limits.view(1, -1))
         above, below_inside[rows] = count_below(strangers, inside[rows], out=slope[rows])
         above.mul_(-2).add_(every.view_as(above))  # neither side of a pair may be of the anchor's class

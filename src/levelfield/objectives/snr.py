@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related, relatives
+from levelfield.geometry import Geometry, Relatives, hide_, put_, related, relatives
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -125,7 +125,7 @@ class SNR(Objective):
 
     def quick(self, given: Given) -> Tensor | None:
         """With U the slope of the squared distances, an anchor's energy moves the ratios of its row: - D / energy."""
-        if given.weights is not None or self.form != "triplet":
+        if given.weights is not None:
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         tuples = self._tuples(geometry, given)
@@ -133,10 +133,12 @@ class SNR(Objective):
         shares = self._shares(given.labels, tuples, geometry.rows.dtype)
         slope: Tensor | Entries
         if tuples is None:
-            value, slope, energy_slope = self._quick_everything(signals, given.labels)
+            ratio = signals.matrix_in_place()
+            value, slope = self._quick_everything(ratio, signals.usable, given.labels)
+            slope.mul_(signals.inverse[:, None])
+            energy_slope = -torch.einsum("ij,ij->i", slope, ratio)
         else:
-            assert isinstance(tuples, Tensor)
-            value, slope, energy_slope = self._quick_triplets(signals, tuples)
+            value, slope, energy_slope = self._quick_listed(signals, tuples)
         sums = geometry.rows.sum(1)
         value = value + (sums.abs() * shares).sum()
         if not wants_slope(given.embeddings):
@@ -214,23 +216,49 @@ class SNR(Objective):
             often = torch.bincount(anchors, minlength=len(labels))
         return often.to(dtype) * self.lam / often.sum().clamp_min(1)
 
-    def _quick_everything(self, signals: Signals, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and slope (n, n) of the ratios."""
         table = relatives(labels)
-        table = table._replace(valid=table.valid & signals.usable[:, None])
-        ratio = signals.matrix_in_place()
+        table = table._replace(valid=table.valid & usable[:, None])
+        if self.form == "contrastive":
+            return self._quick_all_pairs(ratio, usable, table)
         found = all_hinges(ratio, table, margin=self.margin)
         self.active = found.active
-        divisor = (found.count if self.reduction == "mean" else found.active).clamp_min(1)
-        slope = found.slope.mul_((signals.inverse / divisor)[:, None])
-        return found.total / divisor, slope, -torch.einsum("ij,ij->i", slope, ratio)
+        divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
+        return found.total / divisor, found.slope.div_(divisor)
 
-    def _quick_triplets(self, signals: Signals, triplets: Tensor) -> tuple[Tensor, Entries, Tensor]:
-        anchor, other = triplets[:, 0].repeat(2), triplets[:, 1:].T.reshape(-1)
-        ratio, usable = signals.of(anchor, other), signals.usable[triplets[:, 0]]
-        hinge = triplet_terms(*ratio.chunk(2), margin=self.margin) * usable
-        above = (hinge > 0).to(hinge.dtype)
-        self.active = above.sum().long()
-        share = above / (above.sum() if self.reduction == "mean_nonzero" else usable.sum()).clamp_min(1)
-        values = torch.cat((share, -share)) * signals.inverse.index_select(0, anchor)
+    def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: Relatives) -> tuple[Tensor, Tensor]:
+        pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
+        push = hide_(self.neg_margin - ratio, table, -torch.inf).relu_().mul_(usable[:, None])
+        pulls, total = pull > 0, push.sum()
+        slope = torch.gt(push, 0, out=push)  # 1 where a stranger is too near
+        positives, negatives = pulls.sum(), slope.sum().long()
+        self.active = positives + negatives
+        if self.reduction == "mean":
+            positives, negatives = table.counts.sum(), ((len(ratio) - 1 - table.counts) * usable).sum()
+        positives, negatives = positives.clamp_min(1), negatives.clamp_min(1)
+        slope.div_(-negatives)
+        return pull.sum() / positives + total / negatives, put_(slope, table, pulls.to(slope.dtype) / positives)
+
+    def _quick_listed(self, signals: Signals, tuples: Tuples) -> tuple[Tensor, Entries, Tensor]:
+        """Value, its slope in the squared distances, and that in the anchors' energies."""
+        lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
+        anchor, other = torch.cat(lists).T
+        ratio, usable = signals.of(anchor, other), signals.usable[anchor]
+        near, far = ratio.split([len(pairs) for pairs in lists])
+        near_usable, far_usable = usable.split([len(pairs) for pairs in lists])
+        if self.form == "triplet":
+            sides = [(triplet_terms(near, far, margin=self.margin), near_usable)]
+        else:
+            sides = [((near - self.pos_margin).relu_(), near_usable), ((self.neg_margin - far).relu_(), far_usable)]
+        value, shares = ratio.new_zeros(()), []
+        self.active = torch.zeros((), dtype=torch.int64, device=ratio.device)
+        for hinge, counted in sides:
+            above = (hinge > 0) & counted
+            self.active += above.sum()
+            share = above / (above if self.reduction == "mean_nonzero" else counted).sum().clamp_min(1).to(ratio.dtype)
+            value += (hinge * share).sum()
+            shares.append(share)
+        values = torch.cat((shares[0], -shares[-1])) * signals.inverse.index_select(0, anchor)
         energy_slope = torch.zeros_like(signals.energy).index_add_(0, anchor, -values * ratio)
-        return (hinge * share).sum(), Entries(anchor, other, values), energy_slope
+        return value, Entries(anchor, other, values), energy_slope

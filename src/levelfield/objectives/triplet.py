@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry, related, relatives
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
-from levelfield.objectives._closed import Entries, Matrix, closed, relatives
+from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
@@ -96,7 +96,7 @@ class Triplet(Objective):
         if triplets is None:
             found = all_hinges(getattr(geometry, matrix), relatives(given.labels), margin=self.margin, band=band)
             self.active = found.active
-            divisor = (found.count if self.reduction == "mean" else found.active).clamp_min(1)
+            divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
             value, slope = found.total / divisor, found.slope.div_(divisor)
         else:
             value, slope = self._quick_triplets(geometry, triplets)
@@ -109,8 +109,8 @@ class Triplet(Objective):
         to_positive, to_negative = distance.view(2, -1)
         hinge = (to_positive - to_negative + self.margin).relu_()
         above = (hinge > 0).to(hinge.dtype)
-        self.active = above.sum()
-        share = above / (self.active.clamp_min(1) if self.reduction == "mean_nonzero" else max(1, len(triplets)))
+        self.active = active = above.sum()
+        share = above / (active.clamp_min(1) if self.reduction == "mean_nonzero" else max(1, len(triplets)))
         return (hinge * share).sum(), Entries(first, second, torch.cat((share, -share)), distance)
 
     def _is_band(self, miner: Miner | None) -> bool:
