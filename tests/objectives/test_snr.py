@@ -94,6 +94,7 @@ def test_a_shift_of_a_row_changes_nothing_but_the_regulariser() -> None:
 LAWFUL: dict[str, dict[str, Any]] = {
     "all": {"miner": "all"},
     "pairs": {"form": "contrastive", "reduction": "mean"},
+    "all pairs": {"form": "contrastive", "miner": "all", "normalize": False},
     "raw anchors": {"normalize": False, "reg_over": "anchors", "miner": "random", "margin": 1.0},
     "uncentred, switched": {"centered": False, "miner": {"distance_weighted": {"switch": 0.4}}},
 }
