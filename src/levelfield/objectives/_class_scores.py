@@ -70,11 +70,13 @@ class ClassScores:
             for i, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False))
         ]
 
-    def filled(self) -> ClassScores:
-        """All scores computed."""
+    def filled(self, also: Callable[[Chunk], None] | None = None) -> ClassScores:
+        """All scores computed; `also` is called for each chunk while its vectors are in cache."""
         self.matrix = self.rows.new_empty(len(self.vectors), len(self.rows))
         for chunk in self.chunks:
             self.compute(chunk, self.matrix[chunk.vectors])
+            if also is not None:
+                also(chunk)
         return self
 
     def compute(self, chunk: Chunk, out: Tensor) -> Tensor:
@@ -88,7 +90,7 @@ class ClassScores:
         return out
 
     def buffer(self) -> Tensor:
-        """Room for the weights of one chunk."""
+        """Room for something of one chunk. Chunks reuse it: fresh memory costs more than what is done with it."""
         return self.rows.new_empty(min(self.step, len(self.vectors)), len(self.rows))
 
     def back(self, weights: Weights, gradient: Tensor) -> Gradients:
@@ -108,6 +110,7 @@ class Gradients:
         self._rows = torch.zeros_like(scores.rows)
         self._scaled_rows = scores.rows * gradient  # small, where the gradient of the vectors is large
         self.vectors = torch.empty_like(scores.vectors)
+        self._scratch = scores.buffer()
         self.bias = None if scores.bias is None else torch.empty_like(scores.bias)
 
     def add(self, chunk: Chunk, values: Tensor, weights: Tensor, inward: Tensor | None = None) -> Tensor:
@@ -122,13 +125,20 @@ class Gradients:
             torch.mm(weights, self._scaled_rows, out=slope)
         else:
             inverse = self.scores.inverse[chunk.vectors]
-            along = (weights * values).sum(1, keepdim=True)
+            along = torch.mul(weights, values, out=self._scratch[: len(values)]).sum(1, keepdim=True)
             along = along if inward is None else along + inward
             weights *= inverse
             torch.mm(weights, self._scaled_rows, out=slope)
             slope.addcmul_(along * inverse * inverse * self.gradient, vectors, value=-1)
         self._rows.addmm_(weights.T, vectors)
         return slope
+
+    def times_(self, gradient: Tensor) -> Gradients:
+        """All that was collected with the upstream gradient 1, now with another."""
+        if gradient.device.type != "cpu" or gradient != 1:  # elsewhere reading it would wait for the device
+            self.vectors *= gradient
+        self.gradient = gradient
+        return self
 
     @property
     def rows(self) -> Tensor:
@@ -151,7 +161,7 @@ class Loss(NamedTuple):
 def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
     """For each sample the score of its own class, and log2 sum_{c != y} e^(scale s_c)."""
     own = scores.rows.new_empty(len(scores.rows))
-    top, sums = torch.full_like(own, LOWEST), torch.zeros_like(own)
+    top, sums, scratch = torch.full_like(own, LOWEST), torch.zeros_like(own), scores.buffer()
     for chunk in scores.chunks:
         block = scores.matrix[chunk.vectors]
         block = block if pool is None else pool(block)
@@ -160,7 +170,7 @@ def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = Non
         block[chunk.own] = -torch.inf
         higher = torch.maximum(top, block.amax(0) * (scale * LOG2E))
         sums.mul_((top - higher).exp2_())
-        sums += torch.add(-higher, block, alpha=scale * LOG2E).exp2_().sum(0)
+        sums += torch.add(-higher, block, alpha=scale * LOG2E, out=scratch[: len(block)]).exp2_().sum(0)
         block[chunk.own] = held
         top = higher
     return own, top + sums.log2_()

@@ -1,0 +1,149 @@
+"""Proxy triplet: a sample, its own proxy, and the proxy of every other class."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.geometry import Geometry
+from levelfield.objectives._class_scores import Chunk, ClassScores, differentiable
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
+from levelfield.settings import number, one_of
+
+ProxyReduction = Literal["sum", "mean", "active"]
+
+
+def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, margin: float) -> Tensor:
+    """[scale D_iy - scale D_ic + margin]+ for every class c, 0 for the own one; distance: (b, C).
+
+    >>> proxy_triplet_hinges(torch.tensor([[1.0, 1.5, 3.0]]), torch.tensor([0]), scale=1.0, margin=1.0)
+    tensor([[0.0000, 0.5000, 0.0000]])
+    """
+    own = labels[:, None]
+    return (scale * (distance.gather(1, own) - distance) + margin).relu().scatter(1, own, 0.0)
+
+
+@register(
+    "proxy_triplet",
+    Facts(
+        paper="Fehérvári et al. 2019 (001)",
+        equation="001 section 2.9",
+        formula="mean_i sum_{c != y} [scale D_iy - scale D_ic + margin]+, D = |u(x) - u(p)|^2",
+        use="When a hinge against class vectors is wanted instead of a softmax; images that are right already "
+        "are left alone.",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="any",
+        sources={
+            "margin": "001's code",
+            "scale": "001's code: its multiplier 3 is for NCA only",
+            "squared": "001 section 2.9",
+            "reduction": "001's code",
+            "proxy_init": "001's code: normal(0, 0.01)/8",
+            "proxy_lr_multiplier": "001's code: the backbone's rate",
+        },
+        search={
+            "margin": (0.1, 2.0, "log"),
+            "scale": (1, 16, "log"),
+            "reduction": ["sum", "mean", "active"],
+            "proxy_lr_multiplier": (0.1, 1000, "log"),
+        },
+        separable=True,
+    ),
+)
+class ProxyTriplet(Objective):
+    """Triplet hinges of every sample with all proxies. Labels are 0..num_classes-1.
+
+    `sum`: over the classes, mean over the batch; `mean`: over all pairs of sample and other class; `active`: over those
+    above 0. Without `squared`, D is the distance itself. Memory: O(batch * classes).
+
+    >>> loss = ProxyTriplet(num_classes=2, dim=4)
+    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    True
+    """
+
+    proxies: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        margin: float = 1.0,
+        scale: float = 1.0,
+        squared: bool = True,
+        reduction: ProxyReduction = "sum",
+        proxy_init: ProxyInit = "tiny_normal",
+        proxy_lr_multiplier: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.margin = number("margin", margin)
+        self.scale = number("scale", scale, above=0)
+        self.squared = one_of("squared", squared, (True, False))
+        self.reduction: ProxyReduction = one_of("reduction", reduction, ("sum", "mean", "active"))
+        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
+
+    @property
+    def separable(self) -> bool:
+        return self.reduction != "active"
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {"proxies": self.proxy_lr_multiplier}
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        check_classes(given.labels, len(self.proxies), self._label)
+        geometry = Geometry(given.embeddings, self.proxies, normalize=True)
+        distance = 2 - 2 * geometry.similarity if self.squared else geometry.distance
+        hinges = proxy_triplet_hinges(distance, given.labels, scale=self.scale, margin=self.margin)
+        self.active = (hinges.detach() > 0).sum()
+        weighted = hinges if given.weights is None else hinges * given.weights[:, None]
+        return {"triplet": weighted.sum() / self._divisor(len(given.labels))}
+
+    def quick(self, given: Given) -> Tensor | None:
+        check_classes(given.labels, len(self.proxies), self._label)
+        if given.weights is not None or not self.squared or given.embeddings.dtype != self.proxies.dtype:
+            return None
+        scores = ClassScores(given.embeddings, self.proxies, given.labels).filled()
+        rise = 2 * self.scale  # -D = 2 cos - 2
+        own = scores.matrix[given.labels, torch.arange(len(given.labels), device=given.labels.device)]
+        offset, buffer = self.margin - rise * own, scores.buffer()
+        value, counts = own.new_zeros(()), torch.zeros_like(own)
+
+        def violations(chunk: Chunk, out: Tensor) -> tuple[Tensor, Tensor]:
+            """Sum of the chunk's hinges, and 1 where one is above 0, 0 elsewhere."""
+            hinges = torch.add(offset, scores.matrix[chunk.vectors], alpha=rise, out=out)
+            hinges[chunk.own] = 0
+            return hinges.relu_().sum(), torch.gt(hinges, 0, out=hinges)
+
+        for chunk in scores.chunks:
+            total, above = violations(chunk, buffer[: len(scores.matrix[chunk.vectors])])
+            value += total
+            counts += above.sum(0)
+        self.active = counts.sum().long()
+        divisor = self._divisor(len(own))
+
+        def weights(chunk: Chunk, out: Tensor) -> Tensor:
+            slope = violations(chunk, out)[1].mul_(rise / divisor)
+            slope[chunk.own] = (counts * (-rise / divisor))[chunk.own[1]]
+            return slope
+
+        return differentiable(
+            value / divisor,
+            given.embeddings,
+            self.proxies,
+            None,
+            lambda gradient: scores.back(weights, gradient),
+            self.definition(given),
+        )
+
+    def _divisor(self, samples: int) -> Tensor | int:
+        """What the sum of all hinges is divided by, at least 1."""
+        if self.reduction == "active":
+            assert isinstance(self.active, Tensor)
+            return self.active.clamp_min(1)
+        return max(1, samples * (1 if self.reduction == "sum" else len(self.proxies) - 1))
