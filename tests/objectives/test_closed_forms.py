@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield import objectives
+from levelfield.errors import BadInput
 from levelfield.geometry import relatives
 from levelfield.testing import CLASSES, DIM, ordinary
 
@@ -100,3 +101,15 @@ def test_the_class_table_lists_every_other_member_once(labels: list[int]) -> Non
         assert table.others[row][table.valid[row]].tolist() == others
         assert table.others[row][~table.valid[row]].tolist() == [row] * int((~table.valid[row]).sum())
         assert table.counts[row] == len(others)
+
+
+@pytest.mark.parametrize("name", ["histogram", "fast_ap"])
+def test_a_row_that_is_not_a_number_gives_a_loss_that_is_none(name: str) -> None:
+    rows, labels = ordinary()
+    rows[3, 2] = torch.nan
+    assert create(name)(rows, labels).isnan()
+
+
+def test_a_miner_of_pairs_alone_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match=r"'contrastive' takes triplets .* shape \(11, 2\)"):
+        create("contrastive", miner="n_pair")(*ordinary())

@@ -20,10 +20,20 @@ def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
     >>> soft_counts(torch.tensor([[0.25, 1.0, 2.0]]), torch.tensor([[True, True, True]]), 3)
     tensor([[0.7500, 1.2500, 1.0000]])
     """
-    lower = position.detach().floor().clamp(0, nodes - 2)
+    lower = node_below_(position.detach().clone(), nodes)
     share, index = position - lower, lower.long()
     empty = position.new_zeros(len(position), nodes)
     return empty.scatter_add(1, index, (1 - share) * counted).scatter_add(1, index + 1, share * counted)
+
+
+def node_below_(position: Tensor, nodes: int) -> Tensor:
+    """The node from which a value is counted, written over it; that of a nan is 0, and its share stays nan.
+
+    >>> node_below_(torch.tensor([-0.1, 1.5, 9.0, torch.nan]), 5)
+    tensor([0., 1., 3., 0.])
+    """
+    torch.fmax(position.floor_(), position.new_zeros(()), out=position)
+    return position.clamp_max_(nodes - 2)
 
 
 class Tally(NamedTuple):
@@ -46,7 +56,7 @@ def tallies(position: Tensor, nodes: int) -> Iterator[Tally]:
     one = position.new_ones(())
     for rows in row_blocks(position):  # index matrices of full size are slow to allocate
         block = position[rows]
-        lower = block.floor().clamp_(0, nodes - 2)
+        lower = node_below_(block.clone(), nodes)
         index = lower.long()
         share = torch.sub(block, lower, out=lower)
         counts = block.new_zeros(len(block), nodes - 1).scatter_add_(1, index, one.expand(block.shape))

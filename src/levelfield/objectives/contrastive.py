@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, Relatives, hide_, put_, related, relatives
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, Matrix, closed
@@ -69,7 +70,7 @@ class Contrastive(Objective):
         tuples = self.chosen(geometry, given)
         if tuples is None:
             return self._of_everything(geometry, given)
-        pairs = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
+        pairs = self._sides(tuples)
         sides = []
         for (anchor, other), same in zip((pair.T for pair in pairs), (True, False), strict=True):
             distance = geometry.distance_of(anchor, other, squared=self.squared)
@@ -110,7 +111,7 @@ class Contrastive(Objective):
         return value / positives + pushes / active, put_(slope, table, pulls.to(slope.dtype) / positives)
 
     def _quick_pairs(self, geometry: Geometry, tuples: Tuples) -> tuple[Tensor, Entries]:
-        pairs = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
+        pairs = self._sides(tuples)
         value, entries = geometry.rows.new_zeros(()), []
         self.active = torch.zeros((), dtype=torch.int64, device=value.device)
         for pair, sign, margin in zip(pairs, (1, -1), (self.pos_margin, self.neg_margin), strict=True):
@@ -123,6 +124,17 @@ class Contrastive(Objective):
             value += hinge.sum() / divisor
             entries.append(Entries(anchor, other, above.to(distance.dtype) * sign / divisor, distance))
         return value, Entries(*(torch.cat(parts) for parts in zip(*entries, strict=True)))
+
+    def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
+        """Positive and negative pairs: given as such, or as the two sides of triplets."""
+        if not isinstance(tuples, Tensor):
+            return tuples
+        if tuples.dim() != 2 or tuples.shape[1] != 3:
+            raise BadInput(
+                f"Objective '{self._label}' takes triplets (t, 3), or positive and negative pairs (p, 2), (q, 2); "
+                f"it got one tensor of shape {tuple(tuples.shape)}."
+            )
+        return tuples[:, :2], tuples[:, ::2]
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         positive, negative = related(given.labels)

@@ -9,7 +9,7 @@ from torch.nn import functional
 from levelfield.geometry import Geometry, hide_, put_, related, relatives
 from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._histograms import soft_counts, tallies
+from levelfield.objectives._histograms import node_below_, soft_counts, tallies
 from levelfield.settings import one_of, whole
 
 
@@ -90,7 +90,7 @@ class FastAP(Objective):
         inverse = _inverse(others.cumsum(1))
         share, precision = near * inverse, running * inverse
         pull = share * (1 - precision) + precision - functional.pad(precision[:, 1:], (0, 1))
-        lower = position.floor_().long()
+        lower = node_below_(position, self.bins + 3).long()
         put_(matrix.fill_diagonal_(0), table, functional.pad(pull * scale, (0, 1)).gather(1, lower))
         value = terms.sum() / anchors
         return closed(given.embeddings, geometry, value, matrix, "squared_distance", self.definition(given))

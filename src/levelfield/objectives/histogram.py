@@ -8,7 +8,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry, hide_, put_, related, relatives
 from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._histograms import soft_counts, tallies
+from levelfield.objectives._histograms import node_below_, soft_counts, tallies
 from levelfield.settings import one_of, whole
 
 
@@ -80,7 +80,7 @@ class Histogram(Objective):
         push = (push / negatives).to(pull.dtype)
         terms = overlap(pull, push)
         self.active = (terms > 0).sum()
-        lower = near.floor_().clamp_(0, self.bins - 2).long()
+        lower = node_below_(near, self.bins).long()
         put_(matrix.fill_diagonal_(0), table, push[lower] * (-self._per_unit / positives))
         return closed(given.embeddings, geometry, terms.sum(), matrix, "similarity", self.definition(given))
 
