@@ -1,0 +1,219 @@
+"""SoftTriple: classification by cosines to several centres per class, mixed softly."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification
+from levelfield.geometry import Geometry, unit
+from levelfield.objectives._class_scores import LOG2E, Chunk, ClassScores, Gradients, cross_entropy, differentiable
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._proxies import ProxyInit, check_classes, mean_entropy, start_proxies
+from levelfield.objectives.cosface import cosface_logits
+from levelfield.settings import number
+
+
+def soft_similarity(cosine: Tensor, *, gamma: float) -> Tensor:
+    """S_ic = sum_k q_ick s_ick with q = softmax_k(s / gamma); cosine: (b, C, K).
+
+    >>> soft_similarity(torch.tensor([[[1.0, 0.0]]]), gamma=0.01)
+    tensor([[1.]])
+    """
+    return ((cosine / gamma).softmax(2) * cosine).sum(2)
+
+
+def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
+    """sum_c sum_{k<l} |w_ck - w_cl| / (C K (K-1)) of unit centres (C, K, d); reg_eps keeps the root's slope finite.
+
+    >>> centre_spread(torch.eye(2)[None], reg_eps=1e-5)
+    tensor(0.7071)
+    """
+    classes, k, _ = centers.shape
+    if k == 1:
+        return centers.sum() * 0
+    first, second = torch.triu_indices(k, k, 1, device=centers.device)
+    cosine = (centers @ centers.mT)[:, first, second]
+    return ((2 - 2 * cosine).relu() + reg_eps).sqrt().sum() / (classes * k * (k - 1))
+
+
+@register(
+    "soft_triple",
+    Facts(
+        paper="Qian et al. 2019",
+        equation="002 eq. 16-18 (printed with errors); Qian et al. 2019 eq. 8",
+        formula="mean_i CE(la (S_ic - delta [c = y_i]), y_i) + tau spread(centers), "
+        "S_ic = sum_k softmax_k(s_ick / gamma) s_ick",
+        use="Classes that consist of several kinds of images: each class has several vectors, and the loss "
+        "chooses softly among them.",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="any",
+        sources={
+            "la": "Qian et al. 2019, section 4 (002: 8)",
+            "gamma": "Qian et al. 2019, section 4; 002",
+            "tau": "Qian et al. 2019, section 4; 002",
+            "delta": "Qian et al. 2019, section 4; 002",
+            "centers_per_class": "Qian et al. 2019, section 4 (002: 2)",
+            "reg_eps": "authors' code",
+            "proxy_init": "authors' code: Kaiming uniform, a = sqrt 5",
+            "proxy_lr_multiplier": "authors' code: 0.01 against 1e-4",
+        },
+        search={
+            "la": (4, 100, "log"),
+            "gamma": (0.02, 1.0, "log"),
+            "tau": (0.0, 0.5, "linear"),
+            "delta": (0.0, 0.5, "linear"),
+            "centers_per_class": [1, 2, 5, 10],
+            "proxy_lr_multiplier": (0.1, 1000, "log"),
+        },
+        separable=True,
+    ),
+)
+class SoftTriple(Objective):
+    """SoftTriple loss. `centers` (num_classes * K, dim) stand class by class; labels are 0..num_classes-1.
+
+    With one centre per class this is `cosface(scale=la, margin=delta)`. Memory: O(batch * classes * K).
+
+    >>> loss = SoftTriple(num_classes=2, dim=4, centers_per_class=2)
+    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    ['classification', 'regularizer']
+    """
+
+    centers: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        la: float = 20.0,
+        gamma: float = 0.1,
+        tau: float = 0.2,
+        delta: float = 0.01,
+        centers_per_class: int = 10,
+        reg_eps: float = 1e-5,
+        proxy_init: ProxyInit = "kaiming_uniform",
+        proxy_lr_multiplier: float = 100.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.la = number("la", la, above=0)
+        self.gamma = number("gamma", gamma, above=0)
+        self.tau = number("tau", tau, least=0)
+        self.delta = number("delta", delta)
+        self.centers_per_class = int(number("centers_per_class", centers_per_class, least=1))
+        if self.centers_per_class != centers_per_class:
+            raise BadSpecification(f"'centers_per_class' is {centers_per_class}; a whole number is needed.")
+        self.reg_eps = number("reg_eps", reg_eps, above=0)
+        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.num_classes = num_classes
+        self.centers = start_proxies(
+            num_classes * self.centers_per_class, dim, init=proxy_init, generator=generator
+        )
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {"centers": self.proxy_lr_multiplier}
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        check_classes(given.labels, self.num_classes, self._label)
+        shape = (self.num_classes, self.centers_per_class, -1)
+        cosine = Geometry(given.embeddings, self.centers, normalize=True).similarity
+        similarity = soft_similarity(cosine.view(len(cosine), *shape[:2]), gamma=self.gamma)
+        logits = cosface_logits(similarity, given.labels, scale=self.la, margin=self.delta)
+        spread = centre_spread(unit(self.centers).view(shape), reg_eps=self.reg_eps)
+        # The loss is a mean over samples, each with its share of the regulariser: without samples it is 0.
+        counts = len(given.labels) if given.weights is None else given.weights.sum()
+        return {
+            "classification": mean_entropy(logits, given.labels, given.weights),
+            "regularizer": self.tau * counts / max(1, len(given.labels)) * spread,
+        }
+
+    def quick(self, given: Given) -> Tensor | None:
+        check_classes(given.labels, self.num_classes, self._label)
+        if given.weights is not None or not len(given.labels) or given.embeddings.dtype != self.centers.dtype:
+            return None
+        scores = ClassScores(given.embeddings, self.centers, given.labels, per_class=self.centers_per_class)
+        spread = _Spread(scores, self.reg_eps) if self.tau and self.centers_per_class > 1 else None
+        scores.filled(None if spread is None else spread.measure)
+        shares, scratch = scores.buffer(), scores.buffer()
+        loss = cross_entropy(
+            scores,
+            scale=self.la,
+            target=lambda own: (self.la * (own - self.delta), self.la),
+            pool=lambda cosine: self._pooled(cosine, shares, scratch)[0],
+        )
+        value = loss.value if spread is None else loss.value + self.tau * spread.value()
+
+        def back(gradient: Tensor) -> Gradients:
+            found = Gradients(scores, gradient)
+            for chunk in scores.chunks:
+                cosine = scores.matrix[chunk.vectors]
+                pooled, share = self._pooled(cosine, shares, scratch)
+                slope = loss.weights(chunk, pooled, torch.empty_like(pooled))
+                # dS/ds_k = q_k (1 + (s_k - S) / gamma)
+                lift = torch.sub(cosine.view_as(share), pooled[:, None], out=scratch[: len(cosine)].view_as(share))
+                weights = lift.mul_(1 / self.gamma).add_(1).mul_(share).mul_(slope[:, None]).view_as(cosine)
+                if spread is None:
+                    found.add(chunk, cosine, weights)
+                else:
+                    among = self.tau * spread.slope(chunk)
+                    moved = found.add(chunk, cosine, weights, spread.inward(chunk, among))
+                    spread.pull_(moved, chunk, among * gradient)
+            return found
+
+        return differentiable(value, given.embeddings, self.centers, None, back, self.definition(given))
+
+    def _pooled(self, cosine: Tensor, shares: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor]:
+        """Similarities of classes (c, b) and the centres' shares (c, K, b), from cosines class by class (c K, b)."""
+        shape = (-1, self.centers_per_class, cosine.shape[1])
+        share, scratch = shares[: len(cosine)].view(shape), scratch[: len(cosine)].view(shape)
+        cosine = cosine.view(shape)
+        torch.sub(cosine, cosine.amax(1, keepdim=True), out=share).mul_(LOG2E / self.gamma).exp2_()
+        share /= share.sum(1, keepdim=True)
+        return torch.mul(share, cosine, out=scratch).sum(1), share
+
+
+class _Spread:
+    """`centre_spread` in closed form, from the cosines between the centres of each class (C, K, K)."""
+
+    def __init__(self, scores: ClassScores, reg_eps: float) -> None:
+        self.scores, self.reg_eps, self.k = scores, reg_eps, scores.per_class
+        self.classes = len(scores.vectors) // self.k
+        self.cosine = scores.rows.new_empty(self.classes, self.k, self.k)
+
+    def measure(self, chunk: Chunk) -> None:
+        """Take in a chunk of centres whose lengths are known."""
+        vectors, inverse = self._of(chunk)
+        torch.bmm(vectors, vectors.mT, out=self.cosine[self._some(chunk)]).mul_(inverse).mul_(inverse.mT)
+
+    def value(self) -> Tensor:
+        root = self._roots(self.cosine)
+        root.diagonal(dim1=1, dim2=2).fill_(0)
+        return root.sum() / (2 * self.classes * self.k * (self.k - 1))
+
+    def slope(self, chunk: Chunk) -> Tensor:
+        """Slope by the chunk's cosines (c, K, K), each pair standing in both places."""
+        root = self._roots(self.cosine[self._some(chunk)])
+        root.diagonal(dim1=1, dim2=2).fill_(torch.inf)
+        return root.reciprocal_().mul_(-1 / (self.classes * self.k * (self.k - 1)))
+
+    def inward(self, chunk: Chunk, slope: Tensor) -> Tensor:
+        """The part of the slope along each centre, which its unit length takes off."""
+        return (slope * self.cosine[self._some(chunk)]).sum(2).view(-1, 1)
+
+    def pull_(self, gradient: Tensor, chunk: Chunk, slope: Tensor) -> None:
+        """Add to the gradient of the chunk's centres."""
+        vectors, inverse = self._of(chunk)
+        gradient.view_as(vectors).baddbmm_(slope * inverse * inverse.mT, vectors)
+
+    def _roots(self, cosine: Tensor) -> Tensor:
+        return (2 - 2 * cosine).relu_().add_(self.reg_eps).sqrt_()
+
+    def _some(self, chunk: Chunk) -> slice:
+        return slice(chunk.vectors.start // self.k, chunk.vectors.stop // self.k)
+
+    def _of(self, chunk: Chunk) -> tuple[Tensor, Tensor]:
+        assert self.scores.inverse is not None
+        shape = (-1, self.k, self.scores.vectors.shape[1])
+        return self.scores.vectors[chunk.vectors].view(shape), self.scores.inverse[chunk.vectors].view(-1, self.k, 1)
