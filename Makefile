@@ -34,7 +34,8 @@ bench: $(INSTALLED)  ## speed of the training loop, the cache and every objectiv
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/objectives.py
 
-docs: $(INSTALLED)  ## write the tables of docs/ anew from the code
+docs: $(INSTALLED)  ## write the tables of docs/ anew from the code, and draw the pictures that no longer fit it
+	$(BIN)/python docs/draw.py
 	$(BIN)/python docs/generate.py
 
 clean:  ## remove what the tools left behind; .venv and runs/ stay

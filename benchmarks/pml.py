@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from typing import Any
 
 from torch import Tensor, nn
+
+warnings.filterwarnings("ignore", module="pytorch_metric_learning")  # its own advice, for every call
 
 
 def installed() -> bool:

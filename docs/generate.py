@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+import torch
+
 from levelfield import batching, data, evaluation, methods, miners, objectives
+from levelfield.cli.facts import as_range, as_written, grouped
 from levelfield.data import protocols
 from levelfield.testing import LAWS
 from levelfield.training import Conditions
@@ -66,19 +69,66 @@ def objective_facts() -> str:
     rows = []
     for name in objectives.names():
         fact = objectives.describe(name)
-        rows.append((f"`{name}`", f"`{fact.formula}`", fact.paper, fact.tuples, fact.batch, _names(fact.needs)))
-    return _table(("objective", "loss", "paper", "uses", "batch", "needs"), rows)
+        rows.append((f"[`{name}`](objectives.md#{name})", fact.use, fact.paper, fact.batch, _names(fact.needs)))
+    return _table(("objective", "when", "paper", "batch", "needs"), rows)
 
 
-def objective_settings() -> str:
+def compatibility() -> str:
+    """What fits together: miners as the objectives say, batches by trying whether there is anything to learn from."""
+    batches = {"`spc`, 4 of each": 4, "`spc`, 2 of each": 2, "`random`, no two of a class": 1}
     rows = []
     for name in objectives.names():
+        fitting = objectives.describe(name).miners
+        words = {miner: "default" if number == 0 else "yes" for number, miner in enumerate(fitting)}
+        cells = [words.get(miner, "") for miner in miners.names()]
+        cells += ["yes" if _learns(name, per_class) else "" for per_class in batches.values()]
+        rows.append((f"[`{name}`](#{name})", *cells))
+    return _table(("objective", *(f"`{miner}`" for miner in miners.names()), *batches), rows)
+
+
+# Weights of terms that a single image has by itself: with them every batch has a gradient.
+PENALTIES = {"angular": "nu", "generalized_lifted": "nu", "n_pair": "nu", "snr": "lam"}
+
+
+def _learns(name: str, per_class: int) -> bool:
+    """Whether a batch of 24 with so many images of each class gives the objective a gradient."""
+    labels = torch.arange(24) // per_class
+    rows = torch.randn(24, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    objective = objectives.create(name, num_classes=24, dim=8, **({PENALTIES[name]: 0.0} if name in PENALTIES else {}))
+    objective(rows, labels, generator=torch.Generator().manual_seed(0)).backward()
+    return rows.grad is not None and bool(rows.grad.abs().sum() > 0)
+
+
+def gallery() -> str:
+    """All objectives one by one, with everything that is known about them."""
+    sections = []
+    for name in objectives.names():
         fact = objectives.describe(name)
-        for key, default in fact.defaults.items():
-            if default is not inspect.Parameter.empty and key not in ("generator", "num_classes", "dim"):
-                searched, source = _range(fact.search.get(key)), fact.sources.get(key, "")
-                rows.append((f"`{name}`", f"`{key}`", _shown(default), searched, source))
-    return _table(("objective", "setting", "default", "search range", "where the default comes from"), rows)
+        known = [
+            ("Source", f"{fact.paper}; {fact.equation}" if fact.equation else fact.paper),
+            ("Batch", fact.batch),
+            ("Miners", _names(fact.miners) or "none: it uses the whole batch by its own rule"),
+            ("Needs", _names(fact.needs)),
+            ("Per-anchor weights", "yes" if fact.weights else "no"),
+            ("In pieces (`accumulate`)", "yes" if fact.separable else "no"),
+            *((f"Law that cannot hold ({law.replace('_', ' ')})", reason) for law, reason in fact.tags.items()),
+        ]
+        lines = [f"- {key}: {text}" for key, text in known if text]
+        sections += [f"### {name}", fact.use, f"```text\n{fact.formula}\n```"]
+        sections += [f"![What {name} does to a sample](pictures/{name}.png)", "\n".join(lines), _settings(fact)]
+        if fact.presets:
+            rows = [(names, f"`{text}`") for names, text in grouped(fact.presets).items()]
+            sections.append(_table(("preset", "sets"), rows))
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _settings(fact: objectives.Facts) -> str:
+    rows = []
+    for key, default in fact.defaults.items():
+        if default is not inspect.Parameter.empty and key not in ("generator", "num_classes", "dim"):
+            searched, source = as_range(fact.search.get(key)), fact.sources.get(key, "")
+            rows.append((f"`{key}`", _shown(default), searched, source))
+    return _table(("setting", "default", "search range", "where the default comes from"), rows)
 
 
 def miner_facts() -> str:
@@ -136,9 +186,9 @@ def laws() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "conditions": conditions, "which": which, "objectives": objective_facts, "settings": objective_settings,
-    "miners": miner_facts, "methods": method_facts, "batchings": batching_facts, "datasets": dataset_facts,
-    "metrics": metric_facts, "protocols": protocol_facts, "laws": laws,
+    "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
+    "gallery": gallery, "miners": miner_facts, "methods": method_facts, "batchings": batching_facts,
+    "datasets": dataset_facts, "metrics": metric_facts, "protocols": protocol_facts, "laws": laws,
 }
 
 
@@ -152,20 +202,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as one writes it in a study file."""
-    if isinstance(value, tuple | list):
-        return f"`[{', '.join(map(str, value))}]`"
-    if value is None or isinstance(value, bool):
-        return f"`{str(value).lower() if value is not None else 'null'}`"
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
-
-
-def _range(found: Any) -> str:
-    if not found:
-        return ""
-    if len(found) == 3 and found[2] in ("log", "linear"):
-        return f"{found[0]:g} to {found[1]:g}" + (" (log)" if found[2] == "log" else "")
-    return _names(map(str, found))
+    return f"`{as_written(value)}`"
 
 
 def _kind(annotation: Any, metadata: Sequence[Any]) -> str:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import importlib.util
 import re
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pages
 import pytest
+import torch
+
+from levelfield import objectives
 
 VERBS = ["install", "demo", "test", "lint", "bench", "docs", "clean"]
 
 
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", pages.ROOT / "docs" / "generate.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, pages.ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -24,10 +28,43 @@ def generator() -> ModuleType:
 
 
 def test_tables_are_those_the_code_gives() -> None:
-    made = generator().pages()
+    made = script("generate").pages()
     stale = [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text]
     assert not stale, f"run `make docs`: {', '.join(stale)}"
     assert len(made) >= 3
+
+
+def test_every_objective_has_a_small_picture_that_shows_what_it_does() -> None:
+    draw = script("draw")
+    assert not [name for name in objectives.names() if not draw.fits(name)], "run `make docs`"
+    found = {path.stem: path.stat().st_size for path in draw.PICTURES.iterdir()}
+    assert set(found) == set(objectives.names())
+    assert max(found.values()) < 40_000
+
+
+def test_objectives_do_not_import_the_drawing_library() -> None:
+    code = "import sys, levelfield.objectives; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_an_objective_says_what_it_is_and_where_its_settings_come_from(name: str) -> None:
+    fact = objectives.describe(name)
+    assert fact.paper
+    assert fact.formula
+    assert fact.equation
+    assert fact.use.endswith(".")
+    assert set(fact.sources) | set(fact.search) <= set(fact.defaults)
+    assert set(fact.search) <= set(fact.sources), "what is searched has a default that comes from somewhere"
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_miners_that_are_said_to_fit_do(name: str) -> None:
+    rows = torch.randn(12, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    for miner in objectives.describe(name).miners:
+        objective = objectives.create(name, num_classes=3, dim=8, miner=miner)
+        (gradient,) = torch.autograd.grad(objective(rows, torch.arange(12) // 4), rows)
+        assert gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("page", [*pages.PAGES, pages.ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)

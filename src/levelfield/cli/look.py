@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
-from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,9 +11,11 @@ from typing import Annotated, Any
 import typer
 import yaml
 from rich.table import Table
+from rich.text import Text
 
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.console import console
+from levelfield.cli.facts import all_facts, first_fact
 from levelfield.embedder import backbones
 from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
@@ -65,7 +65,7 @@ def list_names(
     """List objectives, miners, batchings, datasets, protocols, metrics, backbones or methods."""
     room = _ROOMS[kind]
     if name is not None:
-        _print_facts(name, room.describe(name))
+        console.print(all_facts(name, room.describe(name)), highlight=False)
         return
     if kind is Kind.backbones:
         names = room.names()
@@ -80,7 +80,7 @@ def list_names(
     table.add_column("name")
     table.add_column("what")
     for entry in room.names():
-        table.add_row(entry, _first_fact(room.describe, entry))
+        table.add_row(entry, Text(first_fact(room.describe, entry)))
     console.print(table)
 
 
@@ -143,33 +143,3 @@ def init(
     command = f"levelfield compare {shlex.quote(str(target))}"
     console.print(f"Written: {target}. Look at it, then: {command}", highlight=False, soft_wrap=True)
 
-
-def _first_fact(describe: Callable[[str], Any], name: str) -> str:
-    facts = describe(name)
-    if isinstance(facts, str):
-        return facts
-    for key in ("what", "text", "rule", "formula", "paper"):
-        if getattr(facts, key, ""):
-            return str(getattr(facts, key))
-    return ""
-
-
-def _print_facts(name: str, facts: Any) -> None:
-    if isinstance(facts, str) or not dataclasses.is_dataclass(facts):
-        console.print(f"{name}: {facts}", highlight=False)
-        return
-    table = Table(title=name, show_header=False, title_justify="left", pad_edge=False)
-    for key in (f.name for f in dataclasses.fields(facts)):
-        value = getattr(facts, key)
-        if value not in (None, "", (), {}, []):
-            shown = (
-                "\n".join(f"{k}: {_as_text(v)}" for k, v in value.items())
-                if isinstance(value, dict)
-                else (", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
-            )
-            table.add_row(key.replace("_", " "), shown)
-    console.print(table)
-
-
-def _as_text(value: Any) -> str:
-    return ", ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

@@ -76,7 +76,7 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
         paper="Snell et al. 2017",
         equation="001 eq. 13 (printed with d for d^2)",
         formula="mean_q -log softmax_c(-d^2(x_q, mean of the support of c))[y_q]",
-        use="few images per class will be known, and new ones are compared with their mean",
+        use="When few images of a class will be known, and new ones are compared with their mean.",
         tuples="none",
         batch="support and query, 5 + 5 per class",
         sources={"squared": "Snell et al. 2017; 001's code", "normalize": "001 table 1"},

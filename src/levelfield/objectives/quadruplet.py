@@ -57,7 +57,7 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
         paper="Chen et al. 2017",
         equation="002 eq. 14",
         formula="mean [d_ap - d_an + margin1]+ + mean [d_ap - d_ln + margin2]+, l of a third class",
-        use="where triplets leave classes wide: positive pairs are also held below distances between strangers",
+        use="Where triplets leave classes wide: positive pairs are also held below distances between strangers.",
         tuples="triplets",
         batch="3 classes, 2 per class",
         miners=("distance_weighted", "random", "semihard", "softhard", "all"),

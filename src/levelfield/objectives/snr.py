@@ -60,7 +60,7 @@ class Signals:
         equation="002 eq. 15",
         formula="mean over active triplets [D_ap - D_an + margin]+ + lam mean_i |sum_m x_im|, "
         "D_aj = var(x_a - x_j) / var(x_a)",
-        use="in place of triplet or contrastive where distances should be relative to the anchor's own strength",
+        use="In place of triplet or contrastive where distances should be relative to the anchor's own strength.",
         tuples="triplets",
         miners=("distance_weighted", "random", "semihard", "softhard", "all"),
         sources={
