@@ -8,6 +8,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives import NormalizedSoftmax
+from levelfield.randomness import stream
 
 
 def cosine(x: list[float], y: list[float]) -> float:
@@ -67,3 +68,19 @@ def test_a_temperature_that_is_none_is_refused(temperature: object) -> None:
 def test_smoothing_beyond_the_uniform_target_is_refused() -> None:
     with pytest.raises(BadSpecification, match="label_smoothing"):
         NormalizedSoftmax(num_classes=2, dim=2, label_smoothing=0.6)
+
+
+def test_dropout_hides_coordinates_while_training_only(batch: tuple[Tensor, Tensor]) -> None:
+    plain = NormalizedSoftmax(num_classes=10, dim=5).double()
+    loss = NormalizedSoftmax(num_classes=10, dim=5, dropout=0.5).double()
+    assert not loss.separable
+    assert loss.eval()(*batch).item() == plain(*batch).item()
+    loss.train()
+    rows = batch[0].clone().requires_grad_()
+    value = loss(rows, batch[1], generator=stream(0, "dropout"))
+    value.backward()
+    terms = loss.terms(*batch, generator=stream(0, "dropout"))
+    assert terms["classification"].item() == pytest.approx(value.item(), rel=1e-12)
+    assert rows.grad is not None
+    assert (rows.grad == 0).any()
+    assert value.item() != plain(*batch).item()

@@ -62,3 +62,14 @@ def test_missing_sizes_are_named() -> None:
 def test_weights_are_refused_because_the_anchors_are_proxies() -> None:
     with pytest.raises(BadInput, match="takes no weights"):
         create("proxy_anchor", num_classes=3, dim=2)(torch.eye(2), torch.tensor([0, 1]), weights=torch.ones(2))
+
+
+def test_the_second_backward_and_another_upstream_gradient_are_right() -> None:
+    loss = ProxyAnchor(num_classes=3, dim=4)
+    rows = torch.randn(5, 4, generator=stream(0, "rows"), requires_grad=True)
+    value = loss(rows, torch.tensor([0, 0, 1, 1, 1]))
+    first, second = (torch.autograd.grad(3 * value, [rows, loss.proxies], retain_graph=True) for _ in range(2))
+    defined = torch.autograd.grad(sum(loss.terms(rows, torch.tensor([0, 0, 1, 1, 1])).values()), [rows, loss.proxies])
+    for one, two, plain in zip(first, second, defined, strict=True):
+        assert torch.equal(one, two)
+        torch.testing.assert_close(one, 3 * plain, rtol=1e-4, atol=1e-5)

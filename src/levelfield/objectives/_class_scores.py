@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -63,11 +64,11 @@ class ClassScores:
         self.labels, self.per_class = labels, per_class
         self.step = per_class * max(1, AT_ONCE // per_class)
         ordered, order = labels.sort(stable=True)
-        starts = torch.arange(0, len(vectors) + self.step, self.step, device=labels.device) // per_class
-        bounds = torch.searchsorted(ordered, starts).tolist()
+        starts = range(0, len(vectors) + self.step, self.step)
+        bounds = torch.searchsorted(ordered, torch.tensor(starts, device=labels.device) // per_class).tolist()
         self.chunks = [
-            Chunk(slice(i * self.step, (i + 1) * self.step), (ordered[low:high] - int(starts[i]), order[low:high]))
-            for i, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False))
+            Chunk(slice(start, start + self.step), (ordered[low:high] - start // per_class, order[low:high]))
+            for start, (low, high) in zip(starts, pairwise(bounds), strict=False)
         ]
 
     def filled(self, also: Callable[[Chunk], None] | None = None) -> ClassScores:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
 from levelfield.objectives._class_scores import LOG2E, ClassScores, Gradients, differentiable
+from levelfield.objectives._closed import wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
 from levelfield.objectives._sums import log_one_plus_sum_exp
@@ -91,21 +92,24 @@ class ProxyAnchor(Objective):
         if not len(given.labels) or given.embeddings.dtype != self.proxies.dtype:
             return None
         scores = ClassScores(given.embeddings, self.proxies, given.labels)
-        value, found = self._sweep(scores)
+        found = Gradients(scores, 1.0) if wants_slope(given.embeddings, self.proxies) else None
+        value = self._sweep(scores, found)
         kept = [found]  # handed over to the first backward; if there is a second, it goes over the proxies again
 
         def back(gradient: Tensor) -> Gradients:
-            return (kept.pop() if kept else self._sweep(scores)[1]).times_(gradient)
+            first = kept.pop() if kept else None
+            if first is None:
+                self._sweep(scores, first := Gradients(scores, 1.0))
+            return first.times_(gradient)
 
-        plain = self.definition(given)
-        return differentiable(value, given.embeddings, self.proxies, None, back, plain)
+        return differentiable(value, given.embeddings, self.proxies, None, back, self.definition(given))
 
-    def _sweep(self, scores: ClassScores) -> tuple[Tensor, Gradients]:
-        """Loss and gradients, proxy by proxy: each is independent of the others."""
+    def _sweep(self, scores: ClassScores, found: Gradients | None) -> Tensor:
+        """The loss, proxy by proxy since each is independent of the others; its gradients are added to `found`."""
         classes, factor = len(self.proxies), self.alpha * LOG2E
         own = (scores.rows * unit(scores.vectors[scores.labels])).sum(1)
         pull, pull_slope = self._pull(own, scores.labels)
-        push, found = pull.new_zeros(()), Gradients(scores, 1.0)
+        push = pull.new_zeros(())
         cosines, buffer = scores.buffer(), scores.buffer()
         for chunk in scores.chunks:
             cosine = scores.compute(chunk, cosines[: len(scores.vectors[chunk.vectors])])
@@ -116,10 +120,11 @@ class ProxyAnchor(Objective):
             weights.add_(factor * self.delta - top).exp2_()
             sums = weights.sum(1, keepdim=True) + (-top).exp2_()
             push += (top + sums.log2()).sum()
-            weights.mul_(self.alpha / classes / sums)
-            weights[chunk.own] = pull_slope[chunk.own[1]]
-            found.add(chunk, cosine, weights)
-        return pull + push / (LOG2E * classes), found
+            if found is not None:
+                weights.mul_(self.alpha / classes / sums)
+                weights[chunk.own] = pull_slope[chunk.own[1]]
+                found.add(chunk, cosine, weights)
+        return pull + push / (LOG2E * classes)
 
     def _pull(self, own: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """First sum of the loss from the cosines to the own proxies, and its slope by each of them."""

@@ -16,7 +16,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
     """-D / temperature with D = |u(x) - u(p)|^2; cosine: (b, C).
 
     >>> proxy_nca_pp_logits(torch.tensor([[1.0, 0.0]]), temperature=0.5)
-    tensor([[0., -4.]])
+    tensor([[ 0., -4.]])
     """
     return (2 * cosine - 2) / temperature
 

@@ -125,11 +125,12 @@ class ProxyTriplet(Objective):
             value += total
             counts += above.sum(0)
         self.active = counts.sum().long()
-        divisor = self._divisor(len(own))
+        divisor = torch.as_tensor(self._divisor(len(own))).to(own)  # a number over an integer tensor is float32
+        each = rise / divisor
 
         def weights(chunk: Chunk, out: Tensor) -> Tensor:
-            slope = violations(chunk, out)[1].mul_(rise / divisor)
-            slope[chunk.own] = (counts * (-rise / divisor))[chunk.own[1]]
+            slope = violations(chunk, out)[1].mul_(each)
+            slope[chunk.own] = (-each * counts)[chunk.own[1]]
             return slope
 
         return differentiable(
