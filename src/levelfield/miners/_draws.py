@@ -73,11 +73,21 @@ def kth_stranger(table: Relatives, rank: Tensor) -> Tensor:
     return (rank + passed.sum(1)).clamp_max(n - 1)
 
 
+def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:
+    """For each row the row of another class that a number in [0, 1) means; meaningless where there is none."""
+    count = len(table.others) - 1 - table.counts
+    rank = (uniform * count).long()
+    return kth_stranger(table, torch.minimum(rank, (count - 1).clamp_min(0)))
+
+
 def draw_stranger(table: Relatives, generator: torch.Generator) -> Tensor:
     """For each row a uniformly drawn row of another class; meaningless where there is none."""
-    count = len(table.others) - 1 - table.counts
-    rank = (uniforms(len(count), count, generator) * count).long()
-    return kth_stranger(table, torch.minimum(rank, (count - 1).clamp_min(0)))
+    return stranger_at(table, uniforms(len(table.others), table.others, generator))
+
+
+def all_known(found: Tensor) -> bool:
+    """Whether no row needs another answer. Looked at only on the CPU: elsewhere the host would have to wait for it."""
+    return found.device.type == "cpu" and bool(found.all())
 
 
 def draw_stranger_between(
@@ -88,9 +98,8 @@ def draw_stranger_between(
     Rows are counted through in blocks that stay in the cache.
     """
     uniform = uniforms(len(matrix), matrix, generator)
-    count = len(matrix) - 1 - table.counts
-    rank = (uniform * count).long()
-    chosen = kth_stranger(table, torch.minimum(rank, (count - 1).clamp_min(0)))
+    chosen = torch.empty(len(matrix), dtype=torch.int64, device=matrix.device)
+    found = torch.empty(len(matrix), dtype=torch.bool, device=matrix.device)
     for rows in row_blocks(matrix):
         inside = torch.ones_like(matrix[rows]) if low is None else (matrix[rows] > low[rows]).to(matrix.dtype)
         if high is not None:
@@ -98,9 +107,9 @@ def draw_stranger_between(
         running = without_class_(inside, table, rows, 0.0).cumsum(1)
         some = running[:, -1]
         wanted = (uniform[rows] * some).floor().to(running.dtype).minimum(some - 1) + 1
-        place = torch.searchsorted(running, wanted[:, None]).squeeze(1)
-        chosen[rows] = torch.where(some > 0, place, chosen[rows])
-    return chosen
+        torch.searchsorted(running, wanted[:, None], out=chosen[rows, None])
+        torch.gt(some, 0, out=found[rows])
+    return chosen if all_known(found) else torch.where(found, chosen, stranger_at(table, uniform))
 
 
 def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:

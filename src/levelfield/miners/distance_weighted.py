@@ -11,10 +11,11 @@ from torch import Tensor
 from levelfield.geometry import Geometry, Relatives, related, relatives, row_blocks, without_class_
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import (
+    all_known,
     draw_relative,
     even,
-    kth_stranger,
     no_triplets,
+    stranger_at,
     uniforms,
 )
 from levelfield.settings import number, one_of
@@ -99,7 +100,6 @@ class DistanceWeighted:
     def _draw(self, geometry: Geometry, table: Relatives, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """A negative for each of the numbers (n, draws), and who has any: as `_law` says, block by block, in base 2."""
         squared, dim = geometry.squared_distance.detach(), geometry.rows.shape[1]
-        strangers = len(table.others) - 1 - table.counts
         lowest = self.lower**2
         highest = _ANTIPODES if self.upper is None else min(_ANTIPODES, self.upper**2)
         chosen = torch.empty(uniform.shape, dtype=torch.int64, device=uniform.device)
@@ -116,10 +116,9 @@ class DistanceWeighted:
             # rounding may lift u * total to total, beyond the last column that has any weight
             target = (uniform[rows].to(total.dtype) * total).minimum(torch.nextafter(total, torch.zeros_like(total)))
             chosen[rows] = torch.searchsorted(running, target, right=True)
-        if self.empty == "uniform":
-            rank = (uniform * strangers[:, None]).long().minimum((strangers - 1).clamp_min(0)[:, None])
-            anyone = torch.stack([kth_stranger(table, column) for column in rank.T], 1)
-            chosen, some = torch.where(some[:, None], chosen, anyone), strangers > 0
+        if self.empty == "uniform" and not all_known(some):
+            anyone = torch.stack([stranger_at(table, column) for column in uniform.T], 1)
+            chosen, some = torch.where(some[:, None], chosen, anyone), table.counts < len(table.others) - 1
         return chosen, some
 
     def _law(self, geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
