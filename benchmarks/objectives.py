@@ -78,6 +78,7 @@ class Benchmark:
             if size.batch not in self.batches or size.classes not in self.classes:
                 continue
             rows, labels = batch_of(size.batch, 4)
+            labels = spread(labels, size.classes)
             vectors = size.classes * contest.centres
             ours = _ours(contest.objective, contest.settings, rows, labels, size.classes)
             lanes = {"ours": ours, "products": _products(rows, vectors)}
@@ -136,6 +137,12 @@ def batch_of(batch: int, per_class: int) -> tuple[Tensor, Tensor]:
     centres = torch.randn(batch // per_class + 1, DIM, generator=draw)
     rows = centres[labels] + torch.randn(batch, DIM, generator=draw)
     return rows.requires_grad_(), labels
+
+
+def spread(labels: Tensor, classes: int) -> Tensor:
+    """The same batch with its classes anywhere among `classes`; where these are too few, several become one."""
+    places = torch.randperm(classes, generator=torch.Generator().manual_seed(0))
+    return places[labels % classes]
 
 
 def _ours(name: str, settings: Any, rows: Tensor, labels: Tensor, classes: int) -> Callable[[], Sample]:
@@ -223,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
         with_pml,
         say,
     )
+    out = chosen.out or (None if chosen.quick else HERE / "results" / "objectives.json")
     figures = []
     for name, measure in _chosen(benchmark, chosen.only):
         if name not in objectives.names():
@@ -230,14 +238,13 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
             continue
         for figure in measure():
             figures.append(figure)
+            if out is not None:  # at once: a long run may be interrupted
+                save(out, [figure])
             say(f"{figure.part}: {figure.what}: {figure.peer}: {figure.shown[0]} {figure.verdict}")
     console.print(table(figures, "Speed of the objectives"))
     asked = [figure for figure in figures if figure.target is not None]
     good = sum(figure.verdict == "yes, good" for figure in asked)
     say(f"{sum(figure.reached for figure in asked)} of {len(asked)} targets reached, {good} of them well.")
-    out = chosen.out or (None if chosen.quick else HERE / "results" / "objectives.json")
-    if out is not None:
-        save(out, figures)
     return figures
 
 

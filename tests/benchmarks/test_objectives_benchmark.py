@@ -87,6 +87,17 @@ def test_no_contest_asks_pml_for_more_memory_than_there_is(module: Any) -> None:
     assert largest["snr, all"] == largest["histogram, 65"] == largest["angular, all"] == 512
 
 
+@pytest.mark.parametrize("classes", [100, 11_318])
+def test_batches_stay_within_the_classes_and_lie_anywhere_among_them(module: Any, classes: int) -> None:
+    script = module("objectives")
+    rows, labels = script.batch_of(512, 4)
+    assert labels.bincount().tolist() == [4] * 128
+    found = script.spread(labels, classes)
+    assert len(found.unique()) == min(128, classes)
+    assert 0.9 * classes < found.max() < classes
+    assert rows.shape == (512, script.DIM)
+
+
 def test_the_peak_of_memory_is_what_lay_there_at_once(module: Any) -> None:
     import torch
 
