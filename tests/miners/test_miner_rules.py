@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from levelfield import miners
-from levelfield.geometry import Geometry
+from levelfield.geometry import Geometry, related, relatives
+from levelfield.miners.semihard import _closest, _closest_of_few
 from levelfield.randomness import stream
 
 LABELS = [0, 1, 0, 2, 1, 0, 3, 1, 0, 2]
@@ -121,3 +122,13 @@ def test_multi_similarity_pairs_are_the_slow_loop() -> None:
             expected_n += [[i, k] for k in other if s[i][k] > min(s[i][j] for j in same) - 0.05]
     assert positive.tolist() == expected_p
     assert negative.tolist() == expected_n
+
+
+def test_closest_negatives_are_the_same_by_looking_and_by_sorting():
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        n = int(torch.randint(1, 30, (1,), generator=draw))
+        labels = torch.randint(0, 5, (n,), generator=draw)
+        grid = torch.randint(0, 4, (n, 2), generator=draw).float()  # full of ties
+        distance = Geometry(grid, normalize=False).distance
+        assert torch.equal(_closest(distance, *related(labels)), _closest_of_few(distance, relatives(labels)))

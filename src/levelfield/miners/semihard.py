@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related, relatives
+from levelfield.geometry import Geometry, Relatives, related, relatives, row_blocks, without_class_
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, draw_stranger_between, even, no_triplets, one_each
 from levelfield.settings import number, one_of
@@ -53,7 +53,9 @@ class Semihard:
             return no_triplets(labels)
         distance = geometry.distance.detach()
         if self.mode == "closest":
-            return _closest(distance, *related(labels))
+            table = relatives(labels)
+            few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may fall on any index
+            return _closest_of_few(distance, table) if few else _closest(distance, *related(labels))
         if self.mode == "all":
             return self._all(distance, *related(labels))
         table = relatives(labels)
@@ -92,6 +94,22 @@ class Semihard:
             pair, chosen_n = keep.nonzero(as_tuple=True)
             blocks.append(torch.column_stack((block.index_select(0, pair), chosen_n)))
         return torch.cat(blocks)
+
+
+def _closest_of_few(distance: Tensor, table: Relatives) -> Tensor:
+    """By one look at all strangers per positive. Among equals the lowest index is taken: the CPU gives the first."""
+    near = distance.gather(1, table.others)
+    chosen = torch.empty_like(table.others)
+    for rows in row_blocks(distance):
+        farthest = without_class_(distance[rows].clone(), table, rows, -torch.inf).argmax(1)
+        strangers = without_class_(distance[rows].clone(), table, rows, torch.inf)
+        for k in range(near.shape[1]):
+            beyond = strangers.masked_fill(strangers <= near[rows, k : k + 1], torch.inf)
+            nearest, index = beyond.min(1)
+            chosen[rows, k] = torch.where(nearest < torch.inf, index, farthest)
+    anchors = torch.arange(len(distance), device=distance.device)[:, None].expand_as(chosen)
+    kept = table.valid & (table.counts < len(distance) - 1)[:, None]
+    return torch.stack((anchors, table.others, chosen), 2)[kept]
 
 
 def _closest(distance: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
