@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -69,6 +70,10 @@ def relatives(labels: Tensor) -> Relatives:
             [0, 3],
             [0, 2]])
     """
+    return _relatives_in_numpy(labels) if labels.device.type == "cpu" else _relatives_in_torch(labels)
+
+
+def _relatives_in_torch(labels: Tensor) -> Relatives:
     n = len(labels)
     ordered, order = labels.sort(stable=True)
     start = torch.searchsorted(ordered, labels)  # where each row's class begins in this order
@@ -79,6 +84,23 @@ def relatives(labels: Tensor) -> Relatives:
     place = start[:, None] + column
     place += place >= own  # the row itself is left out
     return Relatives(order[torch.where(valid, place, own)], valid, counts)
+
+
+def _relatives_in_numpy(labels: Tensor) -> Relatives:
+    """The same in NumPy, whose small steps take a third of the time; in a batch of 100 that is felt."""
+    given = labels.numpy()
+    order = given.argsort(kind="stable")
+    ordered = given[order]
+    start = ordered.searchsorted(given)
+    counts = ordered.searchsorted(given, side="right") - start - 1
+    own = np.empty_like(order)
+    own[order] = np.arange(len(order))
+    column = np.arange(max(1, counts.max(initial=0)))
+    valid = column < counts[:, None]
+    place = start[:, None] + column
+    place += place >= own[:, None]
+    others = order[np.where(valid, place, own[:, None])]
+    return Relatives(torch.from_numpy(others), torch.from_numpy(valid), torch.from_numpy(counts))
 
 
 def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:

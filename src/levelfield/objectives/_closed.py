@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -98,6 +99,11 @@ def _sparse_product(rows: Tensor, slope: Entries, matrix: Matrix, *, normalized:
     return gradient.mul_(-2 if matrix == "squared_distance" else -1)
 
 
+def full_precision(device: str) -> AbstractContextManager[None]:
+    """Autocast is off inside: exponentials and squares overflow in half precision."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
 Slopes = Callable[[], Sequence[Tensor | None]]
 LargeSlopes = Callable[[Tensor], Sequence[Tensor | None]]
 
@@ -113,7 +119,7 @@ class _Attached(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,) = gradients
         inputs = ctx.saved_tensors
-        with torch.autocast(gradient.device.type, enabled=False):  # the backward may run inside somebody's autocast
+        with full_precision(gradient.device.type):  # the backward may run inside somebody's autocast
             if not torch.is_grad_enabled():
                 return None, None, None, *ctx.slopes(gradient)
             # somebody wants second derivatives: the definition has them

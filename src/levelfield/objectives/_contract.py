@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -15,6 +14,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
+from levelfield.objectives._closed import full_precision
 from levelfield.randomness import stream
 from levelfield.registry import Registry
 from levelfield.settings import accepted
@@ -96,7 +96,7 @@ class Objective(nn.Module):
     ) -> Tensor:
         """The loss. embeddings: raw rows (b, d). labels: (b,) integers. weights: (b,), one per anchor."""
         given = self._given(embeddings, labels, tuples, weights, roles, generator)
-        with _full_precision(embeddings.device.type):
+        with full_precision(embeddings.device.type):
             value = self.quick(given)
             return sum_of(self.parts(given)) if value is None else value
 
@@ -112,7 +112,7 @@ class Objective(nn.Module):
     ) -> dict[str, Tensor]:
         """The loss in named parts, each differentiable by itself; the closed form knows only their sum."""
         given = self._given(embeddings, labels, tuples, weights, roles, generator)
-        with _full_precision(embeddings.device.type):
+        with full_precision(embeddings.device.type):
             return self.parts(given)
 
     def lr_multipliers(self) -> dict[str, float]:
@@ -197,11 +197,6 @@ class _Definition(nn.Module):
 def sum_of(terms: Mapping[str, Tensor]) -> Tensor:
     """The loss, from its named parts."""
     return reduce(torch.add, terms.values())
-
-
-def _full_precision(device: str) -> AbstractContextManager[None]:
-    """Autocast is off inside: exponentials and squares overflow in half precision."""
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _indices(tuples: Tuples) -> Tuples:
