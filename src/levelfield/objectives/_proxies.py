@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.objectives._contract import Objective
 from levelfield.randomness import stream
-from levelfield.settings import one_of
+from levelfield.settings import number, one_of
 
 ProxyInit = Literal["uniform", "normal", "small_normal", "tiny_normal", "kaiming_normal", "kaiming_uniform"]
 PROXY_INITS = get_args(ProxyInit)
@@ -42,6 +43,28 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
         scale = {"normal": 1.0, "small_normal": 1 / 8, "tiny_normal": 1 / 800, "kaiming_normal": kaiming}[init]
         drawn = torch.randn(shape, generator=generator) * scale
     return nn.Parameter(drawn)
+
+
+class ProxyObjective(Objective):
+    """An objective with one vector per class, `proxies` (num_classes, dim), which learn at a rate of their own."""
+
+    proxies: Tensor
+
+    def __init__(
+        self,
+        num_classes: int,
+        dim: int,
+        *,
+        init: ProxyInit,
+        lr_multiplier: float,
+        generator: torch.Generator | None,
+    ) -> None:
+        super().__init__()
+        self.proxy_lr_multiplier = number("proxy_lr_multiplier", lr_multiplier, least=0)
+        self.proxies = start_proxies(num_classes, dim, init=init, generator=generator)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {"proxies": self.proxy_lr_multiplier}
 
 
 def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._class_scores import classified
-from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, check_classes, mean_entropy, start_proxies
+from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes, mean_entropy
 from levelfield.settings import number, one_of
 
 BeyondPi = Literal["linear", "plain"]
@@ -69,7 +69,7 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
         separable=True,
     ),
 )
-class ArcFace(Objective):
+class ArcFace(ProxyObjective):
     """Normalised softmax with an additive margin (radians) on the true angle. Labels are 0..num_classes-1.
 
     002's own code treats every negative cosine as 0 and for long had no margin at all; this is the equation as meant.
@@ -79,8 +79,6 @@ class ArcFace(Objective):
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
-
-    proxies: Tensor
 
     def __init__(
         self,
@@ -94,15 +92,12 @@ class ArcFace(Objective):
         proxy_lr_multiplier: float = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
+        )
         self.scale = number("scale", scale, above=0)
         self.margin = number("margin", margin, least=0, most=math.pi)
         self.beyond_pi: BeyondPi = one_of("beyond_pi", beyond_pi, ("linear", "plain"))
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
-
-    def lr_multipliers(self) -> dict[str, float]:
-        return {"proxies": self.proxy_lr_multiplier}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         check_classes(given.labels, len(self.proxies), self._label)

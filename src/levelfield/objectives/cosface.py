@@ -7,8 +7,8 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._class_scores import classified
-from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, check_classes, mean_entropy, start_proxies
+from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes, mean_entropy
 from levelfield.settings import number
 
 
@@ -42,7 +42,7 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
         separable=True,
     ),
 )
-class CosFace(Objective):
+class CosFace(ProxyObjective):
     """Normalised softmax with an additive margin on the cosine. Labels are 0..num_classes-1.
 
     Memory: O(batch * classes).
@@ -51,8 +51,6 @@ class CosFace(Objective):
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
-
-    proxies: Tensor
 
     def __init__(
         self,
@@ -65,14 +63,11 @@ class CosFace(Objective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
+        )
         self.scale = number("scale", scale, above=0)
         self.margin = number("margin", margin)
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
-
-    def lr_multipliers(self) -> dict[str, float]:
-        return {"proxies": self.proxy_lr_multiplier}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         check_classes(given.labels, len(self.proxies), self._label)

@@ -7,14 +7,14 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._class_scores import classified
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import (
     ProxyInit,
+    ProxyObjective,
     Smoothing,
     check_classes,
     mean_entropy,
     smoothing_over_all,
-    start_proxies,
 )
 from levelfield.settings import number, one_of
 
@@ -47,7 +47,7 @@ from levelfield.settings import number, one_of
         separable=True,
     ),
 )
-class NormalizedSoftmax(Objective):
+class NormalizedSoftmax(ProxyObjective):
     """Cross-entropy of cosines over a temperature, the true class in the denominator. Labels are 0..num_classes-1.
 
     The proxy-softmax of 001 adds `dropout` of 0.5 between the linear layer and the unit length, hence here, and
@@ -57,8 +57,6 @@ class NormalizedSoftmax(Objective):
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
-
-    proxies: Tensor
 
     def __init__(
         self,
@@ -73,19 +71,16 @@ class NormalizedSoftmax(Objective):
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
+        )
         self.temperature = number("temperature", temperature, above=0)
         self.dropout = number("dropout", dropout, least=0, most=0.99)
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
         self.smoothing_over_all = smoothing_over_all(
             number("label_smoothing", label_smoothing, least=0, most=1),
             one_of("smoothing", smoothing, ("others", "all")),
             num_classes,
         )
-
-    def lr_multipliers(self) -> dict[str, float]:
-        return {"proxies": self.proxy_lr_multiplier}
 
     @property
     def separable(self) -> bool:

@@ -8,8 +8,8 @@ from torch import Tensor
 from levelfield.geometry import Geometry, unit
 from levelfield.objectives._class_scores import LOG2E, ClassScores, Gradients, differentiable
 from levelfield.objectives._closed import wants_slope
-from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
+from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes
 from levelfield.objectives._sums import log_one_plus_sum_exp
 from levelfield.settings import number
 
@@ -47,7 +47,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
         weights=False,
     ),
 )
-class ProxyAnchor(Objective):
+class ProxyAnchor(ProxyObjective):
     """Proxy-anchor loss. Labels are 0..num_classes-1; all proxies are pushed, also those of absent classes.
 
     The closed form goes once over the proxies, some at a time, and keeps no matrix of them and the batch.
@@ -56,8 +56,6 @@ class ProxyAnchor(Objective):
     >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
     ['negative', 'positive']
     """
-
-    proxies: Tensor
 
     def __init__(
         self,
@@ -70,14 +68,11 @@ class ProxyAnchor(Objective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
+        )
         self.alpha = number("alpha", alpha, above=0)
         self.delta = number("delta", delta)
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
-
-    def lr_multipliers(self) -> dict[str, float]:
-        return {"proxies": self.proxy_lr_multiplier}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         classes = len(self.proxies)

@@ -8,14 +8,14 @@ from torch import Tensor
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.objectives._class_scores import classified
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import (
     ProxyInit,
+    ProxyObjective,
     Smoothing,
     check_classes,
     mean_entropy,
     smoothing_over_all,
-    start_proxies,
 )
 from levelfield.settings import number, one_of
 
@@ -55,7 +55,7 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
         separable=True,
     ),
 )
-class ProxyNCA(Objective):
+class ProxyNCA(ProxyObjective):
     """ProxyNCA. Labels are 0..num_classes-1. `label_smoothing` is for the form with the true class included.
 
     Memory: O(batch * classes).
@@ -64,8 +64,6 @@ class ProxyNCA(Objective):
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
-
-    proxies: Tensor
 
     def __init__(
         self,
@@ -80,11 +78,11 @@ class ProxyNCA(Objective):
         proxy_lr_multiplier: float = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
+        )
         self.scale = number("scale", scale, above=0)
         self.include_true = one_of("include_true", include_true, (True, False))
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
         self.smoothing_over_all = smoothing_over_all(
             number("label_smoothing", label_smoothing, least=0, most=1),
             one_of("smoothing", smoothing, ("others", "all")),
@@ -94,9 +92,6 @@ class ProxyNCA(Objective):
             raise BadSpecification("'proxy_nca' compares with the other classes, and 'num_classes' is 1.")
         if not self.include_true and self.smoothing_over_all:
             raise BadSpecification("'label_smoothing' needs 'include_true': without the true class nothing sums to 1.")
-
-    def lr_multipliers(self) -> dict[str, float]:
-        return {"proxies": self.proxy_lr_multiplier}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         check_classes(given.labels, len(self.proxies), self._label)

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._class_scores import classified
-from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, check_classes, mean_entropy, start_proxies
+from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes, mean_entropy
 from levelfield.settings import number
 
 
@@ -41,7 +41,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
         separable=True,
     ),
 )
-class ProxyNCAPlusPlus(Objective):
+class ProxyNCAPlusPlus(ProxyObjective):
     """Cross-entropy over squared distances to proxies, the true class included. Labels are 0..num_classes-1.
 
     What else makes it "++" is not in the loss: maximum pooling, plain layer norm in the head, balanced batches, fast
@@ -51,8 +51,6 @@ class ProxyNCAPlusPlus(Objective):
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
-
-    proxies: Tensor
 
     def __init__(
         self,
@@ -64,13 +62,10 @@ class ProxyNCAPlusPlus(Objective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
+        )
         self.temperature = number("temperature", temperature, above=0)
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
-
-    def lr_multipliers(self) -> dict[str, float]:
-        return {"proxies": self.proxy_lr_multiplier}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         check_classes(given.labels, len(self.proxies), self._label)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._class_scores import Chunk, ClassScores, differentiable
-from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, check_classes, start_proxies
+from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes
 from levelfield.settings import number, one_of
 
 ProxyReduction = Literal["sum", "mean", "active"]
@@ -54,7 +54,7 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
         separable=True,
     ),
 )
-class ProxyTriplet(Objective):
+class ProxyTriplet(ProxyObjective):
     """Triplet hinges of every sample with all proxies. Labels are 0..num_classes-1.
 
     `sum`: over the classes, mean over the batch; `mean`: over all pairs of sample and other class; `active`: over those
@@ -64,8 +64,6 @@ class ProxyTriplet(Objective):
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
-
-    proxies: Tensor
 
     def __init__(
         self,
@@ -80,20 +78,17 @@ class ProxyTriplet(Objective):
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
+        )
         self.margin = number("margin", margin)
         self.scale = number("scale", scale, above=0)
         self.squared = one_of("squared", squared, (True, False))
         self.reduction: ProxyReduction = one_of("reduction", reduction, ("sum", "mean", "active"))
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.proxies = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
 
     @property
     def separable(self) -> bool:
         return self.reduction != "active"
-
-    def lr_multipliers(self) -> dict[str, float]:
-        return {"proxies": self.proxy_lr_multiplier}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         check_classes(given.labels, len(self.proxies), self._label)
