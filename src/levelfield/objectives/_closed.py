@@ -173,4 +173,4 @@ def closed(
         return value
     for name in ("similarity", "squared_distance", *(() if isinstance(slope, Tensor) else ("distance",))):
         geometry.__dict__.pop(name, None)  # not needed on the way back, and as large as the slope
-    return attached(value, [embeddings], lambda: [back_to_rows(geometry, slope, matrix)], plain)
+    return attached_large(value, [embeddings], lambda g: [back_to_rows(geometry, slope, matrix).mul_(g)], plain)
