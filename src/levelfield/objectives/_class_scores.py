@@ -7,7 +7,6 @@ gradient of the class vectors (C, d), and a few chunks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,11 +15,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import lengths_of
-from levelfield.objectives._closed import attached_large, through_unit, wants_slope
+from levelfield.objectives._closed import LOG2_E, attached_large, through_unit, wants_slope
 from levelfield.objectives._contract import Given
 
 AT_ONCE = 1024  # class vectors in a chunk
-LOG2E = 1 / math.log(2)  # exponentials are taken in base 2: natural ones are slow where they underflow
 LOWEST = -1e30  # below every score, and finite: differences of infinities are not numbers
 
 
@@ -169,9 +167,9 @@ def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = Non
         held = block[chunk.own]
         own[chunk.own[1]] = held
         block[chunk.own] = -torch.inf
-        higher = torch.maximum(top, block.amax(0) * (scale * LOG2E))
+        higher = torch.maximum(top, block.amax(0) * (scale * LOG2_E))
         sums.mul_((top - higher).exp2_())
-        sums += torch.add(-higher, block, alpha=scale * LOG2E, out=scratch[: len(block)]).exp2_().sum(0)
+        sums += torch.add(-higher, block, alpha=scale * LOG2_E, out=scratch[: len(block)]).exp2_().sum(0)
         block[chunk.own] = held
         top = higher
     return own, top + sums.log2_()
@@ -193,7 +191,7 @@ def cross_entropy(
     samples, classes = max(1, len(scores.rows)), len(scores.vectors) // scores.per_class
     own, others = log_sum_of_others(scores, scale, pool)
     logit, rise = (scale * own, scale) if target is None else target(own)
-    excess = others / LOG2E - logit
+    excess = others / LOG2_E - logit
     terms, share = excess, torch.ones_like(excess)
     if include_true:
         terms, share = torch.logaddexp(excess, torch.zeros_like(excess)), excess.sigmoid()
@@ -206,7 +204,7 @@ def cross_entropy(
     shift = (share * (scale / samples)).log2_().sub_(others)
 
     def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
-        torch.add(shift, block, alpha=scale * LOG2E, out=out).exp2_()
+        torch.add(shift, block, alpha=scale * LOG2_E, out=out).exp2_()
         if smoothing:
             out -= smoothing * scale / (classes * samples)
         out[chunk.own] = pull[chunk.own[1]]

@@ -20,7 +20,7 @@ from levelfield.geometry import Geometry
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
 
-LOG2_E = math.log2(math.e)
+LOG2_E = math.log2(math.e)  # exponentials are taken in base 2: natural ones are slow where they underflow
 Matrix = Literal["similarity", "distance", "squared_distance"]
 
 

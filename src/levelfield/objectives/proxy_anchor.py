@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
-from levelfield.objectives._class_scores import LOG2E, ClassScores, Gradients, differentiable
-from levelfield.objectives._closed import wants_slope
+from levelfield.objectives._class_scores import ClassScores, Gradients, differentiable
+from levelfield.objectives._closed import LOG2_E, wants_slope
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes
 from levelfield.objectives._sums import log_one_plus_sum_exp
@@ -101,7 +101,7 @@ class ProxyAnchor(ProxyObjective):
 
     def _sweep(self, scores: ClassScores, found: Gradients | None) -> Tensor:
         """The loss, proxy by proxy since each is independent of the others; its gradients are added to `found`."""
-        classes, factor = len(self.proxies), self.alpha * LOG2E
+        classes, factor = len(self.proxies), self.alpha * LOG2_E
         own = (scores.rows * unit(scores.vectors[scores.labels])).sum(1)
         pull, pull_slope = self._pull(own, scores.labels)
         push = pull.new_zeros(())
@@ -119,7 +119,7 @@ class ProxyAnchor(ProxyObjective):
                 weights.mul_(self.alpha / classes / sums)
                 weights[chunk.own] = pull_slope[chunk.own[1]]
                 found.add(chunk, cosine, weights)
-        return pull + push / (LOG2E * classes)
+        return pull + push / (LOG2_E * classes)
 
     def _pull(self, own: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """First sum of the loss from the cosines to the own proxies, and its slope by each of them."""

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, unit
-from levelfield.objectives._class_scores import LOG2E, Chunk, ClassScores, Gradients, cross_entropy, differentiable
+from levelfield.objectives._class_scores import Chunk, ClassScores, Gradients, cross_entropy, differentiable
+from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import ProxyInit, check_classes, mean_entropy, start_proxies
 from levelfield.objectives.cosface import cosface_logits
@@ -167,7 +168,7 @@ class SoftTriple(Objective):
         shape = (-1, self.centers_per_class, cosine.shape[1])
         share, scratch = shares[: len(cosine)].view(shape), scratch[: len(cosine)].view(shape)
         cosine = cosine.view(shape)
-        torch.sub(cosine, cosine.amax(1, keepdim=True), out=share).mul_(LOG2E / self.gamma).exp2_()
+        torch.sub(cosine, cosine.amax(1, keepdim=True), out=share).mul_(LOG2_E / self.gamma).exp2_()
         share /= share.sum(1, keepdim=True)
         return torch.mul(share, cosine, out=scratch).sum(1), share
 

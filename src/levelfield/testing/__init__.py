@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from levelfield.testing._batches import CLASSES, DIM, degenerate, ordinary
 from levelfield.testing._check import LawBroken, Verdict, broken_laws, check_objective, verdicts
-from levelfield.testing._laws import LAWS, Factory, Law
+from levelfield.testing._laws import LAWS
+from levelfield.testing._measuring import Factory, Law
 
 __all__ = [
     "CLASSES",

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from levelfield.errors import LevelfieldError
 from levelfield.testing._batches import CLASSES, DIM, made_for
-from levelfield.testing._laws import LAWS, Factory
+from levelfield.testing._laws import LAWS
+from levelfield.testing._measuring import Factory
 
 
 class LawBroken(LevelfieldError, AssertionError):

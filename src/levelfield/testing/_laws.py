@@ -1,56 +1,24 @@
-"""Laws that every objective obeys. Each is a short function of a factory; it raises AssertionError when broken.
-
-`factory(**extra)` makes a new objective for CLASSES classes and DIM dimensions, always with the same parameters.
-"""
+"""Laws that every objective obeys. Each is a short function of a factory; it raises AssertionError when broken."""
 
 from __future__ import annotations
 
 import copy
 import io
 import random
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from levelfield.objectives import Objective, as_objective
+from levelfield.objectives import Objective
 from levelfield.randomness import stream
 from levelfield.testing._batches import CLASSES, classes_made_for, degenerate, layouts, ordinary
-
-Factory = Callable[..., nn.Module]
-Law = Callable[[Factory], None]
-
-
-def _make(factory: Factory, dtype: torch.dtype = torch.float32, **extra: Any) -> Objective:
-    return as_objective(factory(**extra)).to(dtype)
-
-
-def _without_chance(factory: Factory, dtype: torch.dtype = torch.float64) -> Objective:
-    """The objective over all tuples, if its own miner draws: a shuffled batch would draw others."""
-    objective = _make(factory, dtype)
-    return objective if objective.miner is None else _make(factory, dtype, miner="all")
-
-
-def _measure(objective: Objective, embeddings: Tensor, labels: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
-    """Loss and gradient of the rows, with a fresh generator; the parameters' gradients are in the objective."""
-    objective.zero_grad()
-    rows = embeddings.clone().requires_grad_()
-    value = objective(rows, labels, generator=stream(0, "law"), **given)
-    assert value.requires_grad, "the loss is not attached to the embeddings"
-    value.backward()
-    assert rows.grad is not None, "the embeddings got no gradient"
-    return value.detach(), rows.grad
-
-
-def _close(first: Tensor, second: Tensor, what: str, *, rtol: float = 1e-9, atol: float = 1e-10) -> None:
-    torch.testing.assert_close(first, second, rtol=rtol, atol=atol, msg=lambda text: f"{what}: {text}")
+from levelfield.testing._measuring import Factory, Law, check_finite, close, make, measure, per_class, without_chance
 
 
 def loss_is_one_finite_number(factory: Factory) -> None:
-    objective = _make(factory)
-    value, gradient = _measure(objective, *ordinary())
+    objective = make(factory)
+    value, gradient = measure(objective, *ordinary())
     assert value.shape == (), f"the loss has shape {tuple(value.shape)}; one number is needed"
     assert value.isfinite(), f"the loss is {value.item()}"
     assert gradient.isfinite().all(), "a gradient is not finite"
@@ -58,23 +26,23 @@ def loss_is_one_finite_number(factory: Factory) -> None:
 
 
 def terms_add_up_to_the_loss(factory: Factory) -> None:
-    objective = _make(factory, torch.float64)
+    objective = make(factory, torch.float64)
     rows, labels = ordinary(dtype=torch.float64)
     value = objective(rows, labels, generator=stream(0, "law"))
     terms = objective.terms(rows, labels, generator=stream(0, "law"))
-    _close(torch.stack(list(terms.values())).sum(), value, "sum of the terms and loss differ")
+    close(torch.stack(list(terms.values())).sum(), value, "sum of the terms and loss differ")
 
 
 def closed_form_is_the_definition(factory: Factory) -> None:
     """Value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
-    if type(_make(factory)).quick is Objective.quick:  # nothing but the definition
+    if type(make(factory)).quick is Objective.quick:  # nothing but the definition
         return
     for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
         for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
             if dtype == torch.float32 and name in degenerate():  # between coincident rows the direction is rounding
                 continue
-            objective = _make(factory, dtype)
-            value, gradient = _measure(objective, rows.to(dtype), labels)
+            objective = make(factory, dtype)
+            value, gradient = measure(objective, rows.to(dtype), labels)
             own = [None if p.grad is None else p.grad.clone() for p in objective.parameters()]
             objective.zero_grad()
             again = rows.to(dtype, copy=True).requires_grad_()
@@ -89,12 +57,12 @@ def closed_form_is_the_definition(factory: Factory) -> None:
                     pairs.append((quick_slope, parameter.grad))
             for quick, defined in pairs:
                 atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
-                _close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
+                close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
 
 
 def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
     rows, labels = ordinary(dtype=torch.float64)
-    objective = _make(factory, torch.float64)
+    objective = make(factory, torch.float64)
     if type(objective).quick is Objective.quick:  # nothing but the definition
         return
     rows.requires_grad_()
@@ -106,11 +74,11 @@ def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
         assert isinstance(loss, Tensor)
         (first,) = torch.autograd.grad(loss, rows, create_graph=True)
         found.append(torch.autograd.grad(first.square().sum(), rows)[0])
-    _close(found[0], found[1], "second derivatives differ")
+    close(found[0], found[1], "second derivatives differ")
 
 
 def gradient_is_the_derivative(factory: Factory) -> None:
-    objective = _make(factory, torch.float64)
+    objective = make(factory, torch.float64)
     rows, labels = ordinary(dtype=torch.float64)
     names = [name for name, parameter in objective.named_parameters() if parameter.requires_grad]
 
@@ -125,39 +93,39 @@ def gradient_is_the_derivative(factory: Factory) -> None:
 
 
 def order_of_the_batch_is_irrelevant(factory: Factory) -> None:
-    objective = _without_chance(factory)
+    objective = without_chance(factory)
     rows, labels = ordinary(dtype=torch.float64)
     order = torch.randperm(len(rows), generator=stream(0, "order"))
-    value, gradient = _measure(objective, rows, labels)
-    shuffled, shuffled_gradient = _measure(objective, rows[order], labels[order])
-    _close(shuffled, value, "the loss of the shuffled batch differs")
-    _close(shuffled_gradient, gradient[order], "a gradient of the shuffled batch differs")
+    value, gradient = measure(objective, rows, labels)
+    shuffled, shuffled_gradient = measure(objective, rows[order], labels[order])
+    close(shuffled, value, "the loss of the shuffled batch differs")
+    close(shuffled_gradient, gradient[order], "a gradient of the shuffled batch differs")
 
 
 def names_of_classes_are_irrelevant(factory: Factory) -> None:
     """Renamed among 0..C-1, together with whatever the objective holds per class."""
-    objective = _without_chance(factory)
+    objective = without_chance(factory)
     rows, labels = ordinary(dtype=torch.float64)
-    value, gradient = _measure(objective, rows, labels)
+    value, gradient = measure(objective, rows, labels)
     renamed = torch.cat((torch.tensor([2, 0, 3, 1]), torch.arange(CLASSES, classes_made_for())))
     other = copy.deepcopy(objective)
     with torch.no_grad():
-        for by_class in _per_class(other):
+        for by_class in per_class(other):
             by_class[renamed] = by_class.clone()
-    other_value, other_gradient = _measure(other, rows, renamed[labels])
-    _close(other_value, value, "the loss differs after renaming classes")
-    _close(other_gradient, gradient, "a gradient differs after renaming classes")
+    other_value, other_gradient = measure(other, rows, renamed[labels])
+    close(other_value, value, "the loss differs after renaming classes")
+    close(other_gradient, gradient, "a gradient differs after renaming classes")
 
 
 def labels_above_2_to_24_stay_apart(factory: Factory) -> None:
     """Labels that would merge as float32. Not for objectives that hold something per class."""
-    objective = _without_chance(factory)
-    if _per_class(objective) or "labels" in objective.facts.tags:
+    objective = without_chance(factory)
+    if per_class(objective) or "labels" in objective.facts.tags:
         return
     rows, labels = ordinary(dtype=torch.float64)
-    value, _ = _measure(objective, rows, labels)
-    _close(_measure(objective, rows, labels + 2**25)[0], value, "large labels give another loss")
-    _close(_measure(objective, rows, -(labels + 1))[0], value, "negative labels give another loss")
+    value, _ = measure(objective, rows, labels)
+    close(measure(objective, rows, labels + 2**25)[0], value, "large labels give another loss")
+    close(measure(objective, rows, -(labels + 1))[0], value, "negative labels give another loss")
 
 
 def degenerate_batches_are_finite(factory: Factory) -> None:
@@ -165,52 +133,43 @@ def degenerate_batches_are_finite(factory: Factory) -> None:
     for name, (rows, labels) in degenerate().items():
         for dtype in (torch.float32, torch.bfloat16):
             try:
-                _is_finite(_make(factory), rows.to(dtype), labels)
+                check_finite(make(factory), rows.to(dtype), labels)
             except Exception as error:  # the other batches are worth knowing, too
                 told = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
                 found.setdefault(told.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
     assert not found, "; ".join(f"batch {', '.join(batches)}: {told}" for told, batches in found.items())
 
 
-def _is_finite(objective: Objective, rows: Tensor, labels: Tensor) -> None:
-    value, gradient = _measure(objective, rows, labels)
-    assert value.isfinite(), f"the loss is {value.item()}"
-    assert gradient.isfinite().all(), "a gradient is not finite"
-    for name, parameter in objective.named_parameters():
-        finite = parameter.grad is None or parameter.grad.isfinite().all()
-        assert finite, f"a gradient of '{name}' is not finite"
-
-
 def float32_agrees_with_float64(factory: Factory) -> None:
     rows, labels = ordinary(dtype=torch.float32)
-    value, gradient = _measure(_make(factory), rows, labels)
-    exact, exact_gradient = _measure(_make(factory, torch.float64), rows.double(), labels)
-    _close(value.double(), exact, "the loss in float32 differs", rtol=1e-4, atol=1e-5)
+    value, gradient = measure(make(factory), rows, labels)
+    exact, exact_gradient = measure(make(factory, torch.float64), rows.double(), labels)
+    close(value.double(), exact, "the loss in float32 differs", rtol=1e-4, atol=1e-5)
     scale = float(exact_gradient.abs().max())
-    _close(gradient.double(), exact_gradient, "a gradient in float32 differs", rtol=1e-3, atol=1e-4 * scale)
+    close(gradient.double(), exact_gradient, "a gradient in float32 differs", rtol=1e-3, atol=1e-4 * scale)
 
 
 def half_precision_is_computed_in_float32(factory: Factory) -> None:
     for dtype in (torch.bfloat16, torch.float16):
         rows, labels = ordinary(dtype=dtype)
-        value, gradient = _measure(_make(factory), rows, labels)
-        exact, _ = _measure(_make(factory), rows.float(), labels)
-        _close(value.float(), exact, f"the loss of {dtype} rows differs from that of the same rows in float32")
+        value, gradient = measure(make(factory), rows, labels)
+        exact, _ = measure(make(factory), rows.float(), labels)
+        close(value.float(), exact, f"the loss of {dtype} rows differs from that of the same rows in float32")
         assert gradient.dtype == dtype, f"the gradient of {dtype} rows is {gradient.dtype}"
 
 
 def autocast_changes_nothing(factory: Factory) -> None:
     rows, labels = ordinary()
-    plain, _ = _measure(_make(factory), rows, labels)
+    plain, _ = measure(make(factory), rows, labels)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        value, _ = _measure(_make(factory), rows, labels)
-    _close(value, plain, "the loss differs under autocast")
+        value, _ = measure(make(factory), rows, labels)
+    close(value, plain, "the loss differs under autocast")
 
 
 def state_survives_save_and_load(factory: Factory) -> None:
     """After loading, the next two calls without a generator give the same losses."""
     rows, labels = ordinary()
-    objective = _make(factory)
+    objective = make(factory)
     objective(rows, labels)
     with torch.no_grad():
         for parameter in objective.parameters():
@@ -218,18 +177,18 @@ def state_survives_save_and_load(factory: Factory) -> None:
     file = io.BytesIO()
     torch.save(objective.state_dict(), file)
     file.seek(0)
-    loaded = _make(factory)
+    loaded = make(factory)
     loaded.load_state_dict(torch.load(file, weights_only=True))
     for _ in range(2):
-        _close(loaded(rows, labels), objective(rows, labels), "the loss differs after save and load", rtol=0, atol=0)
+        close(loaded(rows, labels), objective(rows, labels), "the loss differs after save and load", rtol=0, atol=0)
 
 
 def same_generator_gives_the_same_loss(factory: Factory) -> None:
     rows, labels = ordinary()
-    objective = _make(factory)
-    first, second = (_measure(objective, rows, labels) for _ in range(2))
-    _close(first[0], second[0], "two calls with equal generators differ", rtol=0, atol=0)
-    _close(first[1], second[1], "gradients of two calls with equal generators differ", rtol=0, atol=0)
+    objective = make(factory)
+    first, second = (measure(objective, rows, labels) for _ in range(2))
+    close(first[0], second[0], "two calls with equal generators differ", rtol=0, atol=0)
+    close(first[1], second[1], "gradients of two calls with equal generators differ", rtol=0, atol=0)
 
 
 def no_global_random_number_is_drawn(factory: Factory) -> None:
@@ -238,8 +197,8 @@ def no_global_random_number_is_drawn(factory: Factory) -> None:
         return torch.get_rng_state().numpy().tobytes(), str(numpy_state), str(random.getstate())
 
     before = states()
-    _measure(_make(factory), *ordinary())
-    _make(factory)(*ordinary())
+    measure(make(factory), *ordinary())
+    make(factory)(*ordinary())
     for name, old, new in zip(("torch", "numpy", "Python"), before, states(), strict=True):
         assert old == new, f"{name}'s global generator was used"
 
@@ -247,64 +206,48 @@ def no_global_random_number_is_drawn(factory: Factory) -> None:
 def inputs_are_not_written_to(factory: Factory) -> None:
     rows, labels = ordinary()
     rows_before, labels_before = rows.clone(), labels.clone()
-    _make(factory)(rows.requires_grad_(), labels).backward()
+    make(factory)(rows.requires_grad_(), labels).backward()
     assert torch.equal(rows, rows_before), "the embeddings were changed"
     assert torch.equal(labels, labels_before), "the labels were changed"
 
 
 def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
     rows, labels = ordinary()
-    value = _make(factory)(rows.requires_grad_(), labels)
+    value = make(factory)(rows.requires_grad_(), labels)
     (first,) = torch.autograd.grad(value, rows, retain_graph=True)
     (second,) = torch.autograd.grad(value, rows)
-    _close(first, second, "the second backward differs", rtol=0, atol=0)
+    close(first, second, "the second backward differs", rtol=0, atol=0)
 
 
 def loss_is_linear_in_the_weights(factory: Factory) -> None:
     """Weights multiply an anchor's terms and leave the divisor alone."""
-    objective = _without_chance(factory)
+    objective = without_chance(factory)
     if not objective.facts.weights or not objective.facts.name:
         return
     rows, labels = ordinary(dtype=torch.float64)
     ones = torch.ones(len(rows), dtype=torch.float64)
     some = torch.linspace(0, 3, len(rows), dtype=torch.float64)
-    plain, _ = _measure(objective, rows, labels)
-    _close(_measure(objective, rows, labels, weights=ones)[0], plain, "weights of one change the loss")
-    both = _measure(objective, rows, labels, weights=ones + some)[0]
-    _close(both - _measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
+    plain, _ = measure(objective, rows, labels)
+    close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of one change the loss")
+    both = measure(objective, rows, labels, weights=ones + some)[0]
+    close(both - measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
 
 
 def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> None:
-    objective = _without_chance(factory)
+    objective = without_chance(factory)
     if not objective.separable:
         return
     rows, labels = ordinary(dtype=torch.float64)
-    whole, _ = _measure(objective, rows, labels)
-    first, _ = _measure(objective, rows[:5], labels[:5])
-    second, _ = _measure(objective, rows[5:], labels[5:])
-    _close((5 * first + 7 * second) / 12, whole, "the loss says it is separable and is not")
+    whole, _ = measure(objective, rows, labels)
+    first, _ = measure(objective, rows[:5], labels[:5])
+    second, _ = measure(objective, rows[5:], labels[5:])
+    close((5 * first + 7 * second) / 12, whole, "the loss says it is separable and is not")
 
 
 def learning_rates_name_own_parameters(factory: Factory) -> None:
-    objective = _make(factory)
+    objective = make(factory)
     wrong = set(objective.lr_multipliers()) - {name for name, _ in objective.named_parameters()}
     assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are no parameters"
-
-
-def _per_class(objective: nn.Module) -> list[Tensor]:
-    """What an objective holds per class, as views (classes, k, ...): rows, or columns as in PML, class by class.
-
-    k is 1, or `centers_per_class` (PML also: `sub_centers`) where a class has several.
-    """
-    classes, found = classes_made_for(), []
-    named = [getattr(part, name, 1) for part in objective.modules() for name in ("centers_per_class", "sub_centers")]
-    several = max(named)
-    for tensor in (*objective.parameters(), *objective.buffers()):
-        for view in (tensor, tensor.T) if tensor.dim() == 2 else (tensor,) if tensor.dim() else ():
-            if len(view) in (classes, classes * several):
-                found.append(view.unflatten(0, (classes, -1)))
-                break
-    return found
 
 
 LAWS: list[Law] = [
