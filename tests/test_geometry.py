@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.geometry import Geometry, gather, related, unit
+from levelfield.geometry import Geometry, gather, unit
 from levelfield.randomness import stream
+from levelfield.relatives import related
 
 
 def rows(n: int, d: int, *, name: str = "rows", dtype: torch.dtype = torch.float64) -> torch.Tensor:

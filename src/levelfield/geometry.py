@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -36,94 +33,6 @@ def lengths_of(rows: Tensor) -> Tensor:
     """Lengths (n, 1); a zero row counts as infinitely long, so that dividing by it gives 0."""
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return length.masked_fill(length <= TINY, torch.inf)
-
-
-def related(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Who is a positive and who a negative of whom: two boolean (n, n) matrices. No item is its own positive.
-
-    >>> positive, negative = related(torch.tensor([7, 7, 2**40]))
-    >>> positive.int().tolist(), negative.int().tolist()
-    ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
-    """
-    negative = labels[:, None] != labels[None, :]
-    return (~negative).fill_diagonal_(False), negative
-
-
-class Relatives(NamedTuple):
-    """The class table: `others` (n, k) names the other members of each row's class, padded with the row itself.
-
-    `valid` (n, k) says which entries are no padding, `counts` (n,) how many. k is the largest class less one, at
-    least 1.
-    """
-
-    others: Tensor
-    valid: Tensor
-    counts: Tensor
-
-
-def relatives(labels: Tensor) -> Relatives:
-    """The class table of a batch. The one number the host reads is the size of the largest class.
-
-    >>> relatives(torch.tensor([5, 9, 5, 5])).others
-    tensor([[2, 3],
-            [1, 1],
-            [0, 3],
-            [0, 2]])
-    """
-    return _relatives_in_numpy(labels) if labels.device.type == "cpu" else _relatives_in_torch(labels)
-
-
-def _relatives_in_torch(labels: Tensor) -> Relatives:
-    n = len(labels)
-    ordered, order = labels.sort(stable=True)
-    start = torch.searchsorted(ordered, labels)  # where each row's class begins in this order
-    counts = torch.searchsorted(ordered, labels, right=True) - start - 1
-    own = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=labels.device))[:, None]
-    column = torch.arange(max(1, int(counts.max())) if n else 1, device=labels.device)
-    valid = column < counts[:, None]
-    place = start[:, None] + column
-    place += place >= own  # the row itself is left out
-    return Relatives(order[torch.where(valid, place, own)], valid, counts)
-
-
-def _relatives_in_numpy(labels: Tensor) -> Relatives:
-    """The same in NumPy, whose small steps take a third of the time; in a batch of 100 that is felt."""
-    given = labels.numpy()
-    order = given.argsort(kind="stable")
-    ordered = given[order]
-    start = ordered.searchsorted(given)
-    counts = ordered.searchsorted(given, side="right") - start - 1
-    own = np.empty_like(order)
-    own[order] = np.arange(len(order))
-    column = np.arange(max(1, counts.max(initial=0)))
-    valid = column < counts[:, None]
-    place = start[:, None] + column
-    place += place >= own[:, None]
-    others = order[np.where(valid, place, own[:, None])]
-    return Relatives(torch.from_numpy(others), torch.from_numpy(valid), torch.from_numpy(counts))
-
-
-def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
-    """Overwrite the entries of relatives and the diagonal, so that strangers alone are left."""
-    return matrix.scatter_(1, table.others, value).fill_diagonal_(value)
-
-
-def without_class_(block: Tensor, table: Relatives, rows: slice, value: float) -> Tensor:
-    """Overwrite the entries of relatives and of the row itself in some rows of a matrix."""
-    own = torch.arange(rows.start, rows.stop, device=block.device)[:, None]
-    return block.scatter_(1, table.others[rows], value).scatter_(1, own, value)
-
-
-def put_(matrix: Tensor, table: Relatives, values: Tensor) -> Tensor:
-    """Write `values` (n, k) to the entries of relatives; the diagonal becomes 0 where the table is padded."""
-    return matrix.scatter_(1, table.others, (values * table.valid).to(matrix.dtype))
-
-
-def row_blocks(matrix: Tensor) -> Iterator[slice]:
-    """Some rows at a time, so many that a block (1 MB) stays in the cache."""
-    step = max(1, 2**18 // max(1, matrix.shape[1]))
-    for start in range(0, len(matrix), step):
-        yield slice(start, min(len(matrix), start + step))
 
 
 def _root(squared: Tensor, coincident: Tensor) -> Tensor:

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from levelfield import miners
-from levelfield.geometry import Geometry, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners.semihard import _closest, _closest_of_few
 from levelfield.randomness import stream
+from levelfield.relatives import related, relatives
 
 LABELS = [0, 1, 0, 2, 1, 0, 3, 1, 0, 2]
 

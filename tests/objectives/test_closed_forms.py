@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield import objectives
 from levelfield.errors import BadInput
-from levelfield.geometry import _relatives_in_torch, relatives
+from levelfield.relatives import _relatives_in_torch, relatives
 from levelfield.testing import CLASSES, DIM, ordinary
 
 WITH_PARAMETERS = [

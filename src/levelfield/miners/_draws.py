@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Relatives, row_blocks, without_class_
+from levelfield.relatives import Relatives, row_blocks, without_class_
 
 
 def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -62,7 +62,7 @@ def draw_relative(table: Relatives, generator: torch.Generator) -> Tensor:
 def kth_stranger(table: Relatives, rank: Tensor) -> Tensor:
     """For each row the `rank`-th (from 0) row of another class, without a matrix of who is a stranger.
 
-    >>> from levelfield.geometry import relatives
+    >>> from levelfield.relatives import relatives
     >>> kth_stranger(relatives(torch.tensor([0, 1, 0, 1])), torch.tensor([0, 0, 1, 1]))
     tensor([1, 0, 3, 2])
     """

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import no_triplets
+from levelfield.relatives import related
 
 
 def all_triplets(positive: Tensor, negative: Tensor) -> Tensor:

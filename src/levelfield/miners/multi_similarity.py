@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related
+from levelfield.geometry import Geometry
 from levelfield.miners._contract import MinerFacts, register
+from levelfield.relatives import related
 from levelfield.settings import number
 
 

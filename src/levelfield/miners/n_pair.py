@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, even
+from levelfield.relatives import related, relatives
 
 
 @register(

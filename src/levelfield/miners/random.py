@@ -8,10 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, draw_stranger, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
+from levelfield.relatives import related, relatives
 from levelfield.settings import one_of
 
 

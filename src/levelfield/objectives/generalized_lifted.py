@@ -7,10 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, put_, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, norms, strangers
+from levelfield.relatives import put_, related, relatives
 from levelfield.settings import number, one_of
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, put_, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import log_sum_exp, strangers
 from levelfield.objectives._sums import mean
+from levelfield.relatives import put_, related, relatives
 from levelfield.settings import number, one_of
 
 

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadSpecification
-from levelfield.geometry import Geometry, hide_, put_, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import Entries, attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import check_classes
+from levelfield.relatives import hide_, put_, related, relatives
 from levelfield.settings import number, one_of
 
 

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadInput
-from levelfield.geometry import Geometry, hide_, put_, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._closed import closed, log_one_plus_sum_exp_
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import log_one_plus_sum_exp
+from levelfield.relatives import hide_, put_, related, relatives
 from levelfield.settings import number, one_of
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadInput
-from levelfield.geometry import Geometry, Relatives, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -20,6 +20,7 @@ from levelfield.objectives._log_sums import (
     norms,
     strangers,
 )
+from levelfield.relatives import Relatives, related, relatives
 from levelfield.settings import number, one_of
 
 Form = Literal["all", "sampled", "pairs"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Geometry, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import against_strangers
 from levelfield.objectives._sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
+from levelfield.relatives import related, relatives
 from levelfield.settings import number, one_of
 
 

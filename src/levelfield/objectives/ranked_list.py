@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.geometry import Geometry, hide_, put_, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.objectives._closed import LOG2_E, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
+from levelfield.relatives import hide_, put_, related, relatives
 from levelfield.settings import number, one_of
 
 

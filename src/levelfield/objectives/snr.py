@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, Relatives, hide_, put_, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -15,6 +15,7 @@ from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
 from levelfield.objectives.contrastive import contrastive_terms
 from levelfield.objectives.triplet import triplet_terms
+from levelfield.relatives import Relatives, hide_, put_, related, relatives
 from levelfield.settings import number, one_of
 
 CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no signal

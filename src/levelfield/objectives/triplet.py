@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.geometry import Geometry, related, relatives
+from levelfield.geometry import Geometry
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
 from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
+from levelfield.relatives import related, relatives
 from levelfield.settings import number, one_of
 
 
