@@ -5,7 +5,6 @@ import torch
 
 from levelfield.geometry import Geometry, gather, unit
 from levelfield.randomness import stream
-from levelfield.relatives import related
 
 
 def rows(n: int, d: int, *, name: str = "rows", dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -104,12 +103,6 @@ def test_detached_shares_what_is_known_and_carries_no_gradient() -> None:
     assert not copy.distance.requires_grad
     assert copy.normalized
     torch.testing.assert_close(copy.distance, geometry.distance.detach(), rtol=0, atol=0)
-
-
-def test_labels_that_are_equal_as_float32_are_still_different_classes() -> None:
-    positive, negative = related(torch.tensor([2**25, 2**25 + 1]))
-    assert not positive.any()
-    assert negative.sum() == 2
 
 
 def test_gather_is_the_identity_for_one_process() -> None:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from levelfield import objectives
 from levelfield.errors import BadInput
-from levelfield.relatives import _relatives_in_torch, relatives
 from levelfield.testing import CLASSES, DIM, ordinary
 
 WITH_PARAMETERS = [
@@ -91,19 +90,6 @@ def test_a_boundary_of_another_precision_than_the_rows() -> None:
     rows, labels = ordinary(dtype=torch.float64)
     objective = create("margin", miner="all")
     torch.testing.assert_close(objective(rows, labels), sum(objective.terms(rows, labels).values()))
-
-
-@pytest.mark.parametrize("labels", [[3], [1, 1, 1], [5, 9, 5, 5], [2**40, -1, 2**40, 0, -1], []])
-def test_the_class_table_lists_every_other_member_once(labels: list[int]) -> None:
-    given = torch.tensor(labels, dtype=torch.int64)
-    table = relatives(given)
-    for mine, elsewhere in zip(table, _relatives_in_torch(given), strict=True):  # as other devices do it
-        assert torch.equal(mine, elsewhere)
-    for row, label in enumerate(labels):
-        others = [k for k, other in enumerate(labels) if other == label and k != row]
-        assert table.others[row][table.valid[row]].tolist() == others
-        assert table.others[row][~table.valid[row]].tolist() == [row] * int((~table.valid[row]).sum())
-        assert table.counts[row] == len(others)
 
 
 @pytest.mark.parametrize("name", ["histogram", "fast_ap"])
