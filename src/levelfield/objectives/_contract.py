@@ -67,14 +67,24 @@ class Objective(nn.Module):
         super().__init__()
         chosen = None if miner is None else resolve(miner, switch=switch, **hints)
         self.miner: Miner | None = None if isinstance(chosen, All) else chosen  # None: everything, never listed
+        self.shown: dict[str, Tensor] = {}
+        """The terms of the last call by name, without gradients, for a log; empty if the loss is one term."""
         self._own_generator = stream(0, "objective")
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         raise NotImplementedError(f"{type(self).__name__} must say what its terms are: def parts(self, given).")
 
     def quick(self, given: Given) -> Tensor | None:
-        """The same loss in closed form (see `_closed`); None where only the definition will do."""
+        """The same loss in closed form (see `_closed`); None where only the definition will do.
+
+        Where `parts` has several terms, it adds its own up by `total`.
+        """
         return None
+
+    def total(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """The loss from its named terms, which a log may show. Nothing waits for a device: they stay tensors."""
+        self.shown = {name: term.detach() for name, term in terms.items()} if len(terms) > 1 else {}
+        return sum_of(terms)
 
     def definition(self, given: Given) -> Callable[[], Tensor]:
         """The loss by its `parts`, computed later but with the parameters of now, for second derivatives.
@@ -98,7 +108,7 @@ class Objective(nn.Module):
         given = self._given(embeddings, labels, tuples, weights, roles, generator)
         with full_precision(embeddings.device.type):
             value = self.quick(given)
-            return sum_of(self.parts(given)) if value is None else value
+            return self.total(self.parts(given)) if value is None else value
 
     def terms(
         self,
@@ -110,7 +120,7 @@ class Objective(nn.Module):
         roles: Any = None,
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """The loss in named parts, each differentiable by itself; the closed form knows only their sum."""
+        """The loss in named parts, each differentiable by itself; a plain call leaves their values in `shown`."""
         given = self._given(embeddings, labels, tuples, weights, roles, generator)
         with full_precision(embeddings.device.type):
             return self.parts(given)

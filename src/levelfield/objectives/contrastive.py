@@ -109,22 +109,24 @@ class Contrastive(Objective):
             positives = pulls.sum()
         positives, active = positives.clamp_min(1), active.clamp_min(1)
         slope.div_(-active)
-        return value / positives + pushes / active, put_(slope, table, pulls.to(slope.dtype) / positives)
+        value = self.total({"positive": value / positives, "negative": pushes / active})
+        return value, put_(slope, table, pulls.to(slope.dtype) / positives)
 
     def _quick_pairs(self, geometry: Geometry, tuples: Tuples) -> tuple[Tensor, Entries]:
         pairs = self._sides(tuples)
-        value, entries = geometry.rows.new_zeros(()), []
-        self.active = torch.zeros((), dtype=torch.int64, device=value.device)
-        for pair, sign, margin in zip(pairs, (1, -1), (self.pos_margin, self.neg_margin), strict=True):
+        terms, entries = {}, []
+        self.active = torch.zeros((), dtype=torch.int64, device=geometry.rows.device)
+        sides = (("positive", 1, self.pos_margin), ("negative", -1, self.neg_margin))
+        for pair, (name, sign, margin) in zip(pairs, sides, strict=True):
             anchor, other = pair.T
             distance = geometry.distance_of(anchor, other, squared=self.squared)
             hinge = (sign * (distance - margin)).relu_()
             above = hinge > 0
             self.active += above.sum()
             divisor = above.sum().clamp_min(1) if self.reduction == "mean_nonzero" else max(1, len(pair))
-            value += hinge.sum() / divisor
+            terms[name] = hinge.sum() / divisor
             entries.append(Entries(anchor, other, above.to(distance.dtype) * sign / divisor, distance))
-        return value, Entries(*(torch.cat(parts) for parts in zip(*entries, strict=True)))
+        return self.total(terms), Entries(*(torch.cat(parts) for parts in zip(*entries, strict=True)))
 
     def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
         """Positive and negative pairs: given as such, or as the two sides of triplets."""

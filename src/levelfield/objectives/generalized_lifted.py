@@ -72,7 +72,8 @@ class GeneralizedLifted(Objective):
         norm = norms(geometry.rows, self.nu_power)
         if given.weights is not None:
             terms, norm = terms * given.weights, norm * given.weights
-        return {"lifted": terms.sum() / valid, "norm": self.nu * norm.sum() / max(1, len(norm))}
+        found = {"lifted": terms.sum() / valid}
+        return found | {"norm": self.nu * norm.sum() / max(1, len(norm))} if self.nu else found
 
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or not len(given.labels):
@@ -89,7 +90,10 @@ class GeneralizedLifted(Objective):
         factor = above.to(hinge.dtype).div_(valid)
         slope.mul_(-factor / total)
         put_(slope, table, near.sub_(pull.clamp_min_(torch.finfo(near.dtype).min)).exp_().mul_(factor))
-        value = hinge.sum() / valid + self.nu * norms(geometry.rows, self.nu_power).mean()
+        terms = {"lifted": hinge.sum() / valid}
+        if self.nu:
+            terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
+        value = self.total(terms)
         if not wants_slope(given.embeddings):
             return value
 

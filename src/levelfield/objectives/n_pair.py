@@ -129,7 +129,10 @@ class NPair(Objective):
             symmetric=self.symmetric,
             soft_target=self.equal_class == "soft_target",
         )
-        return {"n_pair": terms, "norm": self.nu * norm_term(geometry.rows, pairs, given, self.form, self.nu_power)}
+        found = {"n_pair": terms}
+        if self.nu:
+            found["norm"] = self.nu * norm_term(geometry.rows, pairs, given, self.form, self.nu_power)
+        return found
 
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or self.form == "pairs" or not len(given.labels):
@@ -137,7 +140,10 @@ class NPair(Objective):
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         pairs = chosen_pairs(self, geometry, given, self.form)
         loss, slope, self.active = quick_n_pair(geometry.similarity, relatives(given.labels), pairs)
-        value = loss + self.nu * norms(geometry.rows, self.nu_power).mean()
+        terms = {"n_pair": loss}
+        if self.nu:
+            terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
+        value = self.total(terms)
         if not wants_slope(given.embeddings):
             return value
 

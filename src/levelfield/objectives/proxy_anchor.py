@@ -119,7 +119,7 @@ class ProxyAnchor(ProxyObjective):
                 weights.mul_(self.alpha / classes / sums)
                 weights[chunk.own] = pull_slope[chunk.own[1]]
                 found.add(chunk, cosine, weights)
-        return pull + push / (LOG2_E * classes)
+        return self.total({"positive": pull, "negative": push / (LOG2_E * classes)})
 
     def _pull(self, own: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """First sum of the loss from the cosines to the own proxies, and its slope by each of them."""

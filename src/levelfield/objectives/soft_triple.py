@@ -120,13 +120,13 @@ class SoftTriple(Objective):
         cosine = Geometry(given.embeddings, self.centers, normalize=True).similarity
         similarity = soft_similarity(cosine.view(len(cosine), *shape[:2]), gamma=self.gamma)
         logits = cosface_logits(similarity, given.labels, scale=self.la, margin=self.delta)
-        spread = centre_spread(unit(self.centers).view(shape), reg_eps=self.reg_eps)
-        # The loss is a mean over samples, each with its share of the regulariser: without samples it is 0.
-        counts = len(given.labels) if given.weights is None else given.weights.sum()
-        return {
-            "classification": mean_entropy(logits, given.labels, given.weights),
-            "regularizer": self.tau * counts / max(1, len(given.labels)) * spread,
-        }
+        terms = {"classification": mean_entropy(logits, given.labels, given.weights)}
+        if self.tau and self.centers_per_class > 1:
+            # The loss is a mean over samples, each with its share of the regulariser: without samples it is 0.
+            counts = len(given.labels) if given.weights is None else given.weights.sum()
+            spread = centre_spread(unit(self.centers).view(shape), reg_eps=self.reg_eps)
+            terms["regularizer"] = self.tau * counts / max(1, len(given.labels)) * spread
+        return terms
 
     def quick(self, given: Given) -> Tensor | None:
         check_classes(given.labels, self.num_classes, self._label)
@@ -142,7 +142,10 @@ class SoftTriple(Objective):
             target=lambda own: (self.la * (own - self.delta), self.la),
             pool=lambda cosine: self._pooled(cosine, shares, scratch)[0],
         )
-        value = loss.value if spread is None else loss.value + self.tau * spread.value()
+        terms = {"classification": loss.value}
+        if spread is not None:
+            terms["regularizer"] = self.tau * spread.value()
+        value = self.total(terms)
 
         def back(gradient: Tensor) -> Gradients:
             found = Gradients(scores, gradient)
