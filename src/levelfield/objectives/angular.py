@@ -116,7 +116,9 @@ class Angular(Objective):
             found["n_pair"] = self.npair_weight * loss
             self.active = self.active + active
         found["angular"] = self.angular_weight * angular
-        return found | {"norm": self.nu * norm_term(raw.rows, pairs, given, self.form, self.nu_power)}
+        if self.nu:
+            found["norm"] = self.nu * norm_term(raw.rows, pairs, given, self.form, self.nu_power)
+        return found
 
     def _angular(self, geometry: Geometry, pairs: Tensor | None, given: Given) -> tuple[Tensor, Tensor]:
         weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
@@ -173,9 +175,9 @@ class Angular(Objective):
             listed = once_each(table) if pairs is None else pairs
             found = of_pairs(angles, table, listed, push=push, pull=pull)
         self.active = found.active * (2 if order is None and pairs is None else 1)
-        value, slope = self.angular_weight * found.value, found.slope
+        terms, slope = {"angular": self.angular_weight * found.value}, found.slope
         if self.nu:
-            value = value + self.nu * norms(rows, self.nu_power).mean()
+            terms["norm"] = self.nu * norms(rows, self.nu_power).mean()
         inward = None
         if inverse is not None:  # what the unit rows' projection takes off is the sum of slope times cosine
             inward = angles.mul_(slope)
@@ -185,9 +187,10 @@ class Angular(Objective):
             slope.mul_(self.angular_weight)
         if self.npair_weight:
             loss, more, active = quick_n_pair(similarity, table, pairs)
-            value = value + self.npair_weight * loss
+            terms["n_pair"] = self.npair_weight * loss
             slope.add_(more, alpha=self.npair_weight)
             self.active = self.active + active
+        value = self.total(terms)
         if not wants_slope(given.embeddings):
             return value
 

@@ -148,7 +148,7 @@ class Margin(Objective):
         signs = torch.cat((pulled, pushed)).to(distance.dtype)
         signs[len(pulled) :].neg_()
         moved = -signs.view(2, -1).sum(0)  # what each triplet does to its boundary
-        value, scale, nu = self._quickly_divided(pull.sum() + push.sum(), beta.expand_as(pull).sum(), active)
+        value, scale, nu = self._quickly_divided(pull.sum(), push.sum(), beta.expand_as(pull).sum(), active)
         slope = Entries(first, second, signs * scale, distance)
         return value, slope, self._to_beta(moved * scale + nu, classes)
 
@@ -160,7 +160,7 @@ class Margin(Objective):
         negatives = n - 1 - positives
         pull = ((distance.gather(1, table.others) - beta[:, None] + self.margin) * table.valid).relu_()
         push = hide_((beta[:, None] + self.margin) - distance, table, -torch.inf).relu_()
-        total = (pull.sum(1) * negatives + push.sum(1) * positives).sum()
+        near, far = (pull.sum(1) * negatives).sum(), (push.sum(1) * positives).sum()
         slope = torch.gt(push, 0, out=push)
         pulled, pushed = (pull > 0).sum(1), slope.sum(1)
         if self.divisor == "active_pairs":
@@ -168,18 +168,19 @@ class Margin(Objective):
         else:
             active = (positives * negatives - (positives - pulled) * (negatives - pushed.long())).sum()
         pairs = positives * negatives
-        value, scale, nu = self._quickly_divided(total, (beta * pairs).sum(), active)
+        value, scale, nu = self._quickly_divided(near, far, (beta * pairs).sum(), active)
         moved = (pushed * positives - pulled * negatives) * scale + nu * pairs
         slope *= (-scale * positives)[:, None]
         put_(slope, table, (pull > 0) * (scale * negatives)[:, None])
         return value, slope, self._to_beta(moved, given.labels)
 
-    def _quickly_divided(self, total: Tensor, betas: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _quickly_divided(
+        self, pull: Tensor, push: Tensor, betas: Tensor, active: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Value, the factor of every term's slope, and what `nu` adds to the slope of each triplet's beta."""
-        self.active = active
-        scale = active.clamp_min(1).to(total.dtype).reciprocal()
-        nu = self.nu * (scale if self.nu_reduction == "pairs" else torch.ones_like(scale))
-        return total * scale + nu * betas, scale, nu
+        value = self.total(self._divided(pull, push, betas, active))
+        scale = active.clamp_min(1).to(pull.dtype).reciprocal()
+        return value, scale, self.nu * (scale if self.nu_reduction == "pairs" else torch.ones_like(scale))
 
     def _to_beta(self, moved: Tensor, classes: Tensor) -> Tensor:
         moved = moved.to(self.beta.dtype)

@@ -105,10 +105,11 @@ class MultiSimilarity(Objective):
         if self.epsilon is not None:
             # kept: relatives less alike than the nearest stranger, strangers more alike than the farthest relative
             farthest = torch.where(kept, near, torch.inf).amin(1, keepdim=True)
-            kept = kept & (near < nearest + self.epsilon)
+            # (or not comparable: what is not a number must be seen in the loss)
+            kept = kept & ~(near >= nearest + self.epsilon)
             limit = farthest - self.epsilon
-            strangers = torch.where(strangers > limit, strangers, -torch.inf)
-            nearest = nearest.masked_fill(~(nearest > limit), -torch.inf)
+            strangers = torch.where(strangers <= limit, -torch.inf, strangers)
+            nearest = nearest.masked_fill(nearest <= limit, -torch.inf)
         valid = kept.any(1, keepdim=True) | (nearest > -torch.inf)
         self.active = valid.sum()
         divisor = n if self.reduction == "batch" else self.active.clamp_min(1)
@@ -117,7 +118,9 @@ class MultiSimilarity(Objective):
         push, of_push = log_one_plus_sum_exp_(
             strangers.sub_(self.base).mul_(self.beta), (nearest - self.base) * self.beta
         )
-        value = (pull.sum() / self.alpha + push.sum() / self.beta) / divisor
+        value = self.total(
+            {"positive": pull.sum() / self.alpha / divisor, "negative": push.sum() / self.beta / divisor}
+        )
         slope = put_(of_push.div_(divisor), table, of_pull / -divisor)
         return closed(given.embeddings, geometry, value, slope, "similarity", self.definition(given))
 

@@ -129,7 +129,7 @@ class Quadruplet(Objective):
         second = _hinges_between_strangers(distance, table, margin=self.margin2)
         self.active = first.active + second.active
         triplets, quadruplets = first.listed.clamp_min(1), second.listed.clamp_min(1)
-        value = first.total / triplets + second.total / quadruplets
+        value = self.total({"triplet": first.total / triplets, "strangers": second.total / quadruplets})
         return value, first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
 
     def _quick_quadruplets(self, geometry: Geometry, quadruplets: Tensor) -> tuple[Tensor, Entries]:
@@ -139,7 +139,7 @@ class Quadruplet(Objective):
         self.active = one.sum() + two.sum()
         push, apart = one.to(first.dtype) / count, two / fourths
         slope = Entries(left, right, torch.cat((push + apart, -push, -apart)), distance)
-        return first.sum() / count + second.sum() / fourths, slope
+        return self.total({"triplet": first.sum() / count, "strangers": second.sum() / fourths}), slope
 
     def _quadruplets(self, geometry: Geometry, given: Given) -> Tensor | None:
         tuples = given.tuples

@@ -116,8 +116,9 @@ class RankedList(Objective):
         outside = _weights_(hide_(self.alpha - distance, table, -torch.inf), self.temperature)
         pull = (_mean(inside, near) - self._inner) * (inside.sums > 0)
         push = (self.alpha - _mean(outside, distance)) * (outside.sums > 0)
-        divisor = self._divisor(pull * self._pull_weight, push * self.lam)
-        value = (pull * self._pull_weight + push * self.lam).sum() / divisor
+        near_terms, far_terms = pull * self._pull_weight, push * self.lam
+        divisor = self._divisor(near_terms, far_terms)
+        value = self.total({"positive": near_terms.sum() / divisor, "negative": far_terms.sum() / divisor})
         slope, near_slope = outside.weights, inside.weights
         if self.weight_grad:
             slope.mul_((distance * -self.temperature).add_(1 + self.temperature * (self.alpha - push)))

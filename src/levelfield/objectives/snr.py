@@ -135,13 +135,15 @@ class SNR(Objective):
         slope: Tensor | Entries
         if tuples is None:
             ratio = signals.matrix_in_place()
-            value, slope = self._quick_everything(ratio, signals.usable, given.labels)
+            terms, slope = self._quick_everything(ratio, signals.usable, given.labels)
             slope.mul_(signals.inverse[:, None])
             energy_slope = -torch.einsum("ij,ij->i", slope, ratio)
         else:
-            value, slope, energy_slope = self._quick_listed(signals, tuples)
+            terms, slope, energy_slope = self._quick_listed(signals, tuples)
         sums = geometry.rows.sum(1)
-        value = value + (sums.abs() * shares).sum()
+        if self.lam:
+            terms["zero_mean"] = (sums.abs() * shares).sum()
+        value = self.total(terms)
         if not wants_slope(given.embeddings):
             return value
 
@@ -217,8 +219,8 @@ class SNR(Objective):
             often = torch.bincount(anchors, minlength=len(labels))
         return often.to(dtype) * self.lam / often.sum().clamp_min(1)
 
-    def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Value and slope (n, n) of the ratios."""
+    def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Terms and their slope (n, n) in the ratios."""
         table = relatives(labels)
         table = table._replace(valid=table.valid & usable[:, None])
         if self.form == "contrastive":
@@ -226,9 +228,11 @@ class SNR(Objective):
         found = all_hinges(ratio, table, margin=self.margin)
         self.active = found.active
         divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
-        return found.total / divisor, found.slope.div_(divisor)
+        return {"triplet": found.total / divisor}, found.slope.div_(divisor)
 
-    def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: Relatives) -> tuple[Tensor, Tensor]:
+    def _quick_all_pairs(
+        self, ratio: Tensor, usable: Tensor, table: Relatives
+    ) -> tuple[dict[str, Tensor], Tensor]:
         pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - ratio, table, -torch.inf).relu_().mul_(usable[:, None])
         pulls, total = pull > 0, push.sum()
@@ -239,27 +243,31 @@ class SNR(Objective):
             positives, negatives = table.counts.sum(), ((len(ratio) - 1 - table.counts) * usable).sum()
         positives, negatives = positives.clamp_min(1), negatives.clamp_min(1)
         slope.div_(-negatives)
-        return pull.sum() / positives + total / negatives, put_(slope, table, pulls.to(slope.dtype) / positives)
+        terms = {"positive": pull.sum() / positives, "negative": total / negatives}
+        return terms, put_(slope, table, pulls.to(slope.dtype) / positives)
 
-    def _quick_listed(self, signals: Signals, tuples: Tuples) -> tuple[Tensor, Entries, Tensor]:
-        """Value, its slope in the squared distances, and that in the anchors' energies."""
+    def _quick_listed(self, signals: Signals, tuples: Tuples) -> tuple[dict[str, Tensor], Entries, Tensor]:
+        """Terms, their slope in the squared distances, and that in the anchors' energies."""
         lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
         anchor, other = torch.cat(lists).T
         ratio, usable = signals.of(anchor, other), signals.usable[anchor]
         near, far = ratio.split([len(pairs) for pairs in lists])
         near_usable, far_usable = usable.split([len(pairs) for pairs in lists])
         if self.form == "triplet":
-            sides = [(triplet_terms(near, far, margin=self.margin), near_usable)]
+            sides = {"triplet": (triplet_terms(near, far, margin=self.margin), near_usable)}
         else:
-            sides = [((near - self.pos_margin).relu_(), near_usable), ((self.neg_margin - far).relu_(), far_usable)]
-        value, shares = ratio.new_zeros(()), []
+            sides = {
+                "positive": ((near - self.pos_margin).relu_(), near_usable),
+                "negative": ((self.neg_margin - far).relu_(), far_usable),
+            }
+        terms, shares = {}, []
         self.active = torch.zeros((), dtype=torch.int64, device=ratio.device)
-        for hinge, counted in sides:
+        for name, (hinge, counted) in sides.items():
             above = (hinge > 0) & counted
             self.active += above.sum()
             share = above / (above if self.reduction == "mean_nonzero" else counted).sum().clamp_min(1).to(ratio.dtype)
-            value += (hinge * share).sum()
+            terms[name] = (hinge * share).sum()
             shares.append(share)
         values = torch.cat((shares[0], -shares[-1])) * signals.inverse.index_select(0, anchor)
         energy_slope = torch.zeros_like(signals.energy).index_add_(0, anchor, -values * ratio)
-        return value, Entries(anchor, other, values), energy_slope
+        return terms, Entries(anchor, other, values), energy_slope
