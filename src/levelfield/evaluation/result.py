@@ -26,11 +26,25 @@ class ClassMeans:
 
 
 @dataclass(frozen=True)
+class Intervals:
+    """(low, high) of a figure over queries drawn again and over classes drawn again; NaN where there is only one.
+
+    The first is about other images of the same classes, the second about other classes of the same kind.
+    """
+
+    queries: tuple[float, float]
+    classes: tuple[float, float]
+    level: float
+    draws: int
+
+
+@dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
     """Figures by name (fractions, not per cent). A clustering metric is the mean over its starts.
 
     `per_query[name]` has one value per query in input order; a query without relatives (`lone`) has 0 there, and
     whoever averages under `lone="exclude"` drops those first. `per_start[name]` holds the value of each k-means start.
+    `intervals[name]` is there for every retrieval metric if `ci` was asked for.
     """
 
     values_by_name: dict[str, float]
@@ -41,6 +55,7 @@ class Evaluation(Mapping[str, float]):
     query_codes: Array = field(repr=False)
     classes: Array = field(repr=False)
     signatures: dict[str, Signature] = field(repr=False)
+    intervals: dict[str, Intervals] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> float:
         return self.values_by_name[self._known(name)]

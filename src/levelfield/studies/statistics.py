@@ -9,7 +9,7 @@ statement here is about other classes of the same kind, not about training again
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import BadInput
-from levelfield.randomness import numpy_stream
+from levelfield.evaluation.bootstrap import bounds, resampled_means
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-_CHUNK_ENTRIES = 2**20  # counts held at once: 8 MB as float64
 _SAMPLE_ENTRIES = 2**22  # resampled differences held at once: 32 MB
 _ZERO = 1e-12  # a resampled difference below this is rounding
 
@@ -154,7 +153,7 @@ def class_bootstrap_interval(
     """
     means = _rows(a, "a").mean(axis=0, keepdims=True)
     shares = _weights(weights, means.shape[1])
-    low, high = _bounds(_resampled(means, shares, draws, seed)[:, 0], level)
+    low, high = bounds(_resampled(means, shares, draws, seed)[:, 0], level)
     return Interval(float(means[0] @ shares / shares.sum()), low, high, level)
 
 
@@ -221,7 +220,7 @@ def _compare(
         for (first, second), difference, sample in zip(pairs[start:], observed[start:], samples, strict=False):
             fewer = min(int((sample <= _ZERO).sum()), int((sample >= -_ZERO).sum()))
             p = min(1.0, 2 * (1 + fewer) / (draws + 1))
-            result.append(Comparison(first, second, float(difference), *_bounds(sample, level), p, p, draws))
+            result.append(Comparison(first, second, float(difference), *bounds(sample, level), p, p, draws))
     return result
 
 
@@ -240,26 +239,7 @@ def _resampled(values: Floats, shares: Floats, draws: int, seed: int) -> Floats:
     """Weighted mean of each row of `values` under each draw of classes, `[draws, rows]`."""
     if draws < 1:
         raise BadInput(f"draws={draws}: at least 1 is needed.")
-    factors = np.concatenate([values * shares, shares[None]]).T
-    parts = [counts @ factors for counts in _class_counts(len(shares), draws, seed)]
-    sums = np.concatenate(parts)
-    result: Floats = sums[:, :-1] / sums[:, -1:]
-    return result
-
-
-def _class_counts(classes: int, draws: int, seed: int) -> Iterator[Floats]:
-    """How often each class is in each draw of as many classes, in chunks; a draw depends on its number alone."""
-    size = max(_CHUNK_ENTRIES // classes, 1)
-    random = numpy_stream(seed, "bootstrap", classes)
-    for start in range(0, draws, size):
-        count = min(size, draws - start)
-        chosen = random.integers(classes, size=(count, classes)) + np.arange(count)[:, None] * classes
-        yield np.bincount(chosen.ravel(), minlength=count * classes).reshape(count, classes).astype(np.float64)
-
-
-def _bounds(sample: Floats, level: float) -> tuple[float, float]:
-    low, high = np.quantile(sample, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return resampled_means(values, shares, draws, seed)
 
 
 def _rows(values: npt.ArrayLike, label: str) -> Floats:
