@@ -51,12 +51,17 @@ def test_one_bit_codes_say_so():
 
 
 def test_public_names_are_these():
-    assert evaluation.__all__ == ["ClassMeans", "Definition", "Evaluation", "Facts", "Representation", "Signature",
-                                  "compatible", "describe", "evaluate", "kmeans", "names", "parse", "register"]
+    assert set(evaluation.__all__) == {
+        "evaluate", "kmeans", "names", "describe", "parse", "register", "split", "compatible",
+        "spectrum", "spectral_decay", "class_spectra", "class_spectrum", "density", "alignment", "uniformity",
+        "ClassMeans", "Definition", "Density", "Evaluation", "Facts", "Intervals", "Representation", "Signature",
+    }
     assert levelfield.evaluate is evaluate
 
 
 def test_registry_describes_every_metric():
     assert {"recall@K", "precision@K", "r_precision", "map@r", "map", "mrr", "nmi", "ami", "ari", "f1"} <= set(names())
-    assert all(describe(name).text and describe(name).kind in ("retrieval", "clustering") for name in names())
+    assert {"rho", "intra_distance", "inter_distance", "density", "alignment", "uniformity"} <= set(names())
+    kinds = ("retrieval", "clustering", "geometry")
+    assert all(describe(name).text and describe(name).kind in kinds for name in names())
     assert describe("nmi[geometric]").forms[0] == "arithmetic"

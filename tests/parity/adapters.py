@@ -217,6 +217,43 @@ def clusters(case: Case) -> Outputs:
     return answer | {"pair_f1": clustering.f1(table), "ari": clustering.ari(table), "ami": clustering.ami(table)}
 
 
+def spectral_decay(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """By the function, and by the metric; rows as given, which is what evaluate hands over under euclidean."""
+    chosen, rows = settings(case, ["drop_largest", "direction"]), case.arrays["embeddings"]
+    spectrum = evaluation.spectrum(rows)
+    yield "call", {"value": evaluation.spectral_decay(rows, **chosen), "spectrum": spectrum}
+    form = {"uniform-spectrum": "forward", "spectrum-uniform": "reverse"}[chosen.get("direction", "uniform-spectrum")]
+    name = f"rho[drop={chosen.get('drop_largest', 0)},{form}]"
+    labels = np.zeros(len(rows), dtype=np.int64)
+    found = evaluation.evaluate(rows, labels, metrics=[name], distance="euclidean")[name]
+    yield "metric", {"value": found, "spectrum": spectrum}
+
+
+def class_spectrum(case: Case) -> Outputs:
+    return {"value": evaluation.class_spectrum(case.arrays["embeddings"], case.arrays["labels"],
+                                               **settings(case, ["length"]))}
+
+
+DENSITY = {"intra": "intra_distance", "inter": "inter_distance", "ratio": "density"}
+
+
+def density(case: Case) -> Iterator[tuple[str, Outputs]]:
+    chosen, arrays = settings(case, ["distance"]), (case.arrays["embeddings"], case.arrays["labels"])
+    yield "call", evaluation.density(*arrays, **chosen)._asdict()
+    found = evaluation.evaluate(*arrays, metrics=DENSITY.values(), **chosen)
+    yield "metric", {name: found[ours] for name, ours in DENSITY.items()}
+
+
+def alignment_uniformity(case: Case) -> Iterator[tuple[str, Outputs]]:
+    chosen, arrays = settings(case, ["alpha", "t"]), (case.arrays["embeddings"], case.arrays["labels"])
+    alpha, t = ({key: chosen[key]} if key in chosen else {} for key in ("alpha", "t"))
+    yield "call", {"alignment": evaluation.alignment(*arrays, **alpha),
+                   "uniformity": evaluation.uniformity(arrays[0], **t)}
+    names = {"alignment": f"alignment[alpha={alpha.get('alpha', 2)}]", "uniformity": f"uniformity[t={t.get('t', 2)}]"}
+    found = evaluation.evaluate(*arrays, metrics=names.values())
+    yield "metric", {name: found[ours] for name, ours in names.items()}
+
+
 def interval(case: Case) -> Outputs:
     found = t_interval(case.arrays["values"], **settings(case, ["level"]))
     return {name: getattr(found, name) for name in ("mean", "half_width", "low", "high")}
@@ -255,6 +292,10 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("metric", "map_at_c"): map_at,
     ("metric", "map_at_k"): map_at,
     ("metric", "clustering"): clusters,
+    ("metric", "spectral_decay"): spectral_decay,
+    ("metric", "class_spectrum"): class_spectrum,
+    ("metric", "density"): density,
+    ("metric", "alignment_uniformity"): alignment_uniformity,
     ("metric", "confidence_interval"): interval,
     ("sampler", "batch-stats"): batch_stats,
     ("sampler", "spc"): samples_per_class,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from levelfield.errors import BadSpecification, unknown
-from levelfield.evaluation import clustering, retrieval  # noqa: F401 (they register the metrics)
+from levelfield.evaluation import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register the metrics)
+from levelfield.evaluation.bootstrap import check_level, intervals
 from levelfield.evaluation.clustering import tabulate
-from levelfield.evaluation.distances import Prepared, prepare
+from levelfield.evaluation.distances import DISTANCES, Prepared, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.kmeans import STEPS, kmeans
-from levelfield.evaluation.metrics import Metric, parse_all
+from levelfield.evaluation.metrics import Metric, describe, parse_all
+from levelfield.evaluation.points import measure
 from levelfield.evaluation.ranks import TIES, tie_groups
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
 from levelfield.evaluation.signature import Definition, Representation, Signature
@@ -24,7 +28,7 @@ def evaluate(
     embeddings: Any, labels: Any, *, gallery: Any = None, gallery_labels: Any = None, query_ids: Any = None,
     metrics: Iterable[str] | None = None, k: Iterable[int] = (1, 2, 4, 8), distance: str = "cosine",
     average: str = "query", ties: str = "expected", lone: str = "exclude", dim: int | None = None, starts: int = 3,
-    seed: int = 0,
+    ci: float | None = None, seed: int = 0,
 ) -> Evaluation:
     """Measure embeddings: each query is searched among all others, itself left out by id, or in a gallery.
 
@@ -34,7 +38,8 @@ def evaluate(
     recall@K with each `k`. distance: cosine, euclidean, dot or hamming. ties: the mean over all orders of rows that are
     level (expected), or the worst or best of them (pessimistic, optimistic). lone: queries without relatives are left
     out (exclude) or count as 0 (miss). dim: only the first columns. starts: k-means starts of the clustering metrics,
-    which cluster the queries into as many clusters as they have classes.
+    which cluster the queries into as many clusters as they have classes. ci: the level of bootstrap intervals of the
+    retrieval metrics, over queries and over classes (0.95); None: none.
 
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
@@ -49,20 +54,25 @@ def evaluate(
     'map@r|self:id|ties:expected|lone:exclude|avg:query|dist:cosine|q:4|g:4|v:1|dim:2|bits:64|norm:unit'
     """
     for kind, given, known in (("average", average, AVERAGES), ("way to treat ties", ties, TIES),
-                               ("way to treat lone queries", lone, LONE)):
+                               ("distance", distance, DISTANCES), ("way to treat lone queries", lone, LONE)):
         if given not in known:
             raise unknown(kind, given, known)
     if starts < 1:
         raise BadSpecification(f"starts={starts}: at least one k-means start is needed.")
+    if ci is not None:
+        check_level(ci)
     wanted = parse_all(metrics, k=tuple(k))
     inputs = check_inputs(embeddings, labels, gallery=gallery, gallery_labels=gallery_labels, query_ids=query_ids,
                           dim=dim)
-    prepared = prepare(inputs.query, inputs.gallery, distance=distance)
+    ready = cache(lambda: prepare(inputs.query, inputs.gallery, distance=distance))  # geometry alone needs no search
     alone = _lone_queries(inputs)
     counted = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
-    per_query = _retrieval(prepared, inputs, [one for one in wanted if one.kind == "retrieval"], ties)
-    per_start = _clustering(prepared, inputs, [one for one in wanted if one.kind == "clustering"], starts, seed)
-    values = {metric.name: mean_of(per_query[metric.name], inputs.query_codes, counted, average=average)
+    of_set = measure(inputs.query, inputs.query_codes, [one for one in wanted if one.kind == "geometry"],
+                     distance=distance)
+    per_query = _retrieval(ready, inputs, [one for one in wanted if one.kind == "retrieval"], ties)
+    per_start = _clustering(ready, inputs, [one for one in wanted if one.kind == "clustering"], starts, seed)
+    values = {metric.name: of_set[metric.name] if metric.name in of_set
+              else mean_of(per_query[metric.name], inputs.query_codes, counted, average=average)
               if metric.name in per_query else math.fsum(per_start[metric.name]) / starts for metric in wanted}
 
     representation = Representation(dim=inputs.query.shape[1], bits=1 if distance == "hamming" else inputs.bits,
@@ -73,13 +83,23 @@ def evaluate(
         if metric.kind == "clustering":
             definition = Definition(metric.name, "none", "none", "none", "none", distance, len(inputs.query),
                                     len(inputs.query), clusterer=f"lloyd{STEPS}x{starts}-seed{seed}")
+        elif metric.kind == "geometry":
+            return _signature_of_set(metric, distance, len(inputs.query), representation)
         else:
             definition = Definition(metric.name, own, ties, lone, average, distance, len(inputs.query),
                                     len(inputs.gallery))
         return Signature(definition, representation)
 
     return Evaluation(values, per_query, per_start, alone, counted, inputs.query_codes, inputs.classes,
-                      {metric.name: signature(metric) for metric in wanted})
+                      {metric.name: signature(metric) for metric in wanted},
+                      {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average,
+                                                      level=ci, seed=seed))
+
+
+def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
+    """A geometry metric has no search: what matters is the distance, and whether it read rows of unit length."""
+    definition = Definition(metric.name, "none", "none", "none", "none", distance, rows, rows)
+    return Signature(definition, replace(shown, norm="unit") if describe(metric.entry).unit else shown)
 
 
 def _lone_queries(inputs: Inputs) -> Array:
@@ -88,12 +108,12 @@ def _lone_queries(inputs: Inputs) -> Array:
     return relatives == itself
 
 
-def _retrieval(prepared: Prepared, inputs: Inputs, wanted: list[Metric], ties: str) -> dict[str, Array]:
+def _retrieval(ready: Callable[[], Prepared], inputs: Inputs, wanted: list[Metric], ties: str) -> dict[str, Array]:
     """All retrieval metrics from one pass over the blocks of queries."""
     if not wanted:
         return {}
     result = {metric.name: np.zeros(len(inputs.query)) for metric in wanted}
-    blocks = tie_groups(prepared, inputs.query_codes, inputs.gallery_codes, inputs.query_ids, ties=ties)
+    blocks = tie_groups(ready(), inputs.query_codes, inputs.gallery_codes, inputs.query_ids, ties=ties)
     for positions, groups in blocks:
         for metric in wanted:
             result[metric.name][positions] = metric.compute(groups, k=metric.k, form=metric.form)
@@ -101,12 +121,12 @@ def _retrieval(prepared: Prepared, inputs: Inputs, wanted: list[Metric], ties: s
 
 
 def _clustering(
-    prepared: Prepared, inputs: Inputs, wanted: list[Metric], starts: int, seed: int,
+    ready: Callable[[], Prepared], inputs: Inputs, wanted: list[Metric], starts: int, seed: int,
 ) -> dict[str, tuple[float, ...]]:
     """All clustering metrics from the same k-means starts."""
     if not wanted:
         return {}
     clusters = len(np.unique(inputs.query_codes))
-    tables = [tabulate(inputs.query_codes, kmeans(prepared.query, clusters, seed=seed, start=start))
+    tables = [tabulate(inputs.query_codes, kmeans(ready().query, clusters, seed=seed, start=start))
               for start in range(starts)]
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in wanted}

@@ -41,9 +41,9 @@ def check_inputs(
     ...
     levelfield.errors.BadInput: embeddings: 1 of 2 rows have a NaN or an infinity, the first is row 1.
     """
-    query = _rows(embeddings, "embeddings", dim)
+    query = finite_rows(embeddings, "embeddings", dim)
     bits = 8 * (embeddings.element_size() if isinstance(embeddings, torch.Tensor) else np.asarray(embeddings).itemsize)
-    names = _labels(labels, "labels", len(query), "embeddings")
+    names = class_names(labels, "labels", len(query), "embeddings")
     if gallery is None:
         if gallery_labels is not None or query_ids is not None:
             raise BadInput("gallery_labels and query_ids belong to a gallery, and none was given: add gallery=.")
@@ -54,13 +54,13 @@ def check_inputs(
                       self_search=True, bits=bits)
     if gallery_labels is None:
         raise BadInput("A gallery was given without gallery_labels: one label per gallery row is needed.")
-    rows = _rows(gallery, "gallery", dim)
+    rows = finite_rows(gallery, "gallery", dim)
     if rows.shape[1] != query.shape[1]:
         raise BadInput(f"embeddings have {query.shape[1]} columns and the gallery {rows.shape[1]}: "
                        "the same number is needed.")
     if len(rows) < 2:
         raise BadInput(f"gallery has {len(rows)} row: at least 2 are needed.")
-    others = _labels(gallery_labels, "gallery_labels", len(rows), "gallery rows")
+    others = class_names(gallery_labels, "gallery_labels", len(rows), "gallery rows")
     if (names.dtype.kind == "U") != (others.dtype.kind == "U"):
         raise BadInput("labels and gallery_labels must both be numbers or both be text.")
     common = np.promote_types(query.dtype, rows.dtype)
@@ -77,7 +77,7 @@ def _numpy(values: Any) -> Array:
     return np.asarray(values)
 
 
-def _rows(values: Any, name: str, dim: int | None) -> Array:
+def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     """`[n, d]` float32 or float64, finite."""
     rows = _numpy(values)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
@@ -97,7 +97,7 @@ def _rows(values: Any, name: str, dim: int | None) -> Array:
     return rows
 
 
-def _labels(values: Any, name: str, count: int, owner: str) -> Array:
+def class_names(values: Any, name: str, count: int, owner: str) -> Array:
     labels = _numpy(values)
     if labels.dtype.kind == "O":
         labels = labels.astype(str)

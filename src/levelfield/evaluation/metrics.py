@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from levelfield.errors import BadSpecification, unknown
@@ -15,12 +16,52 @@ register = _registry.register
 
 
 @dataclass(frozen=True)
+class Number:
+    """A number that is part of a metric's name, as `drop` in `rho[drop=1]`.
+
+    >>> print(Number(0, above=-1, whole=True))
+    a whole number above -1; 0 if not said
+    >>> Number(2, above=0).checked("alpha", -1)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: alpha=-1: a number above 0 is needed.
+    """
+
+    default: float
+    above: float
+    most: float = math.inf
+    whole: bool = False
+
+    @property
+    def range(self) -> str:
+        upper = f" and at most {self.most:g}" if self.most < math.inf else ""
+        return f"{'a whole' if self.whole else 'a'} number above {self.above:g}{upper}"
+
+    def __str__(self) -> str:
+        return f"{self.range}; {self.default:g} if not said"
+
+    def checked(self, name: str, value: float | str) -> float:
+        """The value, if it is one that may be asked for."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not self.above < number <= self.most or math.isinf(number) or (self.whole and number % 1):
+            raise BadSpecification(f"{name}={value}: {self.range} is needed.")
+        return number
+
+
+@dataclass(frozen=True)
 class Facts:
-    """What is known about a metric. `kind`: `retrieval` (a value per query) or `clustering` (a value per start)."""
+    """What is known about a metric. `kind`: `retrieval` (a value per query), `clustering` (a value per start of the
+    clusterer) or `geometry` (a value of the whole set)."""
 
     kind: str
     text: str
     forms: tuple[str, ...] = ()  # the first is the default
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    distances: tuple[str, ...] = ()  # for which it is defined; empty: for all
+    unit: bool = False  # whether rows are brought to unit length whatever the distance
 
 
 @dataclass(frozen=True)
@@ -31,6 +72,7 @@ class Metric:
     entry: str
     k: int | None
     form: str | None
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -60,7 +102,9 @@ def parse(name: str) -> Metric:
     """The metric that a name stands for.
 
     >>> parse("recall@10")
-    Metric(name='recall@10', entry='recall@K', k=10, form=None)
+    Metric(name='recall@10', entry='recall@K', k=10, form=None, numbers={})
+    >>> parse("rho[drop=1,reverse]").numbers
+    {'drop': 1.0}
     >>> parse("recal@10")
     Traceback (most recent call last):
     ...
@@ -77,11 +121,38 @@ def parse(name: str) -> Metric:
     if entry not in _registry or (entry.endswith("@K") and k is None):
         shown = number if number.isdigit() else "1"
         raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
-    forms = _registry.facts(entry).forms
-    if form is not None and form not in forms:
-        raise unknown(f"form of metric '{base}'", form, forms) if forms else BadSpecification(
-            f"Metric '{base}' has one form only: write '{base}' instead of '{name}'.")
-    return Metric(name, entry, k, form or (forms[0] if forms else None))
+    choice, numbers = _form(base, name, form, _registry.facts(entry))
+    return Metric(name, entry, k, choice, numbers)
+
+
+def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
+    """The choice and the numbers between the brackets; what is not said there is the default."""
+    choice: str | None = None
+    numbers: dict[str, float] = {}
+    for part in form.split(",") if form is not None else ():
+        key, equals, value = (text.strip() for text in part.partition("="))
+        if not facts.forms and not facts.numbers:
+            raise BadSpecification(f"Metric '{base}' has one form only: write '{base}' instead of '{name}'.")
+        if not (key in facts.numbers if equals else key in facts.forms):
+            numbered = [f"{known}={value or format(number.default, 'g')}" for known, number in facts.numbers.items()]
+            raise unknown(f"form of metric '{base}'", part.strip(), [*facts.forms, *numbered])
+        if key in numbers or (not equals and choice is not None):
+            raise BadSpecification(f"Metric '{name}' says twice which form it is: one is needed.")
+        if equals:
+            numbers[key] = facts.numbers[key].checked(f"Metric '{name}': {key}", value)
+        else:
+            choice = key
+    defaults = {key: number.default for key, number in facts.numbers.items()}
+    return choice or (facts.forms[0] if facts.forms else None), defaults | numbers
+
+
+def split(text: str) -> list[str]:
+    """Names with commas between; those within brackets belong to a name.
+
+    >>> split("recall@1, rho[drop=1,reverse]")
+    ['recall@1', 'rho[drop=1,reverse]']
+    """
+    return [name.strip() for name in re.split(r",(?![^\[]*\])", text) if name.strip()]
 
 
 def parse_all(wanted: Iterable[str] | None, *, k: Iterable[int]) -> list[Metric]:
