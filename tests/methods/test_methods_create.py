@@ -184,8 +184,7 @@ def test_a_batch_that_cannot_be_divided_is_refused():
 
 
 def test_several_centres_of_a_class_start_around_its_mean_and_unlike_each_other():
-    method = Method(nn.Module())
-    method.objective.centers = nn.Parameter(torch.randn(8, 3, generator=torch.Generator().manual_seed(0)))
+    method = methods.create("soft_triple", num_classes=4, dim=3, centers_per_class=2)
     means = torch.eye(4, 3) * 5 + 1
     method.start_proxies(means)
     away = (method.proxies.detach() - means.repeat_interleave(2, 0)).norm(dim=1)
@@ -202,6 +201,18 @@ def test_proxies_start_at_the_class_means_only_where_there_is_one_per_class():
     assert torch.equal(anchored.proxies, means)
     assert anchored.proxies.requires_grad
     assert create("triplet").proxies is None
+    assert Method(nn.Linear(3, 4)).proxies is None
+
+
+def test_objectives_say_which_parameter_stands_for_classes():
+    made = {name: create(name) for name in objectives.names()}
+    with_points = {name for name, method in made.items() if method.proxies is not None}
+    assert with_points == {
+        *("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca", "proxy_nca_pp"),
+        *("proxy_triplet", "soft_triple"),  # not the weights of softmax and group_loss, which are no points among rows
+    }
+    for name in with_points:
+        assert any(made[name].proxies is parameter for parameter in made[name].parameters())
 
 
 def test_active_counts_are_plain_numbers_or_none():

@@ -109,7 +109,7 @@ def test_what_a_plain_module_says_about_itself_is_passed_on(mine: str) -> None:
     loss = objectives.create(f"{mine}:Sized", num_classes=3, dim=8, scale=2.0)
     assert loss.separable
     assert loss.lr_multipliers() == {"module.proxies": 5.0}
-    assert torch.equal(loss.proxies, torch.full((3, 2), 2.0))
+    assert torch.equal(loss.class_vectors, torch.full((3, 2), 2.0))
 
 
 def test_a_plain_module_refuses_what_it_cannot_take(mine: str) -> None:

@@ -26,6 +26,28 @@ def test_training_lowers_the_loss_and_ends_in_eval_mode(tmp_path):
     assert not run.embedder.training
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_log_shows_the_terms_of_the_loss_where_there_are_several(tmp_path, accumulate):
+    settings = {"centers_per_class": 2}  # separable, and of two terms
+    make("soft_triple", steps=3, accumulate=accumulate, settings=settings).train(tmp_path, pace=Pace(log_every=1))
+    for entry in log_of(tmp_path):
+        assert list(entry["terms"]) == ["classification", "regularizer"]
+        assert sum(entry["terms"].values()) == pytest.approx(entry["loss"], rel=1e-5)
+
+
+def test_the_log_shows_the_terms_that_a_step_gives_and_of_one_term_nothing_but_the_loss(tmp_path):
+    def two_terms(rows, batch):
+        return {"norm": rows.square().mean(), "step": rows.sum() * 0}
+
+    for name, step in {"two": two_terms, "one": pull}.items():
+        (tmp_path / name).mkdir()
+        make(Told(step), steps=2, clip=1.0).train(tmp_path / name)
+    two, one = log_of(tmp_path / "two")[0], log_of(tmp_path / "one")[0]
+    assert two["terms"] == {"norm": pytest.approx(two["loss"]), "step": 0.0}
+    assert two["step"] == 0
+    assert "terms" not in one
+
+
 def test_two_runs_of_one_seed_have_the_same_bits_and_another_seed_other_ones(tmp_path):
     results = []
     for number, seed in enumerate((3, 3, 4)):

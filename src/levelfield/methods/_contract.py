@@ -5,7 +5,7 @@ The loop asks the method; it never asks *which* method.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -120,6 +120,7 @@ class Method(nn.Module):
         self.batching = batching
         self.lr = lr
         self.trials = trials
+        self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, where `step` gives only one
         self.bf16 = False
         self.width = 0  # of the features a head gets; the run says it before anything is asked
 
@@ -154,11 +155,14 @@ class Method(nn.Module):
         return rows.float()
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """The named terms whose sum is minimised."""
+        """The named terms whose sum is minimised. An objective gives its loss at once, what it is made of is shown."""
         rows = self.embed(embedder, batch.inputs)
         objective: Any = self.objective
-        given = {"roles": batch.roles, "generator": generator} if isinstance(objective, Objective) else {}
-        return {"loss": objective(rows, batch.labels, **given)}
+        if not isinstance(objective, Objective):
+            return {"loss": objective(rows, batch.labels)}
+        loss = objective(rows, batch.labels, roles=batch.roles, generator=generator)
+        self.shown = objective.shown
+        return {"loss": loss}
 
     def active(self) -> int | None:
         """How many tuples the last step used; None if the objective has no such thing."""
@@ -173,8 +177,8 @@ class Method(nn.Module):
     @property
     def proxies(self) -> nn.Parameter | None:
         """One row per class, or as many centres for each, if the objective has such a thing."""
-        found = getattr(self.objective, "proxies", getattr(self.objective, "centers", None))
-        return found if isinstance(found, nn.Parameter) else None
+        found: nn.Parameter | None = getattr(self.objective, "class_vectors", None)
+        return found
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:

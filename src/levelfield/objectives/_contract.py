@@ -57,7 +57,6 @@ class Objective(nn.Module):
     """`objective(embeddings, labels) -> loss`. A subclass writes `parts`: named terms whose sum is the loss.
 
     Without a `generator` the objective draws from its own, made from seed 0 and kept in `state_dict`.
-    Objectives with one vector per class hold them as the parameter `proxies` (C, d).
     """
 
     facts: ClassVar[Facts] = Facts(paper="", formula="")
@@ -128,6 +127,11 @@ class Objective(nn.Module):
     def lr_multipliers(self) -> dict[str, float]:
         """Learning rate of each own parameter as a multiple of the head's."""
         return {}
+
+    @property
+    def class_vectors(self) -> nn.Parameter | None:
+        """Learned points among the embeddings that stand for classes, (C k, d) class by class; None without such."""
+        return None
 
     @property
     def separable(self) -> bool:

@@ -128,8 +128,10 @@ class Plain(Objective):
         return {f"module.{name}": value for name, value in own.items()}
 
     @property
-    def proxies(self) -> Tensor | None:
-        return getattr(self.module, "proxies", None)
+    def class_vectors(self) -> nn.Parameter | None:
+        """The module's parameter `proxies`: where a plain module holds such points."""
+        found = getattr(self.module, "proxies", None)
+        return found if isinstance(found, nn.Parameter) else None
 
     @property
     def separable(self) -> bool:

@@ -37,7 +37,7 @@ class PMLLoss(Objective):
             return {"loss": self.loss(given.embeddings, given.labels, as_pml_indices(tuples))}
 
     @property
-    def proxies(self) -> Tensor | None:
+    def class_vectors(self) -> nn.Parameter | None:
         found = getattr(self.loss, "proxies", None)
         return found if isinstance(found, nn.Parameter) else None
 

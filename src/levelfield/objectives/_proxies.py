@@ -48,7 +48,7 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
 class ProxyObjective(Objective):
     """An objective with one vector per class, `proxies` (num_classes, dim), which learn at a rate of their own."""
 
-    proxies: Tensor
+    proxies: nn.Parameter
 
     def __init__(
         self,
@@ -65,6 +65,10 @@ class ProxyObjective(Objective):
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"proxies": self.proxy_lr_multiplier}
+
+    @property
+    def class_vectors(self) -> nn.Parameter:
+        return self.proxies
 
 
 def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:

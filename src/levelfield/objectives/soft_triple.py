@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, unit
@@ -81,7 +81,7 @@ class SoftTriple(Objective):
     ['classification', 'regularizer']
     """
 
-    centers: Tensor
+    centers: nn.Parameter
 
     def __init__(
         self,
@@ -113,6 +113,10 @@ class SoftTriple(Objective):
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"centers": self.proxy_lr_multiplier}
+
+    @property
+    def class_vectors(self) -> nn.Parameter:
+        return self.centers
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         check_classes(given.labels, self.num_classes, self._label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,21 @@ class Log:
 
     def close(self) -> None:
         self._file.close()
+
+
+def numbers(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of an entry by name, those inside another behind a slash: what a board draws.
+
+    >>> numbers({"loss": 3, "terms": {"pull": 1.0, "push": 2.0}})
+    {'loss': 3.0, 'terms/pull': 1.0, 'terms/push': 2.0}
+    """
+    found: dict[str, float] = {}
+    for name, value in entry.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}/{inner}": number for inner, number in numbers(value).items()}
+        else:
+            found[name] = float(value)
+    return found
 
 
 def _step_of(line: str) -> float:

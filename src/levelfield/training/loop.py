@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -20,7 +21,7 @@ from levelfield.training.checks import check_accumulation, check_terms
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import check_leaves, check_untouched, only, weights_of
-from levelfield.training.log import Log
+from levelfield.training.log import Log, numbers
 from levelfield.training.optimisers import clip, factor, rest, set_rates
 from levelfield.training.progress import Progress, State
 from levelfield.training.rows import COLLAPSE, latest_rows, spread_of
@@ -79,8 +80,8 @@ def train(
             # now and then, at steps that nobody can foresee
             look = step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "look", step)
             before = weights_of(parameters) if look else {}
-            shown: dict[str, float] = {}
-            idle, active = True, None
+            total, idle, active = 0.0, True, None
+            shown: dict[str, torch.Tensor] = {}
             reseed(generator, seed, "step", step)
             seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
             for part in batch.parts(conditions.accumulate):
@@ -89,9 +90,10 @@ def train(
                 loss = reduce(torch.add, terms.values())
                 if conditions.accumulate > 1:
                     loss = loss / conditions.accumulate
-                if not math.isfinite(loss.item()):
+                value = loss.item()
+                if not math.isfinite(value):
                     raise RunFailed(
-                        f"The loss is {loss.item()} at step {step} (epoch {batch.epoch}); images of the batch: "
+                        f"The loss is {value} at step {step} (epoch {batch.epoch}); images of the batch: "
                         f"{feed.name(batch)}. Try a lower learning rate or `clip`."
                     )
                 if look:
@@ -101,7 +103,10 @@ def train(
                     idle = False
                 found = method.active()
                 active = found if active is None or found is None else active + found
-                shown = {k: shown.get(k, 0.0) + v.item() / conditions.accumulate for k, v in terms.items()}
+                total += value
+                for name, term in (terms if len(terms) > 1 else method.shown).items():
+                    share = term.detach() / conditions.accumulate  # its number is read only when it is logged
+                    shown[name] = shown[name] + share if name in shown else share
             check_untouched(before, parameters)
             norm = clip(optimisers, conditions.clip)
             for optimiser in optimisers:
@@ -118,20 +123,21 @@ def train(
             if step % pace.log_every == 0 or last:
                 spread = spread_of(rows)
                 progress.collapsed = spread < COLLAPSE
-                entry = {
-                    **shown,
+                entry: dict[str, Any] = {
                     "step": step,
                     "epoch": batch.epoch,
-                    "loss": sum(shown.values()),
+                    "loss": total,
                     "spread": spread,
                     "idle": progress.idle_batches,
                     "factor": factor(step, conditions, drops=progress.drops),
                 }
                 entry |= {k: v for k, v in {"active": active, "norm": norm}.items() if v is not None}
+                if shown:
+                    entry["terms"] = {name: float(term) for name, term in shown.items()}
                 log.write(**entry)
                 if board:
-                    for name, number in entry.items():
-                        board(name, float(number), step)
+                    for name, number in numbers(entry).items():
+                        board(name, number, step)
             if validate is not None and (progress.step % conditions.validate_every == 0 or last):
                 if progress.judge(validate(), conditions):
                     state.remember_best()
