@@ -62,7 +62,9 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("001", "angular", ""): {"form": "pairs", "normalize": False, "angular_weight": 1.0},
     ("001", "margin", ""): {"miner": {"distance_weighted": {"per_anchor": "positives"}}},
     ("001", "ranked_list", ""): {"weight_grad": True, "reduction": "mean_nonzero"},
-    ("001", "normalized_softmax", ""): {"smoothing": "others"},
+    ("001", "normalized_softmax", ""): {"smoothing": "others", "proxy_init": "tiny_normal", "proxy_lr_multiplier": 1.0},
+    ("001", "proxy_nca", ""): {"proxy_init": "tiny_normal"},
+    ("001", "proxy_triplet", ""): {"proxy_init": "tiny_normal"},
     ("002", "contrastive", ""): {"miner": _NO_UPPER},
     ("002", "triplet", ""): {"squared": True, "miner": _NO_UPPER},
     ("002", "generalized_lifted", ""): {"nu_power": 1},
@@ -79,7 +81,10 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("mlrc", "triplet", ""): _PML,
     ("mlrc", "margin", ""): {"miner": "all"},
     ("mlrc", "margin", "per_class"): {"beta_per_class": True},
-    ("mlrc", "proxy_nca", ""): {"include_true": True},
+    ("mlrc", "proxy_nca", ""): {"include_true": True, "proxy_init": "normal"},
+    ("mlrc", "arcface", ""): {"proxy_init": "normal"},
+    ("mlrc", "cosface", ""): {"proxy_init": "normal"},
+    ("mlrc", "normalized_softmax", ""): {"proxy_init": "normal"},
     ("mlrc", "snr", ""): {"form": "contrastive", **_PML},
     ("mlrc", "multi_similarity", ""): {"epsilon": None},
     ("proxy_nca_port", "proxy_nca", ""): {"smoothing": "others"},
@@ -203,7 +208,8 @@ def _settings(objective: str, preset: Preset) -> dict[str, Any]:
     entries, alone = _entries(objective, preset.paper), _stands_alone(preset.variant)
     plain = [entry for entry in entries if not _ours(entry)[1]]
     named = [DATASETS[entry.dataset] for entry in entries if entry.dataset in DATASETS]
-    place = preset.dataset or ("cub" if "cub" in named else next(iter(named), ""))
+    general = len(named) < len(entries)  # there is something that holds for all datasets
+    place = preset.dataset or ("cub" if general or "cub" in named else next(iter(named), ""))
     raw: dict[str, Any] = {} if alone else _gathered(plain, place)
     found = _translated(objective, raw) | FORMS.get((preset.paper, objective, ""), {})
     if preset.variant:
