@@ -83,7 +83,7 @@ CONTESTS = [
     Contest("nt_xent", "nt_xent", pml={"name": "NTXentLoss"}, faster=at.PML_ALL_PAIRS_OF_TRIPLES),
     Contest("n_pair, all", "n_pair", {"form": "all"}),
     Contest("n_pair, sampled", "n_pair", {"form": "sampled"}),
-    Contest("n_pair, pairs", "n_pair", {"form": "pairs"}, pml={"name": "NPairsLoss"}, faster=at.PML_OTHERS),
+    Contest("n_pair, pairs", "n_pair", {"form": "pairs", "nu": 0.0}, pml={"name": "NPairsLoss"}, faster=at.PML_OTHERS),
     Contest(
         "lifted_structure", "lifted_structure", pml={"name": "LiftedStructureLoss"}, faster=at.PML_ALL_PAIRS_OF_TRIPLES
     ),

@@ -131,11 +131,15 @@ class Benchmark:
 
 
 def batch_of(batch: int, per_class: int) -> tuple[Tensor, Tensor]:
-    """Raw rows around the centres of their classes, in random order; the labels are 0, 1, 2, ..."""
+    """Raw rows around the centres of their classes, in random order; the labels are 0, 1, 2, ...
+
+    As far apart within a class as in a young network. PML lists what its miners keep, so it is quicker (and
+    multi_similarity only 1.3 to 3.5 times as quick as it) on batches in which nothing is left to learn.
+    """
     draw = torch.Generator().manual_seed(0)
     labels = (torch.arange(batch) // per_class)[torch.randperm(batch, generator=draw)]
     centres = torch.randn(batch // per_class + 1, DIM, generator=draw)
-    rows = centres[labels] + torch.randn(batch, DIM, generator=draw)
+    rows = centres[labels] + 2 * torch.randn(batch, DIM, generator=draw)
     return rows.requires_grad_(), labels
 
 

@@ -25,12 +25,14 @@ class Relatives(NamedTuple):
     """The class table: `others` (n, k) names the other members of each row's class, padded with the row itself.
 
     `valid` (n, k) says which entries are no padding, `counts` (n,) how many. k is the largest class less one, at
-    least 1.
+    least 1. In `order` (n,) the rows stand class by class, and `start` (n,) says where each row's class begins.
     """
 
     others: Tensor
     valid: Tensor
     counts: Tensor
+    order: Tensor
+    start: Tensor
 
 
 def relatives(labels: Tensor) -> Relatives:
@@ -55,7 +57,7 @@ def _relatives_in_torch(labels: Tensor) -> Relatives:
     valid = column < counts[:, None]
     place = start[:, None] + column
     place += place >= own  # the row itself is left out
-    return Relatives(order[torch.where(valid, place, own)], valid, counts)
+    return Relatives(order[torch.where(valid, place, own)], valid, counts, order, start)
 
 
 def _relatives_in_numpy(labels: Tensor) -> Relatives:
@@ -72,7 +74,7 @@ def _relatives_in_numpy(labels: Tensor) -> Relatives:
     place = start[:, None] + column
     place += place >= own[:, None]
     others = order[np.where(valid, place, own[:, None])]
-    return Relatives(torch.from_numpy(others), torch.from_numpy(valid), torch.from_numpy(counts))
+    return Relatives(*map(torch.from_numpy, (others, valid, counts, order, start)))
 
 
 def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
@@ -82,8 +84,8 @@ def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
 
 def without_class_(block: Tensor, table: Relatives, rows: slice, value: float) -> Tensor:
     """Overwrite the entries of relatives and of the row itself in some rows of a matrix."""
-    own = torch.arange(rows.start, rows.stop, device=block.device)[:, None]
-    return block.scatter_(1, table.others[rows], value).scatter_(1, own, value)
+    block.scatter_(1, table.others[rows], value).diagonal(rows.start).fill_(value)
+    return block
 
 
 def put_(matrix: Tensor, table: Relatives, values: Tensor) -> Tensor:

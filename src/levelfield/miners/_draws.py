@@ -35,23 +35,6 @@ def draw_uniform(allowed: Tensor, generator: torch.Generator) -> Tensor:
     return kth(allowed, torch.minimum(rank, count - 1))
 
 
-def draw_weighted(weights: Tensor, generator: torch.Generator) -> Tensor:
-    """In each row a column drawn in proportion to `weights` >= 0; meaningless in rows of zeros.
-
-    >>> draw_weighted(torch.tensor([[0.0, 0.0, 2.0]]), torch.Generator().manual_seed(0))
-    tensor([2])
-    """
-    running = weights.cumsum(1)
-    total = running[:, -1]
-    # Rounding may lift u * total to total, beyond the last column that has any weight.
-    target = torch.minimum(
-        uniforms(len(weights), weights, generator).to(weights.dtype) * total,
-        torch.nextafter(total, torch.zeros_like(total)),
-    )
-    place = torch.searchsorted(running, target[:, None], right=True).squeeze(1)
-    return place.clamp_max(weights.shape[1] - 1)
-
-
 def draw_relative(table: Relatives, generator: torch.Generator) -> Tensor:
     """For each row a uniformly drawn other member of its class; the row itself where there is none."""
     count = table.counts
@@ -59,25 +42,19 @@ def draw_relative(table: Relatives, generator: torch.Generator) -> Tensor:
     return table.others.gather(1, torch.minimum(rank, (count - 1).clamp_min(0))[:, None]).squeeze(1)
 
 
-def kth_stranger(table: Relatives, rank: Tensor) -> Tensor:
-    """For each row the `rank`-th (from 0) row of another class, without a matrix of who is a stranger.
+def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:
+    """For each row the row of another class that a number in [0, 1) means; meaningless where there is none.
+
+    All rows class by class, less the row's own class, which lies together: no matrix of who is a stranger.
 
     >>> from levelfield.relatives import relatives
-    >>> kth_stranger(relatives(torch.tensor([0, 1, 0, 1])), torch.tensor([0, 0, 1, 1]))
+    >>> stranger_at(relatives(torch.tensor([0, 1, 0, 1])), torch.tensor([0.0, 0.0, 0.5, 0.5]))
     tensor([1, 0, 3, 2])
     """
-    n = len(rank)
-    own = torch.arange(n, device=rank.device)[:, None]
-    members = torch.cat((torch.where(table.valid, table.others, n + n), own), 1).sort(1).values
-    passed = members - torch.arange(members.shape[1], device=rank.device) <= rank[:, None]
-    return (rank + passed.sum(1)).clamp_max(n - 1)
-
-
-def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:
-    """For each row the row of another class that a number in [0, 1) means; meaningless where there is none."""
-    count = len(table.others) - 1 - table.counts
-    rank = (uniform * count).long()
-    return kth_stranger(table, torch.minimum(rank, (count - 1).clamp_min(0)))
+    class_size = table.counts + 1
+    place = (uniform * (len(uniform) - class_size)).long()
+    place += class_size * (place >= table.start)
+    return table.order.index_select(0, place.clamp_max_(len(uniform) - 1))
 
 
 def draw_stranger(table: Relatives, generator: torch.Generator) -> Tensor:
@@ -101,13 +78,16 @@ def draw_stranger_between(
     chosen = torch.empty(len(matrix), dtype=torch.int64, device=matrix.device)
     found = torch.empty(len(matrix), dtype=torch.bool, device=matrix.device)
     for rows in row_blocks(matrix):
-        inside = torch.ones_like(matrix[rows]) if low is None else (matrix[rows] > low[rows]).to(matrix.dtype)
+        # comparisons written as 0 and 1 into a matrix of numbers: by way of booleans they take five times as long
+        block, inside = matrix[rows], torch.ones_like(matrix[rows])
+        if low is not None:
+            torch.gt(block, low[rows], out=inside)
         if high is not None:
-            inside *= matrix[rows] < high[rows]
+            inside.mul_(torch.lt(block, high[rows], out=torch.empty_like(block)))
         running = without_class_(inside, table, rows, 0.0).cumsum(1)
-        some = running[:, -1]
-        wanted = (uniform[rows] * some).floor().to(running.dtype).minimum(some - 1) + 1
-        torch.searchsorted(running, wanted[:, None], out=chosen[rows, None])
+        some = running[:, -1].double()
+        wanted = (uniform[rows] * some).floor_().minimum(some - 1).add_(1)
+        torch.searchsorted(running, wanted.to(running.dtype)[:, None], out=chosen[rows, None])
         torch.gt(some, 0, out=found[rows])
     return chosen if all_known(found) else torch.where(found, chosen, stranger_at(table, uniform))
 
@@ -127,8 +107,8 @@ def one_each(table: Relatives, positive: Tensor, negative: Tensor) -> Tensor:
     """Triplets (t, 3) of the anchors that have both a relative and a stranger."""
     counts = table.counts
     usable = (counts > 0) & (counts < len(counts) - 1)
-    anchors = torch.arange(len(counts), device=counts.device)
-    return torch.stack((anchors, positive, negative), 1)[usable]
+    triplets = torch.stack((torch.arange(len(counts), device=counts.device), positive, negative), 1)
+    return triplets if all_known(usable) else triplets[usable]
 
 
 def no_triplets(like: Tensor) -> Tensor:

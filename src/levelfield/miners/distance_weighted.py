@@ -22,6 +22,7 @@ from levelfield.relatives import Relatives, related, relatives, row_blocks, with
 from levelfield.settings import number, one_of
 
 _ANTIPODES = 4 - 4e-6  # they have infinite weight; a bare 4 would depend on how the distance was rounded
+_NEVER = -1e30  # log weight of what may not be drawn: as good as -inf, and nothing minus it is nan
 
 
 def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
@@ -105,18 +106,17 @@ class DistanceWeighted:
         highest = _ANTIPODES if self.upper is None else min(_ANTIPODES, self.upper**2)
         chosen = torch.empty(uniform.shape, dtype=torch.int64, device=uniform.device)
         some = torch.empty(len(uniform), dtype=torch.bool, device=uniform.device)
+        # u * total must stay below total, beyond which no column has any weight
+        below_one = uniform.to(squared.dtype).clamp_max(1 - torch.finfo(squared.dtype).eps)
         for rows in row_blocks(squared):
             clipped = squared[rows].clamp(lowest, highest)
             weights = clipped.log2().mul_((2 - dim) / 2)
-            weights.add_(clipped.mul_(-0.25).add_(1).log2_(), alpha=(3 - dim) / 2)
-            weights.masked_fill_(squared[rows] >= highest, -torch.inf)
-            top = without_class_(weights, table, rows, -torch.inf).amax(1, keepdim=True)
-            some[rows] = top[:, 0] > -torch.inf
-            running = weights.sub_(top.nan_to_num(neginf=0.0)).exp2_().cumsum(1)
-            total = running[:, -1:]
-            # rounding may lift u * total to total, beyond the last column that has any weight
-            target = (uniform[rows].to(total.dtype) * total).minimum(torch.nextafter(total, torch.zeros_like(total)))
-            chosen[rows] = torch.searchsorted(running, target, right=True)
+            left_out = torch.ge(clipped, highest, out=torch.empty_like(clipped))
+            weights.add_(clipped.mul_(-0.25).add_(1).log2_(), alpha=(3 - dim) / 2).add_(left_out, alpha=_NEVER)
+            top = without_class_(weights, table, rows, _NEVER).amax(1, keepdim=True)
+            torch.gt(top[:, 0], _NEVER / 2, out=some[rows])
+            running = weights.sub_(top).exp2_().cumsum(1)
+            torch.searchsorted(running, below_one[rows] * running[:, -1:], right=True, out=chosen[rows])
         if self.empty == "uniform" and not all_known(some):
             anyone = torch.stack([stranger_at(table, column) for column in uniform.T], 1)
             chosen, some = torch.where(some[:, None], chosen, anyone), table.counts < len(table.others) - 1

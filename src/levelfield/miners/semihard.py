@@ -89,9 +89,10 @@ class Semihard:
         for block in positive.nonzero().split(len(positive)):  # masks no larger than the distance matrix
             anchor, other = block.T
             beyond = distance.index_select(0, anchor) - distance[anchor, other][:, None]
-            keep = negative.index_select(0, anchor) & (beyond > 0)
+            # kept unless it fails: what is not a number must be seen in the loss
+            keep = negative.index_select(0, anchor) & ~(beyond <= 0)
             if self.margin is not None:
-                keep &= beyond <= self.margin
+                keep &= ~(beyond > self.margin)
             pair, chosen_n = keep.nonzero(as_tuple=True)
             blocks.append(torch.column_stack((block.index_select(0, pair), chosen_n)))
         return torch.cat(blocks)

@@ -21,6 +21,7 @@ from levelfield.geometry import Geometry
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
 
 LOG2_E = math.log2(math.e)  # exponentials are taken in base 2: natural ones are slow where they underflow
+_SMALL = 256
 Matrix = Literal["similarity", "distance", "squared_distance"]
 
 
@@ -83,20 +84,29 @@ def _sparse_product(rows: Tensor, slope: Entries, matrix: Matrix, *, normalized:
         assert slope.distance is not None
         values = values / slope.distance.masked_fill(slope.distance == 0, torch.inf)
     first, second = torch.cat((slope.rows, slope.columns)), torch.cat((slope.columns, slope.rows))
-    order = first.argsort(stable=True)  # compressed rows: a third of the time of adding row by row
-    counts = torch.zeros(n + 1, dtype=torch.int64, device=rows.device)
-    counts.index_add_(0, first + 1, torch.ones_like(first))
-    twice = values.repeat(2).index_select(0, order)
-    both = torch.sparse_csr_tensor(
-        counts.cumsum(0), second.index_select(0, order), twice, (n, n), check_invariants=False
-    )
+    twice = torch.cat((values, values))
+    both = _small_matrix(first, second, twice, n) if n <= _SMALL else _compressed_rows(first, second, twice, n)
     gradient = both @ rows
     if matrix == "similarity":
         return gradient
     if not normalized:
-        sums = torch.zeros(n, dtype=values.dtype, device=rows.device).index_add_(0, first, values.repeat(2))
+        sums = torch.zeros(n, dtype=values.dtype, device=rows.device).index_add_(0, first, twice)
         gradient = gradient.addcmul_(sums[:, None], rows, value=-1)
     return gradient.mul_(-2 if matrix == "squared_distance" else -1)
+
+
+def _small_matrix(first: Tensor, second: Tensor, values: Tensor, n: int) -> Tensor:
+    """The sum of all entries at their places, as a full matrix: up to `_SMALL` rows its product is quicker."""
+    return values.new_zeros(n * n).index_add_(0, second.add(first, alpha=n), values).view(n, n)
+
+
+def _compressed_rows(first: Tensor, second: Tensor, values: Tensor, n: int) -> Tensor:
+    """The same as compressed rows: a third of the time of adding row by row."""
+    order = first.argsort(stable=True)
+    counts = torch.zeros(n + 1, dtype=torch.int64, device=first.device)
+    counts.index_add_(0, first + 1, torch.ones_like(first))
+    columns, values = second.index_select(0, order), values.index_select(0, order)
+    return torch.sparse_csr_tensor(counts.cumsum(0), columns, values, (n, n), check_invariants=False)
 
 
 def full_precision(device: str) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._closed import attached, back_to_rows, wants_slope
+from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import (
     add_norms_slope_,
@@ -135,8 +135,10 @@ class NPair(Objective):
         return found
 
     def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or self.form == "pairs" or not len(given.labels):
+        if given.weights is not None or not len(given.labels):
             return None
+        if self.form == "pairs":
+            return self._quick_pairs(given)
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         pairs = chosen_pairs(self, geometry, given, self.form)
         loss, slope, self.active = quick_n_pair(geometry.similarity, relatives(given.labels), pairs)
@@ -152,6 +154,32 @@ class NPair(Objective):
             if self.nu and not self.normalize:  # the length of unit rows has no slope
                 add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
             return [gradient]
+
+        return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
+
+    def _quick_pairs(self, given: Given) -> Tensor | None:
+        """One pair of each class: only its rows are looked at, and no column is of the pair's own class."""
+        if given.tuples is not None:
+            return None
+        pairs = first_pairs(given.labels)
+        listed, count = pairs.T.reshape(-1), max(1, len(pairs))
+        geometry = Geometry(given.embeddings.detach().index_select(0, listed), normalize=self.normalize)
+        anchors, positives = geometry.rows.chunk(2)
+        loss, slope, self.active = quick_pair_batch(anchors @ positives.T, symmetric=self.symmetric)
+        terms = {"n_pair": loss}
+        if self.nu:
+            terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).sum() / count
+        value = self.total(terms)
+        if not wants_slope(given.embeddings):
+            return value
+
+        def slopes() -> list[Tensor]:
+            found = torch.cat((slope @ positives, slope.T @ anchors))
+            if self.nu and not self.normalize:
+                add_norms_slope_(found, geometry.rows, self.nu_power, self.nu / count)
+            if geometry.lengths is not None:
+                found = through_unit(found, geometry.rows, geometry.lengths)
+            return [torch.zeros_like(given.embeddings).index_copy_(0, listed, found)]
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
@@ -214,6 +242,27 @@ def norm_term(rows: Tensor, pairs: Tensor | None, given: Given, form: Form, powe
     if form == "pairs" and pairs is not None:
         return found[pairs].sum() / max(1, len(pairs))
     return found.sum() / max(1, len(found))
+
+
+def quick_pair_batch(logits: Tensor, *, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean over pairs of log(1 + sum_{j != i} e^(z_ij - z_ii)), its slope, and how many terms are above 0.
+
+    >>> loss, slope, active = quick_pair_batch(torch.zeros(2, 2), symmetric=False)
+    >>> loss, slope
+    (tensor(0.6931), tensor([[-0.2500,  0.2500],
+            [ 0.2500, -0.2500]]))
+    """
+    count = max(1, len(logits))
+    log_chances = logits.log_softmax(1)
+    terms = -log_chances.diagonal()
+    slope = log_chances.exp()
+    loss = terms.sum()
+    if symmetric:
+        other_way = logits.log_softmax(0)
+        loss = (loss - other_way.diagonal().sum()) / 2
+        slope = (slope + other_way.exp()) / 2
+    slope.diagonal().sub_(1)
+    return loss / count, slope.div_(count), (terms > 0).sum()
 
 
 def quick_n_pair(similarity: Tensor, table: Relatives, pairs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
