@@ -153,6 +153,6 @@ def _uniformity(points: Points, *, form: None = None, t: float) -> float:
         return math.nan
     # in the type of the rows: float32 errs by 1e-7, which is what the rows themselves are rounded to. A large t would
     # underflow there.
-    rows = unit_rows(points.rows[points.order].astype(np.float64 if t > 20 else points.rows.dtype))
+    rows = points.copied(np.float64 if t > 20 else points.rows.dtype)
     total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_())
     return math.log(total / pairs_of(count))

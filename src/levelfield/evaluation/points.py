@@ -71,10 +71,18 @@ class Points:
         part = self.rows[positions].astype(np.float64)
         return unit_rows(part) if self.unit else part
 
-    def parts(self, positions: Array, size: int = BLOCK) -> Iterator[Array]:
-        """The rows at `positions`, at most `size` at a time."""
+    def parts(self, positions: Array, size: int = 0) -> Iterator[Array]:
+        """The rows at `positions`, `size` at a time (or a block, if that is more)."""
+        size = max(size, BLOCK)
         for start in range(0, len(positions), size):
             yield self.lifted(positions[start : start + size])
+
+    def copied(self, dtype: Any) -> Array:
+        """All rows, in their own order, as a new array of this type."""
+        result = np.empty(self.rows.shape, dtype)
+        for number, part in enumerate(self.parts(self.order)):
+            result[number * BLOCK : number * BLOCK + len(part)] = part
+        return result
 
     def mean(self, positions: Array) -> Array:
         total: Array = sum((part.sum(axis=0) for part in self.parts(positions)), np.zeros(self.rows.shape[1]))
@@ -109,7 +117,7 @@ def measure(rows: Array, codes: Array, wanted: Iterable[Metric], *, distance: st
 def pair_sum(count: int, block: Callable[[int, int], Array], value: Callable[[Tensor], Tensor]) -> float:
     """Sum of `value(|x - y|^2)` over all pairs of `count` rows, each pair once: half of the matrix of distances.
 
-    block(start, stop): these rows, all of one type; the products are made in it, the sums in float64. They should lie
+    block(start, stop): these rows, all of one type; products are made in it, the sum in float64. The rows should lie
     around the origin: |x|^2 + |y|^2 - 2xy loses what is small beside |x|^2. `value` may write into what it gets.
 
     >>> rows = np.array([[0.0], [1.0], [3.0]])
@@ -123,7 +131,8 @@ def pair_sum(count: int, block: Callable[[int, int], Array], value: Callable[[Te
             right = left if other == start else torch.from_numpy(block(other, min(other + BLOCK, count)))
             squares = torch.addmm(_squares(right)[None, :], left, right.T, alpha=-2)
             values = value(squares.add_(_squares(left)[:, None]).clamp_min_(0))
-            total += float((values.triu_(1) if other == start else values).sum(dtype=torch.float64))
+            values = values.triu_(1) if other == start else values
+            total += float(values.sum(dim=1).sum(dtype=torch.float64))  # a row of a block is short enough for float32
     return total
 
 

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield.errors import BadSpecification, UnknownName
+from levelfield.evaluation import alignment, density, evaluate, uniformity
+from levelfield.evaluation import points as points_module
+
+GEOMETRY = ["rho", "intra_distance", "inter_distance", "density", "alignment", "alignment[alpha=1]", "uniformity"]
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
+def slow(rows: np.ndarray, labels: np.ndarray, distance: str) -> tuple[float, float]:
+    """Distances within and between classes by loops over all pairs."""
+    cosine = distance == "cosine"
+    rows = unit(rows) if cosine else rows
+
+    def mean_distance(some):
+        found = [1 - x @ y if cosine else np.linalg.norm(x - y) for x, y in itertools.combinations(some, 2)]
+        return np.mean(found) if found else None
+
+    classes = [rows[labels == name] for name in np.unique(labels)]
+    means = np.array([own.mean(axis=0) for own in classes])
+    within = [found for own in classes if (found := mean_distance(own)) is not None]
+    between = mean_distance(unit(means) if cosine else means)
+    return np.mean(within) if within else math.nan, math.nan if between is None else between
+
+
+small = st.integers(-2, 2).map(float)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_every_value_is_that_of_a_loop_over_pairs(distance, data):
+    """Also with zero rows, duplicates, classes of one and a single class."""
+    size = data.draw(st.integers(2, 9))
+    rows = np.array(data.draw(st.lists(st.tuples(small, small, small), min_size=size, max_size=size)))
+    labels = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))
+    got, want = density(rows, labels, distance), slow(rows, labels, distance)
+    np.testing.assert_allclose(got[:2], want, atol=1e-7)  # the root of a rounding error, where rows are equal
+    if distance == "cosine":
+        pairs = [(unit(rows)[i], unit(rows)[j], labels[i] == labels[j]) for i, j in
+                 itertools.combinations(range(size), 2)]
+        same = [np.linalg.norm(x - y) for x, y, together in pairs if together]
+        for alpha in (1, 2, 3.5):
+            wanted = np.mean(np.power(same, alpha)) if same else math.nan
+            np.testing.assert_allclose(alignment(rows, labels, alpha), wanted, atol=1e-7)
+        for t in (0.5, 2, 50):
+            wanted = math.log(np.mean([math.exp(-t * ((x - y) ** 2).sum()) for x, y, _ in pairs]))
+            assert uniformity(rows, t) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+
+
+@pytest.fixture
+def sample():
+    """More rows than a block holds, one class as well; float32 with a common offset."""
+    random = np.random.default_rng(0)
+    labels = np.concatenate([np.zeros(1100, dtype=int), random.integers(1, 60, 1400), [99]])
+    rows = random.normal(size=(100, 16))[labels] + 0.7 * random.normal(size=(len(labels), 16)) + 20
+    return rows.astype(np.float32), labels
+
+
+def squares_of(rows: np.ndarray) -> np.ndarray:
+    return np.stack([np.square(row - rows).sum(axis=1) for row in rows])
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_blocks_give_what_whole_matrices_give(sample, distance):
+    rows, labels = sample[0].astype(np.float64), sample[1]
+    rows = unit(rows) if distance == "cosine" else rows
+    classes = [rows[labels == name] for name in np.unique(labels)]
+    means = np.array([own.mean(axis=0) for own in classes])
+    means = unit(means) if distance == "cosine" else means
+
+    def mean_distance(some):
+        squares = squares_of(some)[np.triu_indices(len(some), 1)]
+        return np.mean(squares / 2 if distance == "cosine" else np.sqrt(squares))
+
+    found = density(*sample, distance)
+    within = np.mean([mean_distance(own) for own in classes if len(own) > 1])
+    assert found == pytest.approx((within, mean_distance(means), within / mean_distance(means)), rel=1e-9)
+
+
+def test_alignment_and_uniformity_give_what_whole_matrices_give(sample):
+    rows, labels = sample
+    upper = np.triu_indices(len(rows), 1)
+    squares = squares_of(unit(rows.astype(np.float64)))[upper]
+    same = (labels[:, None] == labels[None])[upper]
+    assert alignment(rows, labels) == pytest.approx(squares[same].mean(), rel=1e-9)
+    assert alignment(rows, labels, alpha=1) == pytest.approx(np.sqrt(squares[same]).mean(), rel=1e-9)
+    wanted = math.log(np.exp(-2 * squares).mean())
+    assert uniformity(rows.astype(np.float64)) == pytest.approx(wanted, rel=1e-9)
+    assert uniformity(rows) == pytest.approx(wanted, rel=1e-5)  # products in float32
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_order_of_rows_and_names_of_classes_change_no_bit(sample, distance):
+    rows, labels = sample[0].copy(), sample[1].copy()
+    rows[5], rows[7] = rows[2000], rows[8]  # equal rows in two classes, and in one
+    order = np.random.default_rng(1).permutation(len(rows))
+    renamed = np.array([f"class {1000 - label}" for label in labels[order]])
+    one = evaluate(rows, labels, metrics=GEOMETRY, distance=distance)
+    assert dict(one) == dict(evaluate(rows[order], renamed, metrics=GEOMETRY, distance=distance))
+
+
+def test_block_size_changes_rounding_only(sample, monkeypatch):
+    one = evaluate(*sample, metrics=GEOMETRY, distance="euclidean")
+    monkeypatch.setattr(points_module, "BLOCK", 100)
+    assert dict(evaluate(*sample, metrics=GEOMETRY, distance="euclidean")) == pytest.approx(
+        dict(one), rel=1e-9, abs=1e-8)
+
+
+def test_two_threads_give_the_values_of_one(sample):
+    sample = sample[0][:1200], sample[1][:1200]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = evaluate(*sample, metrics=GEOMETRY)
+        torch.set_num_threads(2)
+        assert dict(evaluate(*sample, metrics=GEOMETRY)) == pytest.approx(dict(one), rel=1e-12)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_classes_of_one_and_a_single_class():
+    rows, alone = np.eye(4)[:, :3] + 0.1, np.arange(4)
+    assert math.isnan(density(rows, alone).intra)
+    assert density(rows, alone).inter > 0
+    single = density(rows, np.zeros(4, dtype=int))
+    assert single.intra > 0
+    assert math.isnan(single.inter)
+    assert math.isnan(single.ratio)
+    assert math.isnan(alignment(rows, alone))
+
+
+def test_a_collapsed_net_has_no_distances():
+    rows, labels = np.full((30, 5), 0.37, np.float32), np.repeat(np.arange(6), 5)
+    for distance in ("cosine", "euclidean"):
+        found = evaluate(rows, labels, metrics=GEOMETRY, distance=distance)
+        wanted = dict.fromkeys(GEOMETRY, 0.0) | {"rho": math.inf}
+        assert dict(found) == pytest.approx(wanted, abs=1e-7)
+
+
+def test_the_offset_of_all_rows_does_not_drown_their_distances():
+    rows, labels = np.random.default_rng(2).normal(size=(60, 4)).astype(np.float32), np.repeat(np.arange(12), 5)
+    moved = (rows.astype(np.float64) + 1e6).astype(np.float64)
+    assert density(moved, labels, "euclidean") == pytest.approx(density(rows, labels, "euclidean"), rel=1e-8)
+
+
+def test_geometry_alone_prepares_no_search(sample, monkeypatch):
+    def never(*_args, **_kwargs):
+        raise AssertionError("nothing is searched or clustered")
+
+    for name in ("prepare", "kmeans"):
+        monkeypatch.setattr(f"levelfield.evaluation.engine.{name}", never)
+    evaluate(*sample, metrics=["density", "rho"])
+    monkeypatch.setattr("levelfield.evaluation.dispersion.inter", never)
+    evaluate(*sample, metrics=["intra_distance"])
+
+
+def test_several_rhos_share_one_spectrum(sample, monkeypatch):
+    calls = []
+    qr = torch.linalg.qr
+    monkeypatch.setattr(torch.linalg, "qr", lambda *args, **kwargs: calls.append(1) or qr(*args, **kwargs))
+    evaluate(*sample, metrics=["rho"])
+    one = len(calls)
+    evaluate(*sample, metrics=["rho", "rho[drop=1]", "rho[reverse]"])
+    assert len(calls) == 2 * one
+
+
+def test_metrics_of_geometry_are_of_the_queries(sample):
+    rows, labels = sample
+    alone = evaluate(rows[::3], labels[::3], metrics=GEOMETRY)
+    beside = evaluate(rows[::3], labels[::3], metrics=GEOMETRY, gallery=rows, gallery_labels=labels)
+    assert dict(alone) == dict(beside)
+
+
+def test_signature_says_distance_and_length(sample):
+    found = evaluate(*sample, metrics=["rho", "uniformity[t=3]"], distance="euclidean")
+    assert str(found.signature("rho")) == ("rho|self:none|ties:none|lone:none|avg:none|dist:euclidean|q:2501|g:2501|"
+                                           "v:1|dim:16|bits:32|norm:none")
+    assert found.signature("uniformity[t=3]").representation.norm == "unit"
+
+
+def test_what_makes_no_sense_is_refused(sample):
+    with pytest.raises(BadSpecification, match="'density' is not defined for distance 'dot': cosine or euclidean"):
+        evaluate(*sample, metrics=["density"], distance="dot")
+    with pytest.raises(UnknownName, match="Did you mean 'euclidean'"):
+        density(*sample, distance="euclidian")
+    with pytest.raises(BadSpecification, match="alpha=0: a number above 0 is needed"):
+        alignment(*sample, alpha=0)
+    with pytest.raises(BadSpecification, match="t=500: a number above 0 and at most 100 is needed"):
+        uniformity(sample[0], t=500)
