@@ -92,13 +92,6 @@ def test_a_boundary_of_another_precision_than_the_rows() -> None:
     torch.testing.assert_close(objective(rows, labels), sum(objective.terms(rows, labels).values()))
 
 
-@pytest.mark.parametrize("name", ["histogram", "fast_ap"])
-def test_a_row_that_is_not_a_number_gives_a_loss_that_is_none(name: str) -> None:
-    rows, labels = ordinary()
-    rows[3, 2] = torch.nan
-    assert create(name)(rows, labels).isnan()
-
-
 def test_a_miner_of_pairs_alone_is_refused_by_name() -> None:
     with pytest.raises(BadInput, match=r"'contrastive' takes triplets .* shape \(11, 2\)"):
         create("contrastive", miner="n_pair")(*ordinary())

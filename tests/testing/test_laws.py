@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from levelfield import objectives
-from levelfield.testing import CLASSES, DIM, LAWS, Law, LawBroken, broken_laws, check_objective
+from levelfield.testing import CLASSES, DIM, LAWS, Factory, Law, LawBroken, broken_laws, check_objective, verdicts
 
+SIZES = {"num_classes": CLASSES, "dim": DIM}
 VARIANTS = {
     "margin per class": ("margin", {"beta_per_class": True, "divisor": "active_triplets"}),
     "triplet of all, softplus, swapped": ("triplet", {"miner": "all", "smooth": True, "swap": True}),
@@ -26,7 +29,7 @@ VARIANTS = {
 def test_objective_obeys(variant: str, law: Law) -> None:
     name, settings = VARIANTS[variant]
     if law.__name__ not in objectives.describe(name).tags:
-        law(lambda **extra: objectives.create(name, num_classes=CLASSES, dim=DIM, **{**settings, **extra}))
+        law(lambda **extra: objectives.create(name, **SIZES, **{**settings, **extra}))
 
 
 def test_no_objective_is_excused_from_a_law_but_by_its_own_definition() -> None:
@@ -35,6 +38,20 @@ def test_no_objective_is_excused_from_a_law_but_by_its_own_definition() -> None:
         ("ranked_list", "gradient_is_the_derivative"),  # its weights are constants for the gradient
         ("prototypical", "order_of_the_batch_is_irrelevant"),  # without roles, the place in the batch gives them
         ("group_loss", "order_of_the_batch_is_irrelevant"),  # so it does for the anchors that are drawn
+    }
+
+
+def test_a_law_looks_at_every_objective_unless_there_is_nothing_to_see() -> None:
+    """Laws of closed forms and of terms would hold for nothing if objectives lost theirs."""
+    laws = {law.__name__: law for law in LAWS}
+    unseen = {
+        law: {name for name in objectives.names() if laws[law](partial(objectives.create, name, **SIZES))}
+        for law in ("closed_form_is_the_definition", "terms_add_up_to_the_loss")
+    }
+    assert unseen["closed_form_is_the_definition"] == {"group_loss", "prototypical"}
+    assert set(objectives.names()) - unseen["terms_add_up_to_the_loss"] == {
+        *("angular", "contrastive", "generalized_lifted", "group_loss", "margin", "multi_similarity", "n_pair"),
+        *("proxy_anchor", "quadruplet", "ranked_list", "snr", "soft_triple"),
     }
 
 
@@ -62,6 +79,35 @@ class Noisy(nn.Module):
         return (embeddings * torch.rand(1, dtype=embeddings.dtype)).sum()
 
 
+class Skips(nn.Module):
+    """Leaves rows out that are no numbers, which looks robust and hides a fault."""
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return embeddings[embeddings.isfinite().all(1)].square().sum()
+
+
+class Weighted(nn.Module):
+    def __init__(self, power: int = 1) -> None:
+        super().__init__()
+        self.power = power
+
+    def forward(self, embeddings: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
+        terms = embeddings.square().sum(1)
+        return (terms if weights is None else terms * weights**self.power).sum()
+
+
+class Forgets(nn.Module):
+    """Its margin grows with every call and is in no state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        self.calls += 1
+        return embeddings.square().sum() * self.calls
+
+
 class Writes(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         embeddings.data.mul_(0.5)
@@ -79,10 +125,37 @@ def test_a_right_loss_of_a_stranger_passes() -> None:
         (FloatLabels, "labels_above_2_to_24_stay_apart"),
         (Noisy, "no_global_random_number_is_drawn"),
         (Writes, "inputs_are_not_written_to"),
+        (Skips, "a_row_that_is_not_a_number_is_not_hidden"),
+        (partial(Weighted, 2), "loss_is_linear_in_the_weights"),
+        (Forgets, "state_survives_save_and_load"),
     ],
 )
-def test_each_fault_is_found_by_its_law(loss: type[nn.Module], law: str) -> None:
+def test_each_fault_is_found_by_its_law(loss: Factory, law: str) -> None:
     assert law in broken_laws(loss)
+
+
+def test_a_law_with_nothing_to_look_at_does_not_apply_and_says_why() -> None:
+    apart = {verdict.law: verdict.seen for verdict in verdicts(Honest) if verdict.holds is None}
+    assert apart == {
+        "terms_add_up_to_the_loss": "the loss is one term",
+        "closed_form_is_the_definition": "it has no closed form beside its definition",
+        "second_derivatives_are_those_of_the_definition": "it has no closed form beside its definition",
+        "state_survives_save_and_load": "it holds nothing and draws no random number",
+        "same_generator_gives_the_same_loss": "it draws no random number",
+        "loss_is_linear_in_the_weights": "it takes no weights",
+        "a_separable_loss_is_the_mean_of_its_parts": (
+            "it does not say of itself that it is a mean over independent samples"
+        ),
+        "learning_rates_name_own_parameters": "it has no parameters",
+    }
+    assert {v.law: v.holds for v in verdicts(Weighted)}["loss_is_linear_in_the_weights"]
+    of_proxies = verdicts(lambda: objectives.create("proxy_anchor", **SIZES))
+    assert {v.law for v in of_proxies if v.holds is None} == {
+        "labels_above_2_to_24_stay_apart",
+        "same_generator_gives_the_same_loss",
+        "loss_is_linear_in_the_weights",
+        "a_separable_loss_is_the_mean_of_its_parts",
+    }
 
 
 def test_the_message_names_law_and_batch() -> None:

@@ -16,7 +16,7 @@ from levelfield.objectives import Objective
 from levelfield.randomness import isolated
 from levelfield.testing import CLASSES, DIM, verdicts
 
-_MARKS = {True: "holds", False: "BROKEN", None: "excused"}
+_MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -59,8 +59,9 @@ def check(
         for law, holds, seen in found:
             table.add_row(law.replace("_", " "), _MARKS[holds], _first_line(seen))
         console.print(table)
-        told = f"{len(broken)} of {len(found)} laws are broken." if broken else f"All {len(found)} laws hold."
-        console.print(told)
+        apart = sum(verdict.holds is None for verdict in found)
+        good = f"{len(found) - apart} laws hold, {apart} do not apply."
+        console.print(f"{len(broken)} of {len(found)} laws are broken." if broken else good)
     if broken:
         raise typer.Exit(1)
 

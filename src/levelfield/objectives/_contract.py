@@ -137,6 +137,10 @@ class Objective(nn.Module):
     def separable(self) -> bool:
         return self.facts.separable
 
+    @property
+    def takes_weights(self) -> bool:
+        return self.facts.weights
+
     def chosen(self, geometry: Geometry, given: Given) -> Tuples | None:
         """The tuples handed in, else the mined ones; None means all of the batch."""
         if given.tuples is not None:
@@ -190,8 +194,8 @@ class Objective(nn.Module):
         if labels.is_floating_point() or labels.is_complex():
             raise BadInput(f"Objective '{self._label}' got labels of type {labels.dtype}; integers are needed.")
         if weights is not None:
-            if not self.facts.weights:
-                raise BadInput(f"Objective '{self._label}' has no anchors among the samples and takes no weights.")
+            if not self.takes_weights:
+                raise BadInput(f"Objective '{self._label}' takes no weights per anchor.")
             if weights.shape != labels.shape:
                 raise BadInput(
                     f"Objective '{self._label}' got weights of shape {tuple(weights.shape)} for {len(labels)} "

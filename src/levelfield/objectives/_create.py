@@ -138,5 +138,9 @@ class Plain(Objective):
         return bool(getattr(self.module, "separable", False))
 
     @property
+    def takes_weights(self) -> bool:
+        return self._takes is not None and "weights" in self._takes
+
+    @property
     def _label(self) -> str:
         return type(self.module).__name__

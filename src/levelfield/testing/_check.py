@@ -15,7 +15,7 @@ class LawBroken(LevelfieldError, AssertionError):
 
 
 class Verdict(NamedTuple):
-    """A law, whether it holds (None: the objective is excused), and what was seen or why it is excused."""
+    """A law, whether it holds (None: it does not apply), and what was seen or why it does not apply."""
 
     law: str
     holds: bool | None
@@ -40,12 +40,12 @@ def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> lis
                 found.append(Verdict(law.__name__, None, tags[law.__name__]))
                 continue
             try:
-                law(factory)
+                reason = law(factory)
             except Exception as error:  # whatever a stranger's loss raises is the finding that is reported
                 kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
                 found.append(Verdict(law.__name__, False, f"{kind}{error}"))
             else:
-                found.append(Verdict(law.__name__, True))
+                found.append(Verdict(law.__name__, True) if reason is None else Verdict(law.__name__, None, reason))
     return found
 
 

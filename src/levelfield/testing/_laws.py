@@ -1,4 +1,7 @@
-"""Laws that every objective obeys. Each is a short function of a factory; it raises AssertionError when broken."""
+"""Laws that every objective obeys. Each is a short function of a factory; it raises AssertionError when broken.
+
+It gives nothing, or says why there is nothing to look at: such a law does not apply, which is not to say that it holds.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from levelfield.randomness import stream
 from levelfield.testing._batches import CLASSES, classes_made_for, degenerate, layouts, ordinary
 from levelfield.testing._measuring import Factory, Law, check_finite, close, make, measure, per_class, without_chance
 
+_NO_CLOSED_FORM = "it has no closed form beside its definition"
+
 
 def loss_is_one_finite_number(factory: Factory) -> None:
     objective = make(factory)
@@ -25,18 +30,28 @@ def loss_is_one_finite_number(factory: Factory) -> None:
     assert gradient.abs().sum() > 0, "the gradient of an ordinary batch is 0 everywhere"
 
 
-def terms_add_up_to_the_loss(factory: Factory) -> None:
-    objective = make(factory, torch.float64)
-    rows, labels = ordinary(dtype=torch.float64)
-    value = objective(rows, labels, generator=stream(0, "law"))
-    terms = objective.terms(rows, labels, generator=stream(0, "law"))
-    close(torch.stack(list(terms.values())).sum(), value, "sum of the terms and loss differ")
+def terms_add_up_to_the_loss(factory: Factory) -> str | None:
+    """Also those that a call leaves behind for the log."""
+    for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
+        objective, rows = make(factory, torch.float64), rows.double().requires_grad_()
+        value = objective(rows, labels, generator=stream(0, "law"))
+        shown = objective.shown
+        terms = objective.terms(rows, labels, generator=stream(0, "law"))
+        close(torch.stack(list(terms.values())).sum(), value, f"batch '{name}': sum of the terms and loss differ")
+        if len(terms) == 1:
+            assert not shown, f"batch '{name}': the loss is one term, but {sorted(shown)} are shown"
+            continue
+        assert set(shown) == set(terms), f"batch '{name}': {sorted(shown)} are shown and {sorted(terms)} defined"
+        for term, number in shown.items():
+            assert not number.requires_grad, f"batch '{name}': '{term}' is shown with its gradient"
+            close(number, terms[term], f"batch '{name}': '{term}' is shown with another value")
+    return "the loss is one term" if len(terms) == 1 else None
 
 
-def closed_form_is_the_definition(factory: Factory) -> None:
+def closed_form_is_the_definition(factory: Factory) -> str | None:
     """Value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
-    if type(make(factory)).quick is Objective.quick:  # nothing but the definition
-        return
+    if type(make(factory)).quick is Objective.quick:
+        return _NO_CLOSED_FORM
     for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
         for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
             if dtype == torch.float32 and name in degenerate():  # between coincident rows the direction is rounding
@@ -58,13 +73,14 @@ def closed_form_is_the_definition(factory: Factory) -> None:
             for quick, defined in pairs:
                 atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
                 close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
+    return None
 
 
-def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
+def second_derivatives_are_those_of_the_definition(factory: Factory) -> str | None:
     rows, labels = ordinary(dtype=torch.float64)
     objective = make(factory, torch.float64)
-    if type(objective).quick is Objective.quick:  # nothing but the definition
-        return
+    if type(objective).quick is Objective.quick:
+        return _NO_CLOSED_FORM
     rows.requires_grad_()
     found = []
     for loss in (
@@ -75,6 +91,7 @@ def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
         (first,) = torch.autograd.grad(loss, rows, create_graph=True)
         found.append(torch.autograd.grad(first.square().sum(), rows)[0])
     close(found[0], found[1], "second derivatives differ")
+    return None
 
 
 def gradient_is_the_derivative(factory: Factory) -> None:
@@ -117,15 +134,16 @@ def names_of_classes_are_irrelevant(factory: Factory) -> None:
     close(other_gradient, gradient, "a gradient differs after renaming classes")
 
 
-def labels_above_2_to_24_stay_apart(factory: Factory) -> None:
+def labels_above_2_to_24_stay_apart(factory: Factory) -> str | None:
     """Labels that would merge as float32. Not for objectives that hold something per class."""
     objective = without_chance(factory)
-    if per_class(objective) or "labels" in objective.facts.tags:
-        return
+    if per_class(objective):
+        return "it holds something per class, so labels are 0 to C-1"
     rows, labels = ordinary(dtype=torch.float64)
     value, _ = measure(objective, rows, labels)
     close(measure(objective, rows, labels + 2**25)[0], value, "large labels give another loss")
     close(measure(objective, rows, -(labels + 1))[0], value, "negative labels give another loss")
+    return None
 
 
 def degenerate_batches_are_finite(factory: Factory) -> None:
@@ -158,6 +176,18 @@ def half_precision_is_computed_in_float32(factory: Factory) -> None:
         assert gradient.dtype == dtype, f"the gradient of {dtype} rows is {gradient.dtype}"
 
 
+def a_row_that_is_not_a_number_is_not_hidden(factory: Factory) -> None:
+    """One bad row gives a loss that is no number, or an error: to train on without it would hide the fault."""
+    for bad in (0, 1, 3):  # of different classes, each with others beside it
+        rows, labels = ordinary()
+        rows[bad, 1] = torch.nan
+        try:
+            value = make(factory)(rows.requires_grad_(), labels, generator=stream(0, "law"))
+        except Exception:  # told, so not hidden
+            continue
+        assert not value.isfinite(), f"a row is not a number, and the loss is {value.item():g}"
+
+
 def autocast_changes_nothing(factory: Factory) -> None:
     rows, labels = ordinary()
     plain, _ = measure(make(factory), rows, labels)
@@ -166,11 +196,13 @@ def autocast_changes_nothing(factory: Factory) -> None:
     close(value, plain, "the loss differs under autocast")
 
 
-def state_survives_save_and_load(factory: Factory) -> None:
+def state_survives_save_and_load(factory: Factory) -> str | None:
     """After loading, the next two calls without a generator give the same losses."""
     rows, labels = ordinary()
     objective = make(factory)
+    before = objective.get_extra_state()
     objective(rows, labels)
+    draws = not torch.equal(objective.get_extra_state(), before)
     with torch.no_grad():
         for parameter in objective.parameters():
             parameter.mul_(1.125)
@@ -181,14 +213,19 @@ def state_survives_save_and_load(factory: Factory) -> None:
     loaded.load_state_dict(torch.load(file, weights_only=True))
     for _ in range(2):
         close(loaded(rows, labels), objective(rows, labels), "the loss differs after save and load", rtol=0, atol=0)
+    held = [*objective.parameters(), *objective.buffers()]
+    return None if held or draws else "it holds nothing and draws no random number"
 
 
-def same_generator_gives_the_same_loss(factory: Factory) -> None:
+def same_generator_gives_the_same_loss(factory: Factory) -> str | None:
     rows, labels = ordinary()
     objective = make(factory)
     first, second = (measure(objective, rows, labels) for _ in range(2))
     close(first[0], second[0], "two calls with equal generators differ", rtol=0, atol=0)
     close(first[1], second[1], "gradients of two calls with equal generators differ", rtol=0, atol=0)
+    generator = stream(0, "law")
+    objective(rows, labels, generator=generator)
+    return "it draws no random number" if torch.equal(generator.get_state(), stream(0, "law").get_state()) else None
 
 
 def no_global_random_number_is_drawn(factory: Factory) -> None:
@@ -219,11 +256,11 @@ def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
     close(first, second, "the second backward differs", rtol=0, atol=0)
 
 
-def loss_is_linear_in_the_weights(factory: Factory) -> None:
+def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
     """Weights multiply an anchor's terms and leave the divisor alone."""
     objective = without_chance(factory)
-    if not objective.facts.weights or not objective.facts.name:
-        return
+    if not objective.takes_weights:
+        return "it takes no weights"
     rows, labels = ordinary(dtype=torch.float64)
     ones = torch.ones(len(rows), dtype=torch.float64)
     some = torch.linspace(0, 3, len(rows), dtype=torch.float64)
@@ -231,23 +268,26 @@ def loss_is_linear_in_the_weights(factory: Factory) -> None:
     close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of one change the loss")
     both = measure(objective, rows, labels, weights=ones + some)[0]
     close(both - measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
+    return None
 
 
-def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> None:
+def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> str | None:
     objective = without_chance(factory)
     if not objective.separable:
-        return
+        return "it does not say of itself that it is a mean over independent samples"
     rows, labels = ordinary(dtype=torch.float64)
     whole, _ = measure(objective, rows, labels)
     first, _ = measure(objective, rows[:5], labels[:5])
     second, _ = measure(objective, rows[5:], labels[5:])
     close((5 * first + 7 * second) / 12, whole, "the loss says it is separable and is not")
+    return None
 
 
-def learning_rates_name_own_parameters(factory: Factory) -> None:
+def learning_rates_name_own_parameters(factory: Factory) -> str | None:
     objective = make(factory)
     wrong = set(objective.lr_multipliers()) - {name for name, _ in objective.named_parameters()}
     assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are no parameters"
+    return None if list(objective.parameters()) else "it has no parameters"
 
 
 LAWS: list[Law] = [
@@ -262,6 +302,7 @@ LAWS: list[Law] = [
     degenerate_batches_are_finite,
     float32_agrees_with_float64,
     half_precision_is_computed_in_float32,
+    a_row_that_is_not_a_number_is_not_hidden,
     autocast_changes_nothing,
     state_survives_save_and_load,
     same_generator_gives_the_same_loss,

@@ -16,7 +16,7 @@ from levelfield.randomness import stream
 from levelfield.testing._batches import classes_made_for
 
 Factory = Callable[..., nn.Module]
-Law = Callable[[Factory], None]
+Law = Callable[[Factory], str | None]  # why there is nothing to look at, else None
 
 
 def make(factory: Factory, dtype: torch.dtype = torch.float32, **extra: Any) -> Objective:
