@@ -1,35 +1,147 @@
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, kmeans
+from levelfield.evaluation.kmeans import clusterings
 from levelfield.evaluation.order import canonical_order
+from levelfield.evaluation.products import product
 from levelfield.randomness import numpy_stream
 
+Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]  # larger is nearer
 
-def plain_lloyd(rows: np.ndarray, clusters: int, *, seed: int, start: int, steps: int = 20) -> np.ndarray:
-    """Every distance, every step; for data where no cluster becomes empty."""
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def plain_lloyd(rows: np.ndarray, clusters: int, scores: Scores, *, seed: int, start: int, steps: int) -> np.ndarray:
+    """Every row against every centre, every mean anew, every step."""
     order = canonical_order(rows, np.zeros(len(rows)))
     rows = rows[order]
     centres = rows[numpy_stream(seed, "kmeans", start).choice(len(rows), clusters, replace=False)]
-    for step in range(steps + 1):
-        label = ((rows[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
-        if step < steps:
-            centres = np.stack([rows[label == one].mean(axis=0) for one in range(clusters)])
+    label = scores(rows, centres).argmax(axis=1)
+    for _ in range(steps):
+        split_largest_for_empty(rows, label, clusters)
+        for one in np.unique(label):
+            total = np.zeros_like(rows[0])
+            for row in rows[label == one]:
+                total += row
+            centres[one] = total / total.dtype.type((label == one).sum())
+        label = scores(rows, centres).argmax(axis=1)
     result = np.empty(len(rows), dtype=np.int64)
     result[order] = label
     return result
 
 
+def split_largest_for_empty(rows: np.ndarray, label: np.ndarray, clusters: int) -> None:
+    for empty in sorted(set(range(clusters)) - set(label.tolist())):
+        members = {one: rows[label == one] for one in np.unique(label)}
+        sizes = {one: len(own) for one, own in members.items() if len(np.unique(own, axis=0)) > 1}
+        if sizes:
+            largest = max(sizes, key=lambda one: (sizes[one], -one))
+            spread = np.square(members[largest] - members[largest].mean(axis=0)).sum(axis=1)
+            label[np.flatnonzero(label == largest)[np.argsort(-spread, kind="stable")[: len(members) // 2]]] = empty
+
+
+def minus_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    return -((rows[:, None] - centres[None]) ** 2).sum(axis=2)
+
+
+def engine_scores(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """The arithmetic of the engine, so that also scores that are level up to rounding must be decided alike."""
+    half = 0.5 * np.square(centres.astype(np.float64)).sum(axis=1)
+    return product(rows, centres) - half.astype(rows.dtype)
+
+
 @pytest.mark.parametrize("start", range(3))
 @pytest.mark.parametrize("steps", [1, 3, 20])
-def test_skipping_gives_the_labels_of_plain_lloyd(start, steps):
+def test_agrees_with_lloyd_by_plain_distances(start, steps):
     random = np.random.default_rng(0)
     rows = random.normal(size=(25, 6))[random.integers(0, 25, 400)] + 0.8 * random.normal(size=(400, 6))
-    want = plain_lloyd(rows, 25, seed=5, start=start, steps=steps)
+    want = plain_lloyd(rows, 25, minus_distances, seed=5, start=start, steps=steps)
     np.testing.assert_array_equal(kmeans(rows, 25, seed=5, start=start, steps=steps), want)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(("count", "clusters", "dim"), [(700, 60, 16), (1500, 1100, 5), (600, 3, 40), (500, 200, 2)])
+def test_skipping_changes_no_label(kind, count, clusters, dim):
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(clusters, dim))[random.integers(0, clusters, count)]
+    rows = (rows + 0.7 * random.normal(size=(count, dim))).astype(kind)
+    want = plain_lloyd(rows, clusters, engine_scores, seed=2, start=0, steps=20)
+    np.testing.assert_array_equal(kmeans(rows, clusters, seed=2), want)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 60), dim=st.integers(1, 3), levels=st.integers(1, 6),
+       kind=st.sampled_from([np.float32, np.float64]), steps=st.sampled_from([0, 1, 2, 20]), data=st.data())
+def test_skipping_changes_no_label_with_ties_duplicates_and_empty_clusters(
+    seed, count, dim, levels, kind, steps, data
+):
+    rows = np.random.default_rng(seed).integers(0, levels, size=(count, dim)).astype(kind)
+    clusters = data.draw(st.integers(1, count))
+    want = plain_lloyd(rows, clusters, engine_scores, seed=seed, start=1, steps=steps)
+    np.testing.assert_array_equal(kmeans(rows, clusters, seed=seed, start=1, steps=steps), want)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_neither_order_of_rows_nor_threads_change_a_label(kind):
+    random = np.random.default_rng(4)
+    rows = (random.normal(size=(300, 24))[random.integers(0, 300, 2500)] + random.normal(size=(2500, 24))).astype(kind)
+    shuffled = random.permutation(2500)
+    with threads(1):
+        want = kmeans(rows, 300)
+        np.testing.assert_array_equal(kmeans(rows[shuffled], 300), want[shuffled])
+    with threads(2):
+        np.testing.assert_array_equal(kmeans(rows, 300), want)
+
+
+def test_clusterings_are_kmeans_from_each_start():
+    rows = np.random.default_rng(5).normal(size=(150, 4))
+    for start, found in enumerate(clusterings(rows, 9, seed=3, starts=range(3))):
+        np.testing.assert_array_equal(found, kmeans(rows, 9, seed=3, start=start))
+
+
+def test_progress_grows_to_its_total():
+    heard: list[tuple[int, int]] = []
+    rows = np.random.default_rng(6).normal(size=(1200, 4))
+    for _ in clusterings(rows, 30, starts=range(2), progress=lambda done, total: heard.append((done, total))):
+        pass
+    done = [one for one, _ in heard]
+    assert done == sorted(done)
+    assert {total for _, total in heard} == {done[-1]} == {2 * 21 * 1200 * 30}
+    assert done[0] <= 1200 * 30  # within the first assignment already
+
+
+def test_rows_are_not_copied():
+    rows = np.random.default_rng(7).normal(size=(40_000, 64)).astype(np.float32)
+    tracemalloc.start()
+    kmeans(rows, 5, steps=2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < rows.nbytes
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int64])
+def test_rows_of_other_kinds_are_lifted(kind):
+    rows = np.random.default_rng(8).integers(0, 9, size=(60, 3)).astype(kind)
+    np.testing.assert_array_equal(kmeans(rows, 6), kmeans(rows.astype(np.result_type(kind, np.float32)), 6))
 
 
 def test_starts_differ_and_repeat():
