@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from levelfield.evaluation import evaluate, names
-from levelfield.evaluation.distances import prepare
-from levelfield.evaluation.metrics import parse
-from levelfield.evaluation.ranks import tie_groups
+from levelfield.evaluation.arrangement import arrange
+from levelfield.evaluation.counts import EVERYWHERE
+from levelfield.evaluation.inputs import check_inputs
+from levelfield.evaluation.walk import Size, walk
 
 ALL = ["recall@1", "recall@2", "recall@8", "precision@1", "precision@4", "r_precision", "map@r", "map", "mrr",
        "map@c[released]", "map@10"]
@@ -46,19 +47,16 @@ def test_both_averages_ignore_row_order(sample, average):
     assert dict(one) == dict(other)
 
 
-@pytest.mark.parametrize("block", [64, 100, 1000])
-def test_block_size_changes_no_bit(sample, block):
+@pytest.mark.parametrize("size", [Size(192, 192), Size(96, 480), Size(96, 96)])
+@pytest.mark.parametrize("searched", ["self", "gallery"])
+def test_block_size_changes_no_bit(sample, size, searched):
     points, labels = sample
-    prepared = prepare(points, points, distance="euclidean")
-    ids = np.arange(len(points))
-
-    def values(size):
-        found = np.zeros(len(points))
-        for positions, groups in tie_groups(prepared, labels, labels, ids, ties="expected", block=size):
-            found[positions] = parse("map").compute(groups, k=None, form=None)
-        return found
-
-    np.testing.assert_array_equal(values(block), values(None))
+    other = {} if searched == "self" else {"gallery": points[:200], "gallery_labels": labels[:200]}
+    arranged = arrange(check_inputs(points, labels, **other), distance="euclidean")
+    reach = np.full(len(points), EVERYWHERE)
+    one, other = (walk(arranged, reach, 0, len(points), size=chosen) for chosen in (None, size))
+    for name in ("starts", "near", "above", "level", "active"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_two_threads_give_the_bits_of_one(sample):

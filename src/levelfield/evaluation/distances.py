@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,16 +11,43 @@ from levelfield.errors import unknown
 from levelfield.evaluation.inputs import Array
 
 DISTANCES = ("cosine", "euclidean", "dot", "hamming")
-_CHUNK = 1024  # rows lifted to float64 at a time: the embeddings are never doubled in memory
+_CHUNK = 128  # rows lifted to float64 at a time: they stay in cache, and the embeddings are never doubled in memory
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Similarity of query i and gallery row j is `query[i] @ gallery[j] - offset[j]`, up to a constant per query."""
+    """Similarity of query i and gallery row j is `query[i] @ gallery[j] - offset[j]`, up to a constant per query.
+
+    The rows are the given ones divided by `scale`, if their lengths matter.
+    """
 
     query: Array
     gallery: Array
     offset: Array | None
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows in an order of their own (None: as they are), and how many there are room for: the rest is filled with 0."""
+
+    rows: Array
+    order: Array | None = None
+    room: int | None = None
+
+    def change(self, change: Callable[[Array], Array], kind: type[np.generic] | None = None) -> Array:
+        """New rows: `change` of the old ones in float64, a few at a time."""
+        count = len(self.rows)
+        result = np.empty((self.room or count, self.rows.shape[1]), kind or self.rows.dtype)
+        result[count:] = 0
+        for start in range(0, count, _CHUNK):
+            result[start : min(start + _CHUNK, count)] = change(self.part(start))
+        return result
+
+    def part(self, start: int) -> Array:
+        """Some rows from `start` on, in float64."""
+        stop = start + _CHUNK
+        return self.rows[slice(start, stop) if self.order is None else self.order[start:stop]].astype(np.float64)
 
 
 def prepare(query: Array, gallery: Array, *, distance: str) -> Prepared:
@@ -30,49 +58,57 @@ def prepare(query: Array, gallery: Array, *, distance: str) -> Prepared:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
+    first = Chosen(query)
+    return prepare_chosen(first, first if query is gallery else Chosen(gallery), distance=distance)
+
+
+def prepare_chosen(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared:
+    """The same for rows in an order of their own. Nothing depends on the order in which the caller has them."""
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
-    same = query is gallery
+
+    def both(change: Callable[[Array], Array], kind: type[np.generic] | None = None) -> tuple[Array, Array]:
+        ready = query.change(change, kind)
+        return ready, ready if query is gallery else gallery.change(change, kind)
+
     if distance == "cosine":
-        ready = unit_rows(query)
-        return Prepared(ready, ready if same else unit_rows(gallery), None)
-    if distance == "dot":
-        scale = _power_of_two_above(max(_largest(query), _largest(gallery)))
-        ready = _shifted(query, None, scale)
-        return Prepared(ready, ready if same else _shifted(gallery, None, scale), None)
+        return Prepared(*both(_unit), None)
     if distance == "hamming":  # |a - b|^2 of 0/1 rows counts the differing bits; exact in float32 below 2^24 bits
-        ready = (query > 0).astype(np.float32)
-        other = ready if same else (gallery > 0).astype(np.float32)
-    else:
-        # |a|^2 + |b|^2 - 2ab drowns small distances when all rows share a large offset, so the rows are moved to the
-        # origin; by multiples of a power of two, since whole numbers must stay whole for their ties to stay exact.
-        step = _power_of_two_above(float(gallery.std(axis=0, dtype=np.float64).max()))
-        shift = np.rint(gallery.mean(axis=0, dtype=np.float64) / step) * step
-        scale = _power_of_two_above(max(_largest(query), _largest(gallery)))
-        ready = _shifted(query, shift, scale)
-        other = ready if same else _shifted(gallery, shift, scale)
-    return Prepared(ready, other, _half_square(other))
+        ready, other = both(lambda part: part > 0, np.float32)
+        return Prepared(ready, other, _half_square(other))
+    # A power of two changes no order and no tie, and squares can't overflow.
+    scale = _power_of_two_above(max(_largest(query.rows), _largest(gallery.rows)))
+    if distance == "dot":
+        return Prepared(*both(lambda part: part / scale + 0.0), None, scale)
+    # |a|^2 + |b|^2 - 2ab drowns small distances when all rows share a large offset, so the rows are moved to the
+    # origin; by multiples of a power of two, since whole numbers must stay whole for their ties to stay exact.
+    mean, deviation = _moments(gallery)
+    step = _power_of_two_above(float(deviation.max()))
+    shift = np.rint(mean / step) * step
+    ready, other = both(lambda part: (part - shift) / scale + 0.0)
+    return Prepared(ready, other, _half_square(other), scale)
 
 
 def unit_rows(rows: Array) -> Array:
     """Rows of length 1 (zero rows stay zero); safe for norms far outside the range of float32."""
-    result = np.empty(rows.shape, rows.dtype)
-    for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK].astype(np.float64)
-        largest = np.abs(part).max(axis=1, keepdims=True)
-        part /= np.where(largest > 0, largest, 1.0)
-        length = np.sqrt((part * part).sum(axis=1, keepdims=True))
-        result[start : start + _CHUNK] = part / np.where(length > 0, length, 1.0) + 0.0  # + 0.0 turns -0 into 0
-    return result
+    return Chosen(rows).change(_unit)
 
 
-def _shifted(rows: Array, shift: Array | None, scale: float) -> Array:
-    """(rows - shift) / scale. `scale` is a power of two: no order changes, and squares can't overflow."""
-    result = np.empty(rows.shape, rows.dtype)
-    for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK].astype(np.float64)
-        result[start : start + _CHUNK] = (part if shift is None else part - shift) / scale + 0.0
-    return result
+def _unit(part: Array) -> Array:
+    largest = np.abs(part).max(axis=1, keepdims=True)
+    part /= np.where(largest > 0, largest, 1.0)
+    length = np.sqrt((part * part).sum(axis=1, keepdims=True))
+    part /= np.where(length > 0, length, 1.0)
+    part += 0.0  # turns -0 into 0
+    return part
+
+
+def _moments(chosen: Chosen) -> tuple[Array, Array]:
+    """Mean and standard deviation of each column."""
+    count = len(chosen.rows)
+    starts = range(0, count, _CHUNK)
+    mean = sum(chosen.part(start).sum(axis=0) for start in starts) / count
+    return mean, np.sqrt(sum(np.square(chosen.part(start) - mean).sum(axis=0) for start in starts) / count)
 
 
 def _half_square(rows: Array) -> Array:

@@ -9,11 +9,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register the metrics)
+from levelfield.evaluation.arrangement import arrange
 from levelfield.evaluation.bootstrap import check_level, intervals
+from levelfield.evaluation.budget import pairs_within
 from levelfield.evaluation.clustering import tabulate
+from levelfield.evaluation.counts import Progress
 from levelfield.evaluation.distances import DISTANCES, Prepared, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.kmeans import STEPS, kmeans
@@ -21,6 +25,7 @@ from levelfield.evaluation.metrics import Metric, describe, parse_all
 from levelfield.evaluation.points import measure
 from levelfield.evaluation.ranks import TIES, tie_groups
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
+from levelfield.evaluation.search import search
 from levelfield.evaluation.signature import Definition, Representation, Signature
 
 
@@ -28,7 +33,7 @@ def evaluate(
     embeddings: Any, labels: Any, *, gallery: Any = None, gallery_labels: Any = None, query_ids: Any = None,
     metrics: Iterable[str] | None = None, k: Iterable[int] = (1, 2, 4, 8), distance: str = "cosine",
     average: str = "query", ties: str = "expected", lone: str = "exclude", dim: int | None = None, starts: int = 3,
-    ci: float | None = None, seed: int = 0,
+    ci: float | None = None, seed: int = 0, memory: str | int = "2GB", progress: Progress | None = None,
 ) -> Evaluation:
     """Measure embeddings: each query is searched among all others, itself left out by id, or in a gallery.
 
@@ -43,7 +48,9 @@ def evaluate(
 
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
-    Memory: the embeddings twice, and about 64 MB (more only beyond 100,000 gallery rows: 256 bytes each).
+    memory: what retrieval may take beyond the caller's arrays ("2GB", "500MB" or bytes). It needs the embeddings once
+    more, 64 MB and 12 bytes for each pair of query and relative; with less, queries are searched in several rounds.
+    progress: called with (done, total), entries of the similarity matrix, while the search goes on.
 
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1], metrics=["recall@1", "map@r"])
     >>> dict(result)
@@ -69,7 +76,7 @@ def evaluate(
     counted = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
     of_set = measure(inputs.query, inputs.query_codes, [one for one in wanted if one.kind == "geometry"],
                      distance=distance)
-    per_query = _retrieval(ready, inputs, [one for one in wanted if one.kind == "retrieval"], ties)
+    per_query = _retrieval(inputs, [one for one in wanted if one.kind == "retrieval"], ties, distance, memory, progress)
     per_start = _clustering(ready, inputs, [one for one in wanted if one.kind == "clustering"], starts, seed)
     values = {metric.name: of_set[metric.name] if metric.name in of_set
               else mean_of(per_query[metric.name], inputs.query_codes, counted, average=average)
@@ -108,15 +115,21 @@ def _lone_queries(inputs: Inputs) -> Array:
     return relatives == itself
 
 
-def _retrieval(ready: Callable[[], Prepared], inputs: Inputs, wanted: list[Metric], ties: str) -> dict[str, Array]:
-    """All retrieval metrics from one pass over the blocks of queries."""
+def _retrieval(
+    inputs: Inputs, wanted: list[Metric], ties: str, distance: str, memory: str | int, progress: Progress | None,
+) -> dict[str, Array]:
+    """All retrieval metrics from one search."""
     if not wanted:
         return {}
     result = {metric.name: np.zeros(len(inputs.query)) for metric in wanted}
-    blocks = tie_groups(ready(), inputs.query_codes, inputs.gallery_codes, inputs.query_ids, ties=ties)
-    for positions, groups in blocks:
-        for metric in wanted:
-            result[metric.name][positions] = metric.compute(groups, k=metric.k, form=metric.form)
+    pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads())
+    arranged = arrange(inputs, distance=distance)
+    last = retrieval.reach(wanted, arranged.relatives)
+    for counts in search(arranged, last, pairs=pairs, device=inputs.device, progress=progress):
+        for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
+            for metric in wanted:
+                result[metric.name][arranged.query_order[queries]] = metric.compute(
+                    groups, k=metric.k, form=metric.form)
     return result
 
 

@@ -11,6 +11,7 @@ import torch
 from levelfield.errors import BadInput
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_CHUNK = 256
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Inputs:
     classes: Array
     self_search: bool
     bits: int  # per value as it came, before float16 was lifted to float32
+    device: torch.device  # where the embeddings came from: they are searched there
 
 
 def check_inputs(
@@ -43,6 +45,7 @@ def check_inputs(
     """
     query = finite_rows(embeddings, "embeddings", dim)
     bits = 8 * (embeddings.element_size() if isinstance(embeddings, torch.Tensor) else np.asarray(embeddings).itemsize)
+    device = embeddings.device if isinstance(embeddings, torch.Tensor) else torch.device("cpu")
     names = class_names(labels, "labels", len(query), "embeddings")
     if gallery is None:
         if gallery_labels is not None or query_ids is not None:
@@ -51,7 +54,7 @@ def check_inputs(
             raise BadInput("embeddings has 1 row: a search needs at least 2, the query and something to find.")
         classes, codes = np.unique(names, return_inverse=True)
         return Inputs(query, codes, query, codes, np.arange(len(query)), classes,
-                      self_search=True, bits=bits)
+                      self_search=True, bits=bits, device=device)
     if gallery_labels is None:
         raise BadInput("A gallery was given without gallery_labels: one label per gallery row is needed.")
     rows = finite_rows(gallery, "gallery", dim)
@@ -67,7 +70,7 @@ def check_inputs(
     classes, codes = np.unique(np.concatenate([names, others]), return_inverse=True)
     ids = _ids(query_ids, len(query), len(rows))
     return Inputs(query.astype(common, copy=False), codes[: len(query)], rows.astype(common, copy=False),
-                  codes[len(query):], ids, classes, self_search=False, bits=bits)
+                  codes[len(query):], ids, classes, self_search=False, bits=bits, device=device)
 
 
 def _numpy(values: Any) -> Array:
@@ -91,7 +94,7 @@ def finite_rows(values: Any, name: str, dim: int | None) -> Array:
         rows = rows[:, :dim]
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64 if rows.dtype.kind in "iu" and rows.dtype.itemsize > 2 else np.float32)
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    bad = _infinite(rows)
     if len(bad):
         raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows have a NaN or an infinity, the first is row {bad[0]}.")
     return rows
@@ -109,6 +112,13 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
     if labels.dtype.kind not in "iubU":
         raise BadInput(f"{name} are of type {labels.dtype}: whole numbers or text are needed.")
     return labels
+
+
+def _infinite(rows: Array) -> Array:
+    """Which rows have a NaN or an infinity; a few at a time, so that a file that is mapped to memory stays a file."""
+    found = [np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start
+             for start in range(0, len(rows), _CHUNK)]
+    return np.concatenate(found)
 
 
 def _ids(values: Any, queries: int, gallery: int) -> Array:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from levelfield.evaluation.counts import EVERYWHERE
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.metrics import Facts, register
+from levelfield.evaluation.metrics import Facts, Metric, register
 from levelfield.evaluation.ranks import TieGroups
 
 
 @register("recall@K", Facts("retrieval", "1 if a relative is among the first K, else 0"))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     """Probability that a relative is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group."""
-    return _over_nearest(groups, lambda before, rows, relatives: _some_hit(before, rows, relatives, k))
+    return _over_nearest(groups, lambda before: (before < k).astype(np.float64),
+                         lambda before, rows, relatives: _some_hit(before, rows, relatives, k))
 
 
 @register("precision@K", Facts("retrieval", "relatives among the first K, divided by K"))
@@ -60,7 +63,33 @@ def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
 @register("mrr", Facts("retrieval", "1 / place of the nearest relative"))
 def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
-    return _over_nearest(groups, _first_reciprocal)
+    return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)
+
+
+def reach(wanted: Iterable[Metric], relatives: Array) -> Array:
+    """The last place that matters to these metrics, for queries with so many relatives; the nearest always matters.
+
+    >>> from levelfield.evaluation.metrics import parse
+    >>> reach([parse("r_precision"), parse("precision@2")], np.array([1, 7]))
+    array([2, 7])
+    """
+    found = np.zeros(len(relatives), np.int64)
+    for metric in wanted:
+        last = _REACH.get(metric.entry, lambda relatives, k: np.int64(EVERYWHERE))(relatives, metric.k)
+        np.maximum(found, last, out=found)
+    return found
+
+
+# Recall and the reciprocal rank need the nearest relative only; what is not listed here needs the whole list.
+_REACH: dict[str, Callable[[Array, int | None], Any]] = {
+    "recall@K": lambda relatives, k: 0,
+    "mrr": lambda relatives, k: 0,
+    "precision@K": lambda relatives, k: k,
+    "map@K": lambda relatives, k: k,
+    "r_precision": lambda relatives, k: relatives,
+    "map@r": lambda relatives, k: relatives,
+    "map@c": lambda relatives, k: relatives + 1,
+}
 
 
 def hits_within(groups: TieGroups, cut: int | Array) -> Array:
@@ -75,14 +104,18 @@ def precision_sum(groups: TieGroups, cut: int | Array) -> Array:
     Within a group the terms are (p/m) (b + 1 + (j-1) c) / (n0+j) with c = (p-1)/(m-1), that is
     (p/m) (c + (b + 1 - (n0+1) c) / place): their sum needs two harmonic numbers and no loop over the places.
     """
-    before, rows, relatives = groups.before, groups.rows, groups.relatives
-    end = before + np.clip(_per_group(groups, cut) - before, 0, rows)
-    single = np.where(end > before, (groups.hits + 1) / (before + 1), 0.0)  # the usual case, without any rounding
-    harmonic = _harmonic(groups.gallery)
-    slope = (relatives - 1) / np.maximum(rows - 1, 1)
-    several = relatives / rows * (slope * (end - before)
-                                  + (groups.hits + 1 - (before + 1) * slope) * (harmonic[end] - harmonic[before]))
-    return _total(groups, np.where(rows == 1, single, several))
+    before = groups.before
+    end = before + np.clip(_per_group(groups, cut) - before, 0, groups.rows)
+    terms = np.where(end > before, (groups.hits + 1) / (before + 1), 0.0)  # the usual case: a group of one row
+    tied = np.flatnonzero(groups.rows > 1)
+    if len(tied):
+        before, end, rows, relatives = before[tied], end[tied], groups.rows[tied], groups.relatives[tied]
+        harmonic = _harmonic(groups.gallery)
+        slope = (relatives - 1) / (rows - 1)
+        terms[tied] = relatives / rows * (
+            slope * (end - before)
+            + (groups.hits[tied] + 1 - (before + 1) * slope) * (harmonic[end] - harmonic[before]))
+    return _total(groups, terms)
 
 
 def _per_group(groups: TieGroups, cut: int | Array) -> int | Array:
@@ -103,14 +136,21 @@ def _harmonic(size: int) -> Array:
     return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, size + 1))])
 
 
-def _over_nearest(groups: TieGroups, value: Callable[[Array, Array, Array], Array]) -> Array:
-    """`value(before, rows, relatives)` of each query's nearest group, computed once for each distinct group."""
-    nearest = groups.hits == 0
-    kinds = np.stack([groups.before[nearest], groups.rows[nearest], groups.relatives[nearest]], axis=1)
-    result = np.zeros(len(groups.count))
-    if len(kinds):
+def _over_nearest(
+    groups: TieGroups, plain: Callable[[Array], Array], tied: Callable[[Array, Array, Array], Array]
+) -> Array:
+    """A value of each query's nearest group: `plain(before)` if it holds relatives only, else `tied(before, rows,
+    relatives)`, computed once for each distinct group."""
+    nearest = np.flatnonzero(groups.hits == 0)
+    before, rows, relatives = groups.before[nearest], groups.rows[nearest], groups.relatives[nearest]
+    values = plain(before)
+    mixed = np.flatnonzero(rows > relatives)
+    if len(mixed):
+        kinds = np.stack([before[mixed], rows[mixed], relatives[mixed]], axis=1)
         distinct, which = np.unique(kinds, axis=0, return_inverse=True)
-        result[groups.query[nearest]] = value(*distinct.T)[which.reshape(-1)]
+        values[mixed] = tied(*distinct.T)[which.reshape(-1)]
+    result = np.zeros(len(groups.count))
+    result[groups.query[nearest]] = values
     return result
 
 

@@ -1,0 +1,57 @@
+"""Queries and gallery in the order of their classes: the relatives of a query are neighbours in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.evaluation.distances import Chosen, prepare_chosen
+from levelfield.evaluation.inputs import Array, Inputs
+from levelfield.evaluation.order import class_order
+from levelfield.evaluation.products import in_tiles
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Prepared rows sorted by class, filled up to whole tiles (see `distances.Prepared` for `offset`).
+
+    The relatives of query i are the gallery rows `first[i]` to `last[i]` without `own[i]`, the row that is the query
+    itself (-1: none). `query_order[i]` and `gallery_order[j]` say which of the caller's rows they are.
+    """
+
+    query: Array
+    gallery: Array
+    offset: Array | None
+    query_order: Array
+    gallery_order: Array
+    first: Array
+    last: Array
+    own: Array
+    symmetric: bool  # every query is a gallery row, and the other way round
+
+    @property
+    def relatives(self) -> Array:
+        """How many each query has (R)."""
+        return self.last - self.first - ((self.own >= self.first) & (self.own < self.last))
+
+
+def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
+    """The one copy of the rows that the search works on."""
+    gallery = _sorted(inputs.gallery, inputs.gallery_codes)
+    query = gallery if inputs.self_search else _sorted(inputs.query, inputs.query_codes)
+    columns, order = gallery.order, query.order
+    assert columns is not None  # for the type checker: `_sorted` gives an order
+    assert order is not None
+    ready = prepare_chosen(query, gallery, distance=distance)
+    codes, asked = inputs.gallery_codes[columns], inputs.query_codes[order]
+    place = np.full(len(columns) + 1, -1)  # the last entry answers for id -1: no place
+    place[columns] = np.arange(len(columns))
+    return Arrangement(
+        ready.query, ready.gallery, ready.offset, order, columns, np.searchsorted(codes, asked, "left"),
+        np.searchsorted(codes, asked, "right"), place[inputs.query_ids[order]], inputs.self_search,
+    )
+
+
+def _sorted(rows: Array, codes: Array) -> Chosen:
+    return Chosen(rows, class_order(rows, codes), in_tiles(len(rows)))

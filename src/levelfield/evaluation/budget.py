@@ -1,0 +1,48 @@
+"""How much memory an evaluation may take, and how many queries can be searched at a time within it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from levelfield.errors import BadSpecification
+from levelfield.evaluation.inputs import Inputs
+from levelfield.evaluation.products import TILE, in_tiles
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_FIXED = 40 * 10**6  # blocks of one thread, and the groups of relatives that metrics are computed from
+_THREAD = 16 * 10**6  # blocks of one more thread
+_PER_QUERY = 120  # bytes: orders, ranges, reach; each metric has 8 more
+
+
+def parse_memory(memory: str | int) -> int:
+    """Bytes.
+
+    >>> parse_memory("1.5GB"), parse_memory(500)
+    (1500000000, 500)
+    >>> parse_memory("two")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: memory='two' is no amount: write it as '2GB', '500MB' or a number of bytes.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(memory))
+    if isinstance(memory, bool) or not found or found[2].upper() not in _UNITS:
+        raise BadSpecification(f"memory={memory!r} is no amount: write it as '2GB', '500MB' or a number of bytes.")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def pairs_within(memory: str | int, inputs: Inputs, *, metrics: int, threads: int) -> int:
+    """How many pairs of query and relative may be kept at a time."""
+    rows = [inputs.gallery] if inputs.self_search else [inputs.query, inputs.gallery]
+    kind = inputs.query.dtype.itemsize
+    fixed = _FIXED + _THREAD * (threads - 1) + sum(
+        in_tiles(len(one)) * (one.shape[1] * kind + _PER_QUERY + 8 * metrics) for one in rows)
+    pair = kind + 8
+    most = TILE * int(np.bincount(inputs.gallery_codes).max())
+    allowed = parse_memory(memory)
+    if allowed < fixed + pair * most:
+        raise BadSpecification(f"memory={memory!r} is too little for {len(inputs.query)} queries and "
+                               f"{len(inputs.gallery)} gallery rows of {inputs.query.shape[1]} numbers: "
+                               f"'{-(-(fixed + pair * most) // 10**6)}MB' is the least.")
+    return (allowed - fixed) // pair

@@ -1,0 +1,61 @@
+"""One search for all retrieval metrics: in whichever way this machine and these arrays allow, in bounded memory."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from levelfield.evaluation.arrangement import Arrangement
+from levelfield.evaluation.counts import Counts, Progress
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.panels import search_panels
+from levelfield.evaluation.products import TILE, steady
+
+WAYS = ("walk", "panels")
+
+
+def best_way(arranged: Arrangement, device: torch.device) -> str:
+    """`walk` on a CPU with numba, if the matrix library is steady; `panels` everywhere else."""
+    able = device.type == "cpu" and importlib.util.find_spec("numba") is not None
+    return "walk" if able and steady(arranged.query.dtype, arranged.query.shape[1]) else "panels"
+
+
+def search(
+    arranged: Arrangement, reach: Array, *, pairs: int, device: torch.device | None = None, way: str | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Counts]:
+    """Counts of all queries, as many at a time as have `pairs` relatives together.
+
+    `progress` hears of entries of the similarity matrix.
+    """
+    device = device or torch.device("cpu")
+    way = way or best_way(arranged, device)
+    gallery = len(arranged.gallery_order)
+    total = len(arranged.query_order) * gallery
+    for begin, end in batches(arranged, pairs):
+
+        def hear(done: int, of: int, begin: int = begin, end: int = end) -> None:
+            if progress is not None:
+                progress(begin * gallery + (end - begin) * gallery * done // of, total)
+
+        if way == "walk":
+            from levelfield.evaluation.walk import walk  # numba is loaded only where it is used
+
+            yield walk(arranged, reach, begin, end, threads=torch.get_num_threads(), progress=hear)
+        else:
+            yield search_panels(arranged, reach, begin, end, device=device, progress=hear)
+
+
+def batches(arranged: Arrangement, pairs: int) -> list[tuple[int, int]]:
+    """Ranges of queries, whole tiles each, with at most `pairs` relatives together (at least one tile)."""
+    ends = np.append(np.arange(TILE, len(arranged.query_order), TILE), len(arranged.query_order))
+    sums = np.append(0, np.cumsum(arranged.relatives)[ends - 1])
+    ranges, start = [], 0
+    while start < len(ends):
+        stop = max(int(np.searchsorted(sums, sums[start] + pairs, "right")) - 1, start + 1)
+        ranges.append((start * TILE, int(ends[stop - 1])))
+        start = stop
+    return ranges

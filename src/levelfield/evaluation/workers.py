@@ -1,0 +1,60 @@
+"""Work shared among threads, in the calling thread if there is one only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import TypeVar
+
+import torch
+
+Task = TypeVar("Task")
+
+
+def share(tasks: Iterable[Task], do: Callable[[Task], object], threads: int) -> Iterator[Task]:
+    """Each task after it was done, in no fixed order with several threads.
+
+    >>> sorted(share([3, 1, 2], lambda task: None, threads=2))
+    [1, 2, 3]
+    """
+    if threads == 1:
+        for task in tasks:
+            do(task)
+            yield task
+        return
+    remaining, lock, stop = iter(tasks), threading.Lock(), threading.Event()
+    done: SimpleQueue[Task | None] = SimpleQueue()  # None: a thread has nothing more to do
+
+    def work() -> None:
+        torch.set_num_threads(1)  # of this thread: the cores are already shared out
+        try:
+            while not stop.is_set():
+                with lock:
+                    task = next(remaining, None)
+                if task is None:
+                    return
+                do(task)
+                done.put(task)
+        finally:
+            done.put(None)
+
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix="levelfield") as pool:
+            running = [pool.submit(work) for _ in range(threads)]
+            ended = 0
+            try:
+                while ended < threads:
+                    finished = done.get()
+                    if finished is None:
+                        ended += 1
+                    else:
+                        yield finished
+            finally:
+                stop.set()
+            for thread in running:
+                thread.result()  # an error of a thread is raised here
+    finally:
+        torch.set_num_threads(before)  # what threads started later begin with

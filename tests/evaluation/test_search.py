@@ -1,0 +1,198 @@
+"""The search against a full sort of every list, in both of its ways, whatever the sizes of classes and blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield.errors import BadSpecification
+from levelfield.evaluation import evaluate
+from levelfield.evaluation import search as search_module
+from levelfield.evaluation.arrangement import arrange
+from levelfield.evaluation.budget import pairs_within
+from levelfield.evaluation.counting import SEARCH
+from levelfield.evaluation.counts import EVERYWHERE
+from levelfield.evaluation.inputs import check_inputs
+from levelfield.evaluation.search import WAYS, batches, search
+from levelfield.evaluation.walk import Size, walk
+
+ALL = ["recall@1", "recall@5", "precision@3", "r_precision", "map@r", "map", "mrr", "map@c[released]", "map@20"]
+
+
+def grid(random, count, *, dim=3, reach=2):
+    """Whole numbers: many rows are level, many are equal, and every product is exact."""
+    return random.integers(-reach, reach + 1, size=(count, dim)).astype(np.float32)
+
+
+def one_huge_class(random):
+    return np.concatenate([np.full(SEARCH + 150, 7), np.repeat(np.arange(100, 160), 3), [3]])
+
+
+LABELS = {
+    "small classes": lambda random: random.integers(0, 60, 500),
+    "large classes": lambda random: random.integers(0, 2, 2 * SEARCH + 200),
+    "one huge class": one_huge_class,
+}
+
+
+def slowly(inputs, distance="euclidean"):
+    """(near, above, level) of every relative of every query by comparing all with all, nearest first."""
+    found = []
+    for query, row in enumerate(inputs.query.astype(np.float64)):
+        if distance == "euclidean":
+            values = -((inputs.gallery.astype(np.float64) - row) ** 2).sum(axis=1)
+        else:
+            values = inputs.gallery.astype(np.float64) @ row
+        related = inputs.gallery_codes == inputs.query_codes[query]
+        others = np.ones(len(values), dtype=bool)
+        if inputs.query_ids[query] >= 0:
+            others[inputs.query_ids[query]] = False
+        near = -np.sort(-values[related & others])
+        rest = values[~related & others]
+        above, level = (rest[:, None] > near).sum(axis=0), (rest[:, None] == near).sum(axis=0)
+        found.append(list(zip(above.tolist(), level.tolist(), strict=True)))
+    return found
+
+
+def as_lists(arranged, all_counts):
+    """The same from the engine, in the caller's order of queries."""
+    found = [[] for _ in arranged.query_order]
+    for counts in all_counts:
+        for line, query in enumerate(arranged.query_order[counts.begin : counts.end]):
+            part = slice(counts.starts[line], counts.starts[line + 1])
+            found[query] = list(zip(counts.above[part].tolist(), counts.level[part].tolist(), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("distance", ["euclidean", "dot"])
+def test_counts_equal_a_comparison_of_all_with_all(way, kind, distance):
+    random = np.random.default_rng(0)
+    labels = LABELS[kind](random)
+    inputs = check_inputs(grid(random, len(labels)), labels)
+    arranged = arrange(inputs, distance=distance)
+    counted = search(arranged, np.full(len(labels), EVERYWHERE), pairs=10**9, way=way)
+    assert as_lists(arranged, counted) == slowly(inputs, distance)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", LABELS)
+def test_counts_in_a_gallery_with_ids(way, kind):
+    random = np.random.default_rng(1)
+    labels = LABELS[kind](random)
+    gallery, theirs = grid(random, len(labels)), random.permutation(labels)
+    ids = np.where(random.random(150) < 0.5, random.integers(0, len(gallery), 150), -1)
+    inputs = check_inputs(grid(random, 150), labels[:150], gallery=gallery, gallery_labels=theirs, query_ids=ids)
+    arranged = arrange(inputs, distance="euclidean")
+    counted = search(arranged, np.full(150, EVERYWHERE), pairs=10**9, way=way)
+    assert as_lists(arranged, counted) == slowly(inputs)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_both_ways_agree_on_any_rows(data):
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    count = data.draw(st.integers(2, 130))
+    kind = data.draw(st.sampled_from([np.float32, np.float64]))
+    points = random.normal(size=(count, data.draw(st.integers(1, 6)))).astype(kind)
+    if data.draw(st.booleans()):
+        points = np.round(points)
+    points = points[random.integers(0, count, count)]  # duplicates, within classes and between them
+    labels = random.integers(0, data.draw(st.integers(1, 20)), count)
+    distance = data.draw(st.sampled_from(["cosine", "euclidean", "dot", "hamming"]))
+    ties = data.draw(st.sampled_from(["expected", "pessimistic", "optimistic"]))
+    found = []
+    for way in WAYS:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(search_module, "best_way", lambda *_, way=way: way)
+            found.append(evaluate(points, labels, metrics=ALL, distance=distance, ties=ties))
+    for name in ALL:
+        np.testing.assert_array_equal(found[0].per_query[name], found[1].per_query[name], err_msg=name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_equal_rows_are_level_for_every_query_wherever_they_stand(way):
+    random = np.random.default_rng(2)
+    points = random.normal(size=(1500, 37)).astype(np.float32)
+    labels = np.repeat(np.arange(500), 3)
+    points[1400:1500] = points[:100]  # copies in other classes, blocks away
+    arranged = arrange(check_inputs(points, labels), distance="cosine")
+    counted = search(arranged, np.full(1500, EVERYWHERE), pairs=10**9, way=way)
+    found = as_lists(arranged, counted)
+    for query in range(100):
+        relatives = [row for row in range(query // 3 * 3, query // 3 * 3 + 3) if row != query and row < 100]
+        assert sum(level >= 1 for _, level in found[query]) == len(relatives)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("size", [Size(), Size(96, 192)])
+def test_two_threads_count_what_one_counts(kind, size):
+    random = np.random.default_rng(3)
+    labels = LABELS[kind](random)
+    arranged = arrange(check_inputs(grid(random, len(labels), dim=8), labels), distance="cosine")
+    reach = np.full(len(labels), EVERYWHERE)
+    before = torch.get_num_threads()
+    one, two = (walk(arranged, reach, 0, len(labels), threads=threads, size=size) for threads in (1, 2))
+    assert torch.get_num_threads() == before
+    for name in ("near", "above", "level", "active"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("metric", ["recall@1", "mrr", "r_precision", "map@r", "precision@3", "map@c[equation]",
+                                    "map@20"])
+def test_what_is_left_out_when_little_is_asked_for_changes_nothing(kind, metric):
+    random = np.random.default_rng(4)
+    labels = LABELS[kind](random)
+    points = grid(random, len(labels), dim=4) + 3 * (labels % 5)[:, None].astype(np.float32)
+    alone, among = (evaluate(points, labels, metrics=metrics, distance="euclidean")
+                    for metrics in ([metric], [*ALL, metric]))
+    np.testing.assert_array_equal(alone.per_query[metric], among.per_query[metric])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rounds_of_few_queries_count_the_same(way):
+    random = np.random.default_rng(5)
+    labels = LABELS["one huge class"](random)
+    arranged = arrange(check_inputs(grid(random, len(labels)), labels), distance="euclidean")
+    reach = np.full(len(labels), EVERYWHERE)
+    whole, rounds = (as_lists(arranged, search(arranged, reach, pairs=pairs, way=way)) for pairs in (10**9, 1000))
+    assert len(batches(arranged, 1000)) > 5
+    assert whole == rounds
+
+
+def test_progress_goes_from_little_to_all():
+    random = np.random.default_rng(6)
+    labels = random.integers(0, 60, 2000)
+    heard = []
+    evaluate(grid(random, 2000), labels, progress=lambda done, total: heard.append((done, total)))
+    assert {total for _, total in heard} == {2000 * 2000}
+    assert [done for done, _ in heard] == sorted(done for done, _ in heard)
+    assert heard[0][0] < 0.2 * heard[-1][0]
+    assert heard[-1] == (2000 * 2000, 2000 * 2000)
+
+
+def test_memory_too_small_says_what_is_needed():
+    random = np.random.default_rng(7)
+    points, labels = grid(random, 600), random.integers(0, 3, 600)
+    with pytest.raises(BadSpecification, match=r"memory='1MB' is too little .* '(\d+)MB' is the least") as error:
+        evaluate(points, labels, memory="1MB")
+    least = str(error.value).split("'")[-2]
+    inputs = check_inputs(points, labels)
+    pairs = pairs_within(least, inputs, metrics=8, threads=1)
+    assert len(batches(arrange(inputs, distance="dot"), pairs)) >= 1
+    assert dict(evaluate(points, labels, memory=least)) == dict(evaluate(points, labels))
+
+
+def test_an_error_of_a_thread_is_raised():
+    from levelfield.evaluation.workers import share
+
+    def fail(task):
+        raise ValueError(f"task {task}")
+
+    with pytest.raises(ValueError, match="task 1"):
+        list(share([1], fail, threads=2))
