@@ -56,7 +56,7 @@ def split_largest_for_empty(rows: np.ndarray, label: np.ndarray, clusters: int) 
         if sizes:
             largest = max(sizes, key=lambda one: (sizes[one], -one))
             spread = np.square(members[largest] - members[largest].mean(axis=0)).sum(axis=1)
-            label[np.flatnonzero(label == largest)[np.argsort(-spread, kind="stable")[: len(members) // 2]]] = empty
+            label[np.flatnonzero(label == largest)[np.argsort(-spread, kind="stable")[: sizes[largest] // 2]]] = empty
 
 
 def minus_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
