@@ -37,6 +37,7 @@ bench: $(INSTALLED)  ## speed of the training loop, the cache and every objectiv
 docs: $(INSTALLED)  ## write the tables of docs/ anew from the code, and draw the pictures that no longer fit it
 	$(BIN)/python docs/draw.py
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/pml.py
 
 clean:  ## remove what the tools left behind; .venv and runs/ stay
 	rm -rf build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Tries the laws on the losses of pytorch-metric-learning; what breaks goes into own-loss.md: python docs/pml.py"""
+"""Tries the laws on the losses of pytorch-metric-learning; what breaks goes into own-loss.md: `make docs`."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def pml() -> ModuleType:
 def test_what_breaks_stands_on_the_page(pml: ModuleType, name: str) -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| ") and f"`{name}`" in line]
     found = {verdict.law.replace("_", " ") for verdict in pml.broken(name)}
-    assert {row.split("|")[1].strip() for row in rows} == found, "run `python docs/pml.py`"
+    assert {row.split("|")[1].strip() for row in rows} == found, "run `make docs`"
 
 
 def test_every_loss_is_on_the_page(pml: ModuleType) -> None:
-    assert not [name for name in pml.names() if f"`{name}`" not in PAGE], "run `python docs/pml.py`"
+    assert not [name for name in pml.names() if f"`{name}`" not in PAGE], "run `make docs`"
