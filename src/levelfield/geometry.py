@@ -104,7 +104,8 @@ class Geometry:
         """
         n, width = self.rows.shape
         m = self.columns.shape[0]
-        if first.numel() * width <= 4 * n * m:  # few pairs: the coordinates' differences, cheaper and exact when near
+        few = first.numel() * width <= 4 * n * m or (not self._has_product and 8 * first.numel() <= n * m)
+        if few:  # the coordinates' differences, cheaper and exact when near
             difference = self.rows.index_select(0, first) - self.columns.index_select(0, second)
             squares = difference.square().sum(1)
             return squares if squared else _root(squares, squares.detach() == 0)
@@ -121,6 +122,12 @@ class Geometry:
             if name in self.__dict__:
                 copy.__dict__[name] = self.__dict__[name].detach()
         return copy
+
+    @property
+    def _has_product(self) -> bool:
+        """Whether distances can be had without another matrix product."""
+        known = self.__dict__.keys()
+        return "squared_distance" in known or "distance" in known or (self.normalized and "similarity" in known)
 
     @property
     def _is_plain(self) -> bool:

@@ -14,6 +14,8 @@ from levelfield.objectives._proxies import ProxyInit, check_classes, mean_entrop
 from levelfield.objectives.cosface import cosface_logits
 from levelfield.settings import number
 
+_SHARP = 0.0125  # below, e^(1 / gamma) leaves the range of float32 and the largest cosine must be taken off first
+
 
 def soft_similarity(cosine: Tensor, *, gamma: float) -> Tensor:
     """S_ic = sum_k q_ick s_ick with q = softmax_k(s / gamma); cosine: (b, C, K).
@@ -139,12 +141,12 @@ class SoftTriple(Objective):
         scores = ClassScores(given.embeddings, self.centers, given.labels, per_class=self.centers_per_class)
         spread = _Spread(scores, self.reg_eps) if self.tau and self.centers_per_class > 1 else None
         scores.filled(None if spread is None else spread.measure)
-        shares, scratch = scores.buffer(), scores.buffer()
+        powers, scratch = scores.buffer(), scores.buffer()
         loss = cross_entropy(
             scores,
             scale=self.la,
             target=lambda own: (self.la * (own - self.delta), self.la),
-            pool=lambda cosine: self._pooled(cosine, shares, scratch)[0],
+            pool=lambda cosine: self._pooled(cosine, powers, scratch)[0],
         )
         terms = {"classification": loss.value}
         if spread is not None:
@@ -155,11 +157,12 @@ class SoftTriple(Objective):
             found = Gradients(scores, gradient)
             for chunk in scores.chunks:
                 cosine = scores.matrix[chunk.vectors]
-                pooled, share = self._pooled(cosine, shares, scratch)
-                slope = loss.weights(chunk, pooled, torch.empty_like(pooled))
-                # dS/ds_k = q_k (1 + (s_k - S) / gamma)
-                lift = torch.sub(cosine.view_as(share), pooled[:, None], out=scratch[: len(cosine)].view_as(share))
-                weights = lift.mul_(1 / self.gamma).add_(1).mul_(share).mul_(slope[:, None]).view_as(cosine)
+                pooled, power, total = self._pooled(cosine, powers, scratch)
+                slope = loss.weights(chunk, pooled, torch.empty_like(pooled)).div_(total)
+                # dS/ds_k = q_k (1 + (s_k - S) / gamma), the shares q being the powers divided by their total
+                lift = torch.mul(cosine, 1 / self.gamma, out=scratch[: len(cosine)]).view_as(power)
+                lift.add_((1 - pooled / self.gamma)[:, None])
+                weights = lift.mul_(power).mul_(slope[:, None]).view_as(cosine)
                 if spread is None:
                     found.add(chunk, cosine, weights)
                 else:
@@ -170,14 +173,17 @@ class SoftTriple(Objective):
 
         return differentiable(value, given.embeddings, self.centers, None, back, self.definition(given))
 
-    def _pooled(self, cosine: Tensor, shares: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor]:
-        """Similarities of classes (c, b) and the centres' shares (c, K, b), from cosines class by class (c K, b)."""
+    def _pooled(self, cosine: Tensor, powers: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """From cosines class by class (c K, b): the classes' similarities S (c, b), and of the centres' shares
+        e^(s_k / gamma) / sum_j e^(s_j / gamma) the powers (c, K, b) and their totals (c, b)."""
         shape = (-1, self.centers_per_class, cosine.shape[1])
-        share, scratch = shares[: len(cosine)].view(shape), scratch[: len(cosine)].view(shape)
+        power, scratch = powers[: len(cosine)].view(shape), scratch[: len(cosine)].view(shape)
         cosine = cosine.view(shape)
-        torch.sub(cosine, cosine.amax(1, keepdim=True), out=share).mul_(LOG2_E / self.gamma).exp2_()
-        share /= share.sum(1, keepdim=True)
-        return torch.mul(share, cosine, out=scratch).sum(1), share
+        torch.mul(cosine, LOG2_E / self.gamma, out=power)
+        if self.gamma < _SHARP:
+            power -= power.amax(1, keepdim=True)
+        total = power.exp2_().sum(1)
+        return torch.mul(power, cosine, out=scratch).sum(1).div_(total), power, total
 
 
 class _Spread:
