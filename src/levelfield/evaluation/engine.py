@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from levelfield.evaluation.distances import DISTANCES, Prepared, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.kmeans import STEPS, kmeans
 from levelfield.evaluation.metrics import Metric, describe, parse_all
+from levelfield.evaluation.neighbours import neighbours
 from levelfield.evaluation.points import measure
 from levelfield.evaluation.ranks import TIES, tie_groups
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
@@ -100,7 +101,8 @@ def evaluate(
     return Evaluation(values, per_query, per_start, alone, counted, inputs.query_codes, inputs.classes,
                       {metric.name: signature(metric) for metric in wanted},
                       {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average,
-                                                      level=ci, seed=seed))
+                                                      level=ci, seed=seed),
+                      search=partial(neighbours, inputs, distance=distance))  # the caller's arrays, no copy
 
 
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.neighbours import Neighbours
 from levelfield.evaluation.signature import Signature
 
 AVERAGES = ("query", "class")
@@ -56,6 +57,7 @@ class Evaluation(Mapping[str, float]):
     classes: Array = field(repr=False)
     signatures: dict[str, Signature] = field(repr=False)
     intervals: dict[str, Intervals] = field(default_factory=dict, repr=False)
+    search: Callable[[int], Neighbours] | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> float:
         return self.values_by_name[self._known(name)]
@@ -91,6 +93,15 @@ class Evaluation(Mapping[str, float]):
             raise BadSpecification(f"Metric '{name}' describes the whole set and has no value per class.")
         found, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
         return ClassMeans(self.classes[found], means, queries)
+
+    def neighbours(self, k: int) -> Neighbours:
+        """The k nearest gallery rows of each query, computed now: `positions` and `similarities`, both `[queries, k]`.
+
+        The query itself is left out by id. Needs the embeddings unchanged, as they were when they were evaluated.
+        """
+        if self.search is None:
+            raise BadSpecification("This evaluation holds no embeddings: ask the result of `evaluate` itself.")
+        return self.search(k)
 
     def signature(self, name: str) -> Signature:
         """How the figure was made."""
