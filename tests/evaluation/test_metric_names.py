@@ -38,11 +38,11 @@ def test_an_unknown_form_names_the_nearest(name, text):
 
 
 @pytest.mark.parametrize(("name", "text"), [
-    ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: a whole number above -1 is needed."),
-    ("rho[drop=1.5]", "drop=1.5: a whole number above -1 is needed."),
-    ("rho[drop=]", "drop=: a whole number above -1 is needed."),
-    ("rho[drop=many]", "drop=many: a whole number above -1 is needed."),
-    ("rho[drop=inf]", "drop=inf: a whole number above -1 is needed."),
+    ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: a whole number from 0 is needed."),
+    ("rho[drop=1.5]", "drop=1.5: a whole number from 0 is needed."),
+    ("rho[drop=]", "drop=: a whole number from 0 is needed."),
+    ("rho[drop=many]", "drop=many: a whole number from 0 is needed."),
+    ("rho[drop=inf]", "drop=inf: a whole number from 0 is needed."),
     ("alignment[alpha=0]", "alpha=0: a number above 0 is needed."),
     ("alignment[alpha=nan]", "alpha=nan: a number above 0 is needed."),
     ("uniformity[t=101]", "t=101: a number above 0 and at most 100 is needed."),

@@ -20,7 +20,7 @@ class Number:
     """A number that is part of a metric's name, as `drop` in `rho[drop=1]`.
 
     >>> print(Number(0, above=-1, whole=True))
-    a whole number above -1; 0 if not said
+    a whole number from 0 (default 0)
     >>> Number(2, above=0).checked("alpha", -1)
     Traceback (most recent call last):
     ...
@@ -35,10 +35,10 @@ class Number:
     @property
     def range(self) -> str:
         upper = f" and at most {self.most:g}" if self.most < math.inf else ""
-        return f"{'a whole' if self.whole else 'a'} number above {self.above:g}{upper}"
+        return f"a whole number from {self.above + 1:g}{upper}" if self.whole else f"a number above {self.above:g}{upper}"
 
     def __str__(self) -> str:
-        return f"{self.range}; {self.default:g} if not said"
+        return f"{self.range} (default {self.default:g})"
 
     def checked(self, name: str, value: float | str) -> float:
         """The value, if it is one that may be asked for."""

@@ -1,0 +1,40 @@
+"""The page about metrics says what is measured today."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from types import ModuleType
+
+import pages
+import pytest
+
+pytest.importorskip("pytorch_metric_learning")
+PAGE = (pages.ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+FIGURE = re.compile(r"\d+\.\d\d")
+# Numbers that are wrong because of rounding differ between machines; more than this and the page is out of date.
+SLACK = 0.05
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_differences", pages.ROOT / "docs" / "differences.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_difference_stands_on_the_page_as_measured(script: ModuleType) -> None:
+    shown = PAGE.partition("<!-- differences -->")[2].partition("<!-- end of differences -->")[0].strip().splitlines()
+    measured = script.table().splitlines()
+    assert [FIGURE.sub("#", line) for line in shown] == [FIGURE.sub("#", line) for line in measured], (
+        "run `python docs/differences.py`")
+    for one, other in zip(shown, measured, strict=True):
+        figures = [[float(number) for number in FIGURE.findall(line)] for line in (one, other)]
+        assert figures[0] == pytest.approx(figures[1], abs=SLACK), "run `python docs/differences.py`"
+
+
+def test_what_is_called_a_difference_is_one(script: ModuleType) -> None:
+    assert not [line for line in script.differences() if line.theirs.split()[0] == line.ours.split()[0]]
