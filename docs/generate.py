@@ -167,15 +167,14 @@ def dataset_facts() -> str:
 
 def metric_facts() -> str:
     """All metrics, kind by kind: retrieval, clustering, geometry."""
-    facts = sorted(((name, evaluation.describe(name)) for name in evaluation.names()), key=lambda one: one[1].kind)
+    order = ("retrieval", "clustering", "geometry")
     rows = []
-    for kind in ("retrieval", "clustering", "geometry"):
-        for name, fact in facts:
-            if fact.kind == kind:
-                forms = [f"`{name}[{form}]`" for form in fact.forms[1:]]
-                forms += [f"`{name}[{key}=N]`, N: {number}" for key, number in fact.numbers.items()]
-                forms += [f"only for {' and '.join(fact.distances)}"] if fact.distances else []
-                rows.append((f"`{name}`", kind, fact.text, "; ".join(forms)))
+    for name in sorted(evaluation.names(), key=lambda name: order.index(evaluation.describe(name).kind)):
+        fact = evaluation.describe(name)
+        forms = [f"`{name}[{form}]`" for form in fact.forms[1:]]
+        forms += [f"`{name}[{key}=N]`, N: {number}" for key, number in fact.numbers.items()]
+        forms += [f"only for {' and '.join(fact.distances)}"] if fact.distances else []
+        rows.append((f"`{name}`", fact.kind, fact.text, "; ".join(forms)))
     return _table(("metric", "kind", "value", "other forms"), rows)
 
 

@@ -34,8 +34,8 @@ class Number:
 
     @property
     def range(self) -> str:
-        upper = f" and at most {self.most:g}" if self.most < math.inf else ""
-        return f"a whole number from {self.above + 1:g}{upper}" if self.whole else f"a number above {self.above:g}{upper}"
+        lower = f"whole number from {self.above + 1:g}" if self.whole else f"number above {self.above:g}"
+        return f"a {lower}" + (f" and at most {self.most:g}" if self.most < math.inf else "")
 
     def __str__(self) -> str:
         return f"{self.range} (default {self.default:g})"
