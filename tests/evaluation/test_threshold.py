@@ -1,0 +1,286 @@
+"""Same or not: thresholds against plain loops over all pairs, intervals that hold, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield.errors import BadInput, BadSpecification, UnknownName
+from levelfield.evaluation import mistakes, same_or_not, threshold
+from levelfield.evaluation import pairs as pairs_module
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.pairs import count_pairs, pair_set
+
+DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
+
+
+def drawn(seed: int, *, classes: int = 12, dim: int = 6, noise: float = 0.8, most: int = 6) -> tuple[Array, Array]:
+    random = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), random.integers(2, most, size=classes))
+    centres = random.normal(size=(classes, dim))
+    return centres[labels] + noise * random.normal(size=(len(labels), dim)), labels
+
+
+def nearness(first: Array, second: Array, distance: str) -> float:
+    """Larger is nearer, straight from the definitions."""
+    if distance == "cosine":
+        return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+    if distance == "dot":
+        return float(first @ second)
+    return -float(np.sum((first > 0) != (second > 0)) if distance == "hamming" else np.linalg.norm(first - second))
+
+
+def all_pairs(rows: Array, labels: Array, distance: str) -> tuple[Array, Array]:
+    """Nearness of the pairs of one class, and of two."""
+    same, other = [], []
+    for i, j in combinations(range(len(rows)), 2):
+        (same if labels[i] == labels[j] else other).append(nearness(rows[i], rows[j], distance))
+    return np.array(same), np.array(other)
+
+
+def rates_at(value: float, same: Array, other: Array) -> tuple[float, float]:
+    return float((other >= value).mean()), float((same < value).mean())
+
+
+def signed(value: float, distance: str) -> float:
+    """A threshold as a nearness."""
+    return value if distance in ("cosine", "dot") else -value
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("rule", ["equal_error", "balanced", {"false_match": 0.05}], ids=str)
+def test_thresholds_are_as_good_as_the_best_of_a_plain_loop(distance: str, rule: str | dict[str, float]) -> None:
+    rows, labels = drawn(0)
+    same, other = all_pairs(rows, labels, distance)
+    tried = [rates_at(value, same, other) for value in np.concatenate([same, other, [np.inf]])]
+    found = same_or_not(rows, labels, distance=distance, rule=rule, ci=None)
+    match, miss = rates_at(signed(found.value, distance), same, other)
+    chosen = found.validation
+    assert (chosen.false_match.value, chosen.false_non_match.value) == (match, miss)
+    assert (chosen.false_match.pairs, chosen.false_non_match.pairs) == (len(other), len(same))
+    if rule == "equal_error":
+        assert abs(match - miss) == min(abs(a - b) for a, b in tried)
+    elif rule == "balanced":
+        assert match + miss == min(a + b for a, b in tried)
+    else:
+        assert match <= 0.05
+        assert miss == min(b for a, b in tried if a <= 0.05)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_rates_on_test_classes_are_those_of_a_plain_loop(distance: str) -> None:
+    found = same_or_not(*drawn(0), distance=distance, ci=None)
+    rows, labels = drawn(1)
+    rates = found.rates(rows, labels + 100)
+    same, other = all_pairs(rows, labels, distance)
+    match, miss = rates_at(signed(found.value, distance), same, other)
+    assert (rates.false_match.value, rates.false_non_match.value) == (match, miss)
+    assert (rates.images, rates.classes) == (len(rows), 12)
+    for rate in (rates.false_match, rates.false_non_match):
+        assert rate.low < rate.value < rate.high
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_same_decides_as_the_rates_count(distance: str) -> None:
+    found = same_or_not(*drawn(0), distance=distance, ci=None)
+    rows, labels = drawn(2)
+    first, second = (np.array(side) for side in zip(*combinations(range(len(rows)), 2), strict=True))
+    decided = found.same(rows[first], rows[second])
+    other = labels[first] != labels[second]
+    rates = found.rates(rows, labels + 100, ci=None)
+    assert rates.false_match.errors == (decided & other).sum()
+    assert rates.false_non_match.errors == (~decided & ~other).sum()
+    assert found.same(rows[0], rows).shape == (len(rows),)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from(DISTANCES), st.sampled_from(["equal_error", "balanced"]))
+def test_the_order_of_rows_changes_no_bit(seed: int, distance: str, rule: str) -> None:
+    rows, labels = drawn(seed)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    one, other = (same_or_not(rows[o], labels[o], distance=distance, rule=rule) for o in (slice(None), order))
+    assert (one.value, one.interval, one.signature) == (other.value, other.interval, other.signature)
+    assert one.validation.false_match.errors == other.validation.false_match.errors
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from(DISTANCES))
+def test_blocks_and_groups_change_no_count(seed: int, distance: str) -> None:
+    rows, labels = drawn(seed, classes=20)
+    rows = np.round(rows)  # whole numbers: many ties
+    edges = np.array([-3.0, -1.0, 0.25, 0.5])
+    with pytest.MonkeyPatch.context() as patch:
+        whole = count_pairs(pair_set(rows, labels, distance=distance), edges)
+        patch.setattr(pairs_module, "_ROWS", 7)
+        patch.setattr(pairs_module, "_COLUMNS", 11)
+        patch.setattr(pairs_module, "GROUPS", 6)
+        parts = pair_set(rows, labels, distance=distance)
+        cut = count_pairs(parts, edges)
+    assert cut.other.shape == (4, 6, 6)
+    for part, one in ((cut.same, whole.same), (cut.other, whole.other)):
+        np.testing.assert_array_equal(part.reshape(4, -1).sum(axis=1), one.reshape(4, -1).sum(axis=1))
+    np.testing.assert_array_equal(cut.same_bins, whole.same_bins)
+    np.testing.assert_array_equal(cut.other_bins, whole.other_bins)
+    same, other = parts.by_group()
+    assert (same.sum(), other.sum()) == (parts.same_pairs, parts.other_pairs)
+
+
+def test_a_misleading_sample_costs_a_second_pass_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = drawn(3, classes=40)
+    right = same_or_not(rows, labels)
+    passes: list[int] = []
+
+    def misled(pairs, edges, **settings):
+        passes.append(len(pairs.rows))
+        return count_pairs(pairs, edges, **settings)
+
+    monkeypatch.setattr(threshold, "count_pairs", misled)
+    monkeypatch.setattr(mistakes.Curve, "around", lambda curve, chosen: np.arange(chosen + 10**4, chosen + 10**4 + 3))
+    again = same_or_not(rows, labels, ci=None)
+    assert passes == [len(rows)] * 3  # the sample, the pass it misled, the whole
+    assert (again.value, again.validation) == (right.value, right.validation)
+
+
+def test_a_sample_leads_to_the_threshold_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = drawn(4, classes=300, most=4)
+    whole = {rule: same_or_not(rows, labels, rule=rule, ci=None) for rule in ("equal_error", "balanced")}
+    monkeypatch.setattr(threshold, "_SAMPLE", 100)
+    for rule, right in whole.items():
+        assert same_or_not(rows, labels, rule=rule, ci=None).value == right.value
+
+
+def test_a_gap_is_cut_in_the_middle() -> None:
+    angles = np.radians([0, 10, 90, 100])  # cosines of one class 0.985, of two classes at most 0.174
+    found = same_or_not(np.stack([np.cos(angles), np.sin(angles)], axis=1), [0, 0, 1, 1])
+    assert found.value == pytest.approx((math.cos(math.radians(10)) + math.cos(math.radians(80))) / 2, abs=1e-5)
+    assert found.validation.false_match.errors == found.validation.false_non_match.errors == 0
+
+
+def test_classes_that_never_differ_can_only_be_refused_or_taken_all() -> None:
+    found = same_or_not(np.ones((6, 3)), [0, 0, 1, 1, 2, 2], rule={"false_match": 0.1})
+    assert (found.validation.false_match.value, found.validation.false_non_match.value) == (0.0, 1.0)
+    assert not found.same(np.ones(3), np.ones(3)).any()
+
+
+def test_rates_hold_the_truth_as_often_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mistakes, "DRAWS", 300)
+    found = same_or_not(*drawn(0, classes=200), ci=None)
+    large = found.rates(*renamed(drawn(10**6, classes=3000)), ci=None)
+    truth = (large.false_match.value, large.false_non_match.value)
+    repeats, level, held = 100, 0.9, np.zeros(2)
+    for seed in range(repeats):
+        rates = found.rates(*renamed(drawn(seed + 1, classes=40)), ci=level)
+        held += [rate.low <= true <= rate.high
+                 for rate, true in zip((rates.false_match, rates.false_non_match), truth, strict=True)]
+    error = math.sqrt(level * (1 - level) / repeats)
+    assert (np.abs(held / repeats - level) < 4 * error).all()
+
+
+@pytest.mark.parametrize("rule", ["equal_error", {"false_match": 0.02}], ids=str)
+def test_the_interval_of_a_threshold_holds_what_many_classes_would_choose(
+    monkeypatch: pytest.MonkeyPatch, rule: str | dict[str, float],
+) -> None:
+    monkeypatch.setattr(mistakes, "DRAWS", 300)
+    truth = same_or_not(*drawn(10**6, classes=2000), rule=rule, ci=None).value
+    repeats, level = 60, 0.9
+    found = [same_or_not(*drawn(seed, classes=40), rule=rule, ci=level).interval for seed in range(repeats)]
+    held = np.mean([low <= truth <= high for low, high in found])
+    assert abs(held - level) < 4 * math.sqrt(level * (1 - level) / repeats)
+
+
+def test_groups_of_classes_give_the_interval_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = drawn(7, classes=190)
+    one = same_or_not(rows, labels).interval
+    monkeypatch.setattr(pairs_module, "GROUPS", 95)
+    other = same_or_not(rows, labels).interval
+    assert other[1] - other[0] == pytest.approx(one[1] - one[0], rel=0.3)
+    np.testing.assert_allclose(one, other, atol=0.5 * (one[1] - one[0]))
+
+
+def test_no_error_in_few_classes_is_no_proof_that_there_is_none() -> None:
+    found = same_or_not(np.repeat(np.eye(8), 3, axis=0), np.repeat(np.arange(8), 3))
+    few, many = (found.rates(np.repeat(np.eye(8)[:c], 3, axis=0), 100 + np.repeat(np.arange(c), 3)) for c in (4, 8))
+    assert few.false_non_match.value == few.false_match.value == 0
+    assert few.false_non_match.high == pytest.approx(1 - 0.025 ** (1 / 4))
+    assert few.false_match.high == pytest.approx(1 - 0.025 ** (1 / 2))
+    assert many.false_non_match.high < few.false_non_match.high
+    assert many.false_non_match.low == 0
+
+
+def test_one_class_with_pairs_has_no_interval_of_misses() -> None:
+    rows, labels = np.random.default_rng(0).normal(size=(12, 3)), np.array([0, 0, *range(1, 11)])
+    rates = same_or_not(*drawn(0, dim=3)).rates(rows, labels + 100)
+    assert math.isnan(rates.false_non_match.low)
+    assert rates.false_match.low <= rates.false_match.value <= rates.false_match.high
+
+
+def test_only_the_first_columns_count_when_asked() -> None:
+    rows, labels = drawn(0)
+    cut, first = same_or_not(rows, labels, dim=3), same_or_not(rows[:, :3], labels)
+    assert (cut.value, cut.interval, cut.dim) == (first.value, first.interval, 3)
+    other, names = renamed(drawn(1))
+    assert cut.rates(other, names) == first.rates(other[:, :3], names)
+    np.testing.assert_array_equal(cut.same(rows[0], rows), first.same(rows[0, :3], rows[:, :3]))
+
+
+def test_progress_ends_at_its_total() -> None:
+    heard: list[tuple[int, int]] = []
+    found = same_or_not(*drawn(0), progress=lambda done, total: heard.append((done, total)))
+    found.rates(*renamed(drawn(1)), progress=lambda done, total: heard.append((done, total)))
+    assert [done == total for done, total in heard] == [True, True]
+
+
+def test_far_rows_do_not_coarsen_a_euclidean_threshold() -> None:
+    rows, labels = drawn(0, classes=60)
+    plain = same_or_not(rows, labels, distance="euclidean", ci=None)
+    far = np.concatenate([rows, [[1e6] * 6]])
+    found = same_or_not(far, np.append(labels, 999), distance="euclidean", ci=None)
+    assert found.value == pytest.approx(plain.value, rel=0.01)
+
+
+def renamed(sample: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The same rows with labels that chose no threshold."""
+    return sample[0], sample[1] + 10**6
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "said"),
+    [
+        (np.eye(4), [0, 0, 0, 0], "validation embeddings are all of one class"),
+        (np.eye(4), [0, 1, 2, 3], "each of the 4 classes has one image"),
+        (np.eye(4), [0, 0, 1], "4 embeddings but 3 labels"),
+        (np.diag([1, 2, np.nan, 3]), [0, 0, 1, 1], "the first is row 2"),
+    ],
+)
+def test_what_cannot_choose_is_refused(rows: Array, labels: list[int], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        same_or_not(rows, labels)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [("equal", "equal_error"), ({"false_mach": 0.1}, "false_match"), ("false_match", "0.01"),
+     ({"false_match": 2}, "between 0 and 1"), ({"balanced": 0.3}, "write"), ({}, "There are")],
+    ids=str,
+)
+def test_a_rule_that_is_none_is_refused(rule: str | dict[str, float], said: str) -> None:
+    with pytest.raises((UnknownName, BadSpecification), match=said):
+        same_or_not(*drawn(0), rule=rule)
+
+
+def test_classes_that_chose_are_not_tested() -> None:
+    rows, labels = drawn(0)
+    found = same_or_not(rows, labels)
+    with pytest.raises(BadInput, match=r"2 of 12 test classes also chose the threshold \(10, 11\)"):
+        found.rates(rows, labels + 10)
+    with pytest.raises(BadInput, match="both be numbers or both be text"):
+        found.rates(rows, labels.astype(str))
+    with pytest.raises(BadInput, match="5 columns and those that chose the threshold 6"):
+        found.rates(rows[:, :5], labels + 100)
+    with pytest.raises(BadInput, match="test embeddings are all of one class"):
+        found.rates(rows, np.full(len(rows), 99))
