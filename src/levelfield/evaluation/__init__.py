@@ -6,9 +6,11 @@ from levelfield.evaluation.dispersion import Density, alignment, density, unifor
 from levelfield.evaluation.engine import evaluate
 from levelfield.evaluation.kmeans import kmeans
 from levelfield.evaluation.metrics import Facts, describe, names, parse, register, split
+from levelfield.evaluation.mistakes import Rate, Rates
 from levelfield.evaluation.result import ClassMeans, Evaluation, Intervals
 from levelfield.evaluation.signature import Definition, Representation, Signature, compatible
 from levelfield.evaluation.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
+from levelfield.evaluation.threshold import Threshold, same_or_not
 
 __all__ = [
     "ClassMeans",
@@ -17,8 +19,11 @@ __all__ = [
     "Evaluation",
     "Facts",
     "Intervals",
+    "Rate",
+    "Rates",
     "Representation",
     "Signature",
+    "Threshold",
     "alignment",
     "class_spectra",
     "class_spectrum",
@@ -30,6 +35,7 @@ __all__ = [
     "names",
     "parse",
     "register",
+    "same_or_not",
     "spectral_decay",
     "spectrum",
     "split",
