@@ -21,6 +21,8 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
         (["methods=[margn]"], "'margin'"),
         (["methods=[{margin: {bta: 1}}]"], "'beta'"),
         (["metrics=[recal@1]"], "recall@"),
+        (["metrics=[rho]"], "does not say which are better"),
+        (["conditions.select=density", "protocol.validation=0.2"], "does not say which are better"),
         (["conditions.backbone=test_resnt"], "'test_resnet'"),
         (["conditions.taps=layr4"], "'layer4'"),
         (["data=photo"], "'photos'"),

@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_runs import class_means, planned, write_run
+from made_runs import change_metrics, class_means, planned, write_run
 from rich.console import Console
 
+from levelfield.errors import BadSpecification
 from levelfield.reports.tables import as_csv, as_markdown, show, verdicts, write_all
 from levelfield.studies.leaderboard import Leaderboard, gather
 
@@ -128,3 +129,21 @@ def test_varied_values_have_their_own_columns_in_the_csv(tmp_path: Path) -> None
     mixed = as_csv(replace(board, rows=[plain, *board.rows]))
     assert next(csv.DictReader(io.StringIO(mixed)))["conditions.dim"] == ""
     assert [line["conditions.dim"] for line in csv.DictReader(io.StringIO(as_csv(board)))] == ["16", "8"]
+
+
+def test_geometry_says_of_which_set_it_is_and_never_ranks(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=2)
+    for run in runs:
+        folder = write_run(run, tmp_path, class_means(0.5))
+        value = float("inf") if (run.label, run.spec.seed) == ("triplet", 0) else 0.4
+        stored = json.loads((folder / "metrics.json").read_text())
+        signatures = {**stored["signatures"], "rho": stored["signatures"]["nmi"]}
+        change_metrics(folder, values={**stored["values"], "rho": value}, signatures=signatures)
+    board = gather("made", runs, tmp_path, ("rho", "nmi"))
+    assert board.metrics == ["nmi", "rho"]
+    assert "rho (test)" in printed(board)
+    assert "| rho (test) |" in as_markdown(board)
+    assert "rho (test) mean" in as_csv(board)
+    assert sorted(row.cells["rho"].mean for row in board.rows) == [0.4, float("inf")]
+    with pytest.raises(BadSpecification, match="rho: this describes embeddings and does not say which are better"):
+        gather("made", runs, tmp_path, ("rho",))

@@ -114,7 +114,7 @@ def report(
     """Print the leaderboard of existing runs, and write it as CSV, JSON and Markdown. Trains nothing."""
     runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
-    chosen = tuple(name.strip() for name in metrics.split(",")) if metrics else study.metrics
+    chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
     for name in chosen:
         evaluation.parse(name)
     board = gather(study.name, runs, folder, chosen)

@@ -14,7 +14,7 @@ from levelfield.cli.console import console, is_quiet
 from levelfield.data import create, is_image
 from levelfield.embedder import load
 from levelfield.errors import BadInput
-from levelfield.evaluation import Evaluation, evaluate
+from levelfield.evaluation import Evaluation, evaluate, split
 from levelfield.files import write_text, write_whole
 
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
@@ -91,7 +91,7 @@ def measure(
     """Measure a run's stored test embeddings, or anybody's arrays."""
     if (run is None) == (embeddings is None and labels is None):
         raise BadInput("Give a run folder, or --embeddings with --labels.")
-    wanted = tuple(name.strip() for name in metrics.split(",") if name.strip())
+    wanted = tuple(split(metrics))
     if not wanted:
         raise BadInput("--metrics names none; see `levelfield list metrics`.")
     rows, classes = _stored(run) if run is not None else _arrays(embeddings, labels)

@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from levelfield.evaluation import parse
 from levelfield.files import write_json, write_text
 from levelfield.studies.leaderboard import Cell, Leaderboard, Row
 
@@ -33,7 +34,7 @@ def as_csv(board: Leaderboard) -> str:
         [
             "rank",
             "method",
-            *(f"{m} {p}" for m in board.metrics for p in parts),
+            *(f"{_heading(m)} {p}" for m in board.metrics for p in parts),
             "seeds",
             "seconds",
             "deviations",
@@ -78,17 +79,18 @@ def terminal(board: Leaderboard) -> RenderableType:
     table = Table(
         title=f"{board.study}: best first by {first}", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
     )
-    headings = ["#", "method", first, "95 % interval", "sd", *board.metrics[1:], "sec", "dev"]
+    others = [_heading(metric) for metric in board.metrics[1:]]
+    headings = ["#", "method", first, "95 % interval", "sd", *others, "sec", "dev"]
     for name in headings:
         justify: Literal["left", "right"] = "left" if name in ("method", "dev") else "right"
         table.add_column(name, justify=justify, no_wrap=True)
     for rank, row in enumerate(board.rows, 1):
         main = row.cells[first]
-        others = [f"{row.cells[metric].mean:.3f}" for metric in board.metrics[1:]]
+        values = [f"{row.cells[metric].mean:.3f}" for metric in board.metrics[1:]]
         deviates = "".join(letters[text] for text in row.deviations) or "-"
         style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
         seconds = f"{row.seconds:.1f}" if row.trained else "-"
-        figures = [_figure(main), _interval(main), _spread(main), *others]
+        figures = [_figure(main), _interval(main), _spread(main), *values]
         table.add_row(str(rank), row.label, *figures, seconds, deviates, style=style)
     notes = [f"{letter}: {text}" for text, letter in letters.items()]
     deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
@@ -177,9 +179,14 @@ def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
 def _columns(board: Leaderboard) -> list[str]:
     names = ["#", "method"]
     for metric in board.metrics:
-        names += [metric, "95 % interval"] if board.rows[0].cells[metric].low is not None else [metric]
+        names += [_heading(metric), *(["95 % interval"] if board.rows[0].cells[metric].low is not None else [])]
         names += ["sd"]
     return [*names, "train s", "deviations (conditions)"]
+
+
+def _heading(metric: str) -> str:
+    """Its name; geometry says of which set, since papers measure it on training embeddings."""
+    return f"{metric} (test)" if parse(metric).kind == "geometry" else metric
 
 
 def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:

@@ -12,11 +12,10 @@ import yaml
 from levelfield import batching, methods
 from levelfield.data import Catalog, protocols
 from levelfield.errors import BadSpecification, LevelfieldError
-from levelfield.evaluation import parse as parse_metric
 from levelfield.files import write_text
 from levelfield.studies.execution import Event, Outcome, run_all
 from levelfield.studies.ground import check_trunk, open_catalog
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.leaderboard import Leaderboard, gather, ranking
 from levelfield.studies.plan import PlannedRun, check_methods, plan
 from levelfield.studies.run import Options
 from levelfield.studies.specification import Data, Study, parse_study, read_study
@@ -29,8 +28,7 @@ def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[P
 
     tested: without test classes there is nothing to compare; `train` asks for none.
     """
-    for metric in study.metrics:
-        parse_metric(metric)
+    ranking(study.metrics)
     check_methods(study)
     catalogs: dict[Data, Catalog] = {}
 
@@ -41,7 +39,7 @@ def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[P
     runs = plan(study, digest=digest, device=device)
     different = [run.spec.conditions for run in runs]
     for metric in {c.select for c in different} - {"budget"}:
-        parse_metric(metric)
+        ranking([metric])
     for conditions in {(c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image): c for c in different}.values():
         check_trunk(conditions)
     for run in {(r.label, str(r.variation)): r for r in runs}.values():

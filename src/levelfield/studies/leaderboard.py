@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.evaluation import parse
 from levelfield.methods import is_seeded
 from levelfield.studies.plan import PlannedRun
 from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm
@@ -93,7 +95,8 @@ def gather(
             "Run `levelfield compare` first."
         )
     queried = [metric for metric in metrics if _has_queries(found, metric)]
-    metrics = tuple(dict.fromkeys([*queried[:1], *metrics]))  # what is tested stands first and decides the order
+    first = queried or ranking(metrics)
+    metrics = tuple(dict.fromkeys([*first[:1], *metrics]))  # what is tested stands first and decides the order
     usual = _usual_representation(found, metrics[0])
     signatures: dict[str, dict[str, Any]] = {}
     comparisons: list[Comparison] = []
@@ -115,6 +118,20 @@ def gather(
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts or {})
 
 
+def ranking(metrics: Iterable[str]) -> list[str]:
+    """The metrics of which more is better: those of geometry describe embeddings and do not rank them.
+
+    >>> ranking(["rho", "recall@1", "nmi"])
+    ['recall@1', 'nmi']
+    """
+    metrics = list(metrics)
+    found = [metric for metric in metrics if parse(metric).kind != "geometry"]
+    if not found:
+        raise BadSpecification(f"{', '.join(metrics)}: this describes embeddings and does not say which are better. "
+                               "Add a metric that does, such as recall@1.")
+    return found
+
+
 def _row(
     label: str,
     pairs: list[tuple[PlannedRun, Result]],
@@ -131,7 +148,7 @@ def _row(
         if metric in tables:
             interval = class_bootstrap_interval(tables[metric][0][label], tables[metric][1], draws=draws)
             low, high = interval.low, interval.high
-        spread = float(values.std(ddof=1)) if len(values) > 1 else None
+        spread = float(values.std(ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
         own = results[0].signatures[metric]["representation"]
         differs = ", ".join(
             f"{value}-d" if key == "dim" else f"{key} {value}" for key, value in own.items() if usual[key] != value
