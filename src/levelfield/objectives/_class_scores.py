@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import lengths_of
-from levelfield.objectives._closed import LOG2_E, attached_large, through_unit, wants_slope
+from levelfield.objectives._closed import LOG2_E, attached, through_unit, wants_slope
 from levelfield.objectives._contract import Given
 
 AT_ONCE = 1024  # class vectors in a chunk
@@ -257,4 +257,4 @@ def differentiable(
         found = back(gradient)
         return [getattr(found, name) for name in wanted]
 
-    return attached_large(value, list(wanted.values()), slopes, plain)
+    return attached(value, list(wanted.values()), slopes, plain)

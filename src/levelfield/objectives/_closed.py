@@ -114,13 +114,12 @@ def full_precision(device: str) -> AbstractContextManager[None]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-Slopes = Callable[[], Sequence[Tensor | None]]
-LargeSlopes = Callable[[Tensor], Sequence[Tensor | None]]
+Slopes = Callable[[Tensor], Sequence[Tensor | None]]
 
 
 class _Attached(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, slopes: LargeSlopes, plain: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, slopes: Slopes, plain: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
         ctx.slopes, ctx.plain = slopes, plain
         ctx.save_for_backward(*inputs)
         return value.clone()
@@ -146,21 +145,15 @@ class _Attached(torch.autograd.Function):
 def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Callable[[], Tensor]) -> Tensor:
     """`value` as a differentiable function of `inputs` (embeddings first, then parameters).
 
-    slopes(): its gradients, asked for in the backward. plain(): the definition's value, for second derivatives.
+    slopes(upstream): the gradients, times the one that comes from above, asked for in the backward. plain(): the
+    definition's value, for second derivatives.
 
     >>> x = torch.tensor(3.0, requires_grad=True)
-    >>> square = attached(torch.tensor(9.0), [x], lambda: [2 * x.detach()], lambda: x * x)
+    >>> square = attached(torch.tensor(9.0), [x], lambda upstream: [2 * x.detach() * upstream], lambda: x * x)
     >>> (first,) = torch.autograd.grad(square, x, create_graph=True)
     >>> first.item(), torch.autograd.grad(first, x)[0].item()
     (6.0, 2.0)
     """
-    return attached_large(value, inputs, lambda g: [None if s is None else s * g for s in slopes()], plain)
-
-
-def attached_large(
-    value: Tensor, inputs: Sequence[Tensor], slopes: LargeSlopes, plain: Callable[[], Tensor]
-) -> Tensor:
-    """As `attached`, where `slopes(gradient)` applies the upstream gradient itself: no second copy of large slopes."""
     result: Tensor = _Attached.apply(value, slopes, plain, *inputs)
     return result
 
@@ -183,4 +176,4 @@ def closed(
         return value
     for name in ("similarity", "squared_distance", *(() if isinstance(slope, Tensor) else ("distance",))):
         geometry.__dict__.pop(name, None)  # not needed on the way back, and as large as the slope
-    return attached_large(value, [embeddings], lambda g: [back_to_rows(geometry, slope, matrix).mul_(g)], plain)
+    return attached(value, [embeddings], lambda g: [back_to_rows(geometry, slope, matrix).mul_(g)], plain)

@@ -194,12 +194,13 @@ class Angular(Objective):
         if not wants_slope(given.embeddings):
             return value
 
-        def slopes() -> list[Tensor]:
+        def slopes(upstream: Tensor) -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "similarity")
             if inward is not None:
                 gradient.addcmul_(inward, rows, value=-self.angular_weight)
             if self.nu:
                 add_norms_slope_(gradient, rows, self.nu_power, self.nu / len(rows))
+            gradient.mul_(upstream)
             return [gradient if order is None else torch.empty_like(gradient).index_copy_(0, order, gradient)]
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))

@@ -97,10 +97,10 @@ class GeneralizedLifted(Objective):
         if not wants_slope(given.embeddings):
             return value
 
-        def slopes() -> list[Tensor]:
+        def slopes(upstream: Tensor) -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "distance")
             if self.nu and not self.normalize:  # the length of unit rows has no slope
                 add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
-            return [gradient]
+            return [gradient.mul_(upstream)]
 
         return attached(value, [given.embeddings], slopes, self.definition(given))

@@ -131,8 +131,8 @@ class Margin(Objective):
         if not wants_slope(*inputs):
             return value
 
-        def slopes() -> list[Tensor | None]:
-            return [back_to_rows(geometry, slope, "distance"), of_beta]
+        def slopes(upstream: Tensor) -> list[Tensor]:
+            return [back_to_rows(geometry, slope, "distance").mul_(upstream), of_beta * upstream]
 
         return attached(value, inputs, slopes, self.definition(given._replace(tuples=triplets)))
 

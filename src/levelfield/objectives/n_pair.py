@@ -149,11 +149,11 @@ class NPair(Objective):
         if not wants_slope(given.embeddings):
             return value
 
-        def slopes() -> list[Tensor]:
+        def slopes(upstream: Tensor) -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "similarity")
             if self.nu and not self.normalize:  # the length of unit rows has no slope
                 add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
-            return [gradient]
+            return [gradient.mul_(upstream)]
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
@@ -173,13 +173,13 @@ class NPair(Objective):
         if not wants_slope(given.embeddings):
             return value
 
-        def slopes() -> list[Tensor]:
+        def slopes(upstream: Tensor) -> list[Tensor]:
             found = torch.cat((slope @ positives, slope.T @ anchors))
             if self.nu and not self.normalize:
                 add_norms_slope_(found, geometry.rows, self.nu_power, self.nu / count)
             if geometry.lengths is not None:
                 found = through_unit(found, geometry.rows, geometry.lengths)
-            return [torch.zeros_like(given.embeddings).index_copy_(0, listed, found)]
+            return [torch.zeros_like(given.embeddings).index_copy_(0, listed, found.mul_(upstream))]
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 

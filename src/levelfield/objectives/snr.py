@@ -147,16 +147,17 @@ class SNR(Objective):
         if not wants_slope(given.embeddings):
             return value
 
-        def gradient() -> list[Tensor]:
+        def slopes(upstream: Tensor) -> list[Tensor]:
             found = back_to_rows(signals.geometry, slope, "squared_distance")
             found = found.addcmul_(energy_slope[:, None], signals.rows, value=2)
             if self.centered:
                 found -= found.mean(1, keepdim=True)
             found += (sums.sign() * shares)[:, None]
+            found *= upstream
             return [found if geometry.lengths is None else through_unit(found, geometry.rows, geometry.lengths)]
 
         again = given._replace(tuples=tuples)
-        return attached(value, [given.embeddings], gradient, self.definition(again))
+        return attached(value, [given.embeddings], slopes, self.definition(again))
 
     def _tuples(self, geometry: Geometry, given: Given) -> Tuples | None:
         return (self.chosen_triplets if self.form == "triplet" else self.chosen)(geometry, given)
