@@ -131,7 +131,7 @@ def density_ratio(points: Points, *, form: None = None) -> float:
 
 
 @register("alignment", Facts("geometry", "mean of |x - y|^alpha over the pairs of one class, rows of unit length",
-                             numbers={"alpha": _ALPHA}, unit=True))
+                             numbers={"alpha": _ALPHA}, norm="unit"))
 def _alignment(points: Points, *, form: None = None, alpha: float) -> float:
     classes = [positions for positions in points.classes if len(positions) > 1]
     pairs = sum(pairs_of(len(positions)) for positions in classes)
@@ -146,7 +146,7 @@ def _power_sum(points: Points, positions: Array, alpha: float) -> float:
 
 
 @register("uniformity", Facts("geometry", "log of the mean of exp(-t |x - y|^2) over all pairs, rows of unit length",
-                              numbers={"t": _T}, unit=True))
+                              numbers={"t": _T}, norm="unit"))
 def _uniformity(points: Points, *, form: None = None, t: float) -> float:
     count = len(points.rows)
     if count < 2:

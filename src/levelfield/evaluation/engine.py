@@ -108,7 +108,7 @@ def evaluate(
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
     """A geometry metric has no search: what matters is the distance, and whether it read rows of unit length."""
     definition = Definition(metric.name, "none", "none", "none", "none", distance, rows, rows)
-    return Signature(definition, replace(shown, norm="unit") if describe(metric.entry).unit else shown)
+    return Signature(definition, replace(shown, norm=describe(metric.entry).norm or shown.norm))
 
 
 def _lone_queries(inputs: Inputs) -> Array:

@@ -61,7 +61,7 @@ class Facts:
     forms: tuple[str, ...] = ()  # the first is the default
     numbers: Mapping[str, Number] = field(default_factory=dict)
     distances: tuple[str, ...] = ()  # for which it is defined; empty: for all
-    unit: bool = False  # whether rows are brought to unit length whatever the distance
+    norm: str = ""  # "unit": rows are brought to length 1 whatever the distance
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def measure(rows: Array, codes: Array, wanted: Iterable[Metric], *, distance: st
         if facts.distances and distance not in facts.distances:
             raise BadSpecification(f"Metric '{metric.name}' is not defined for distance '{distance}': "
                                    f"{' or '.join(facts.distances)} is needed.")
-        unit = facts.unit or distance == "cosine"
+        unit = facts.norm == "unit" or distance == "cosine"
         if unit not in found:
             found[unit] = Points((rows > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
         result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers))
