@@ -70,9 +70,12 @@ class Batching(ABC):
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
         """int32 [batches, size]: positions into `labels`. With several processes: this one's groups of each batch."""
-        whole = self._plan(numpy_stream(self.seed, "batching", epoch), memory).astype(np.int32)
         share = self.batch_size // self.world
-        return whole[:, self.rank * share : (self.rank + 1) * share]
+        return self._whole(epoch, memory)[:, self.rank * share : (self.rank + 1) * share]
+
+    def _whole(self, epoch: int, memory: np.ndarray | None) -> np.ndarray:
+        """The plan of all processes together."""
+        return self._plan(numpy_stream(self.seed, "batching", epoch), memory).astype(np.int32)
 
     def set_epoch(self, epoch: int, step: int = 0) -> None:
         """Go to the plan of `epoch`, to its batch number `step`."""
