@@ -9,10 +9,9 @@ import numpy as np
 
 from levelfield.batching._registry import register
 from levelfield.batching.base import Batching
+from levelfield.batching.classes import Classes
 from levelfield.batching.dealing import deal, deal_many
-from levelfield.errors import BadInput, BadSpecification, unknown
-
-SMALL = ("repeat", "skip", "error")
+from levelfield.errors import BadSpecification
 
 
 @register("spc", "n images of each class in the batch, dealt from decks: classes equally often, no image twice")
@@ -48,29 +47,14 @@ class SamplesPerClass(Batching):
     ) -> None:
         if samples_per_class < 1:
             raise BadSpecification(f"samples_per_class must be at least 1, not {samples_per_class}.")
-        if small not in SMALL:
-            raise unknown("treatment of small classes", small, SMALL)
         self.group = int(samples_per_class)
         self.small = small
         self.replace = replace
         super().__init__(labels, batch_size=batch_size, seed=seed, batches_per_epoch=batches_per_epoch, rank=rank,
                          world=world)
-        classes, dense, sizes = np.unique(self.labels, return_inverse=True, return_counts=True)
-        too_small = sizes < self.group
-        if small == "error" and too_small.any():
-            raise BadInput(f"{int(too_small.sum()):,} of {len(classes):,} classes have fewer than {self.group} images "
-                           f"(first: class {classes[too_small][0]} with {sizes[too_small][0]}).")
-        self.repeating = int(too_small.sum()) if small == "repeat" else 0
-        self.skipped = int(too_small.sum()) if small == "skip" else 0
-        used = ~too_small if small == "skip" else np.ones(len(classes), dtype=bool)
-        self._sizes = sizes[used]
-        self._images = np.argsort(dense, kind="stable")  # positions, class by class
-        self._starts = (np.cumsum(sizes) - sizes)[used]
-        if len(self._sizes) < (1 if replace else self.classes_per_batch):
-            left = f" with at least {self.group} images" if small == "skip" else ""
-            raise BadInput(f"A batch of {self.batch_size} with {self.group} images per class needs "
-                           f"{self.classes_per_batch} classes; there are {len(self._sizes)}{left}. Choose a smaller "
-                           f"batch, at most {len(self._sizes)}x{self.group}.")
+        self._classes = Classes.of(self.labels, group=self.group, small=small)
+        self.repeating, self.skipped = self._classes.repeating, self._classes.skipped
+        self._classes.check_enough(1 if replace else self.classes_per_batch, batch_size=batch_size, group=self.group)
 
     @property
     def classes_per_batch(self) -> int:
@@ -81,14 +65,15 @@ class SamplesPerClass(Batching):
                 "replace": self.replace}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        sizes, starts, of_class = self._classes.sizes, self._classes.starts, self._classes.images
         if self.replace:
-            drawn = stream.integers(len(self._sizes), size=(self.batches * self.classes_per_batch, 1))
-            images = stream.integers(self._sizes[drawn], size=(len(drawn), self.group))
-            return self._images[self._starts[drawn] + images].reshape(self.batches, self.batch_size)
-        classes = deal(len(self._sizes), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
-        uses = np.bincount(classes, minlength=len(self._sizes))
-        cards = deal_many(self._sizes, uses, hand=self.group, stream=stream)  # class by class
+            drawn = stream.integers(len(sizes), size=(self.batches * self.classes_per_batch, 1))
+            images = stream.integers(sizes[drawn], size=(len(drawn), self.group))
+            return of_class[starts[drawn] + images].reshape(self.batches, self.batch_size)
+        classes = deal(len(sizes), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
+        uses = np.bincount(classes, minlength=len(sizes))
+        cards = deal_many(sizes, uses, hand=self.group, stream=stream)  # class by class
         by_class = np.argsort(classes, kind="stable")
         groups = np.empty_like(cards)
-        groups[by_class] = self._images[self._starts[classes[by_class], None] + cards]
+        groups[by_class] = of_class[starts[classes[by_class], None] + cards]
         return groups.reshape(self.batches, self.batch_size)
