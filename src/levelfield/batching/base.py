@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
+
+Labels = Sequence[int] | np.ndarray
+
+
+class Common(TypedDict, total=False):
+    """Settings that every batching has besides the batch size; a subclass hands them on as `**common`."""
+
+    seed: int
+    batches_per_epoch: int | None
+    rank: int
+    world: int
+
+
+class Promise(NamedTuple):
+    """What holds for every batch of a plan, whatever is drawn."""
+
+    classes: int  # at least so many distinct ones
+    together: int  # at least one class has so many places
+    most: int  # no class has more places
 
 
 class Batching(ABC):
@@ -20,16 +40,29 @@ class Batching(ABC):
     present epoch and then turns to the next one; `set_epoch` goes anywhere.
 
     A subclass sets `group` (images that stay together in one process) before calling this constructor and
-    writes `_plan`.
+    writes `_plan`; `promise` if it can say more than any batch of that size.
     """
 
     needs_memory: bool = False
-    roles: np.ndarray | None = None
     group: int = 1
+    repeating: int = 0
+    """Classes with fewer images than a group, which repeat some."""
+    skipped: int = 0
+    """Classes left out because they have too few images."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Keywords that are handed on as `**common` are part of the signature, so that a wrong one is noticed."""
+        super().__init_subclass__(**more)
+        own = inspect.signature(cls.__init__)
+        if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
+            known = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD and name != "self"}
+            shared = inspect.signature(Batching.__init__).parameters
+            known |= {name: shared[name] for name in Common.__annotations__ if name not in known}
+            cls.__signature__ = inspect.Signature(list(known.values()))  # type: ignore[attr-defined]
 
     def __init__(
         self,
-        labels: Sequence[int] | np.ndarray,
+        labels: Labels,
         *,
         batch_size: int,
         seed: int = 0,
@@ -63,6 +96,15 @@ class Batching(ABC):
     @abstractmethod
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         """[batches, batch_size] positions into `labels`; groups are neighbours."""
+
+    @property
+    def roles(self) -> dict[str, np.ndarray] | None:
+        """Who plays which part, the same in every batch: rows of this process's share by role. None: no parts."""
+        return None
+
+    def promise(self) -> Promise:
+        """What every batch has; here what follows from its size and the number of classes."""
+        return Promise(1, -(-self.batch_size // len(np.unique(self.labels))), self.batch_size)
 
     def settings(self) -> dict[str, Any]:
         """All that decides a plan besides labels, seed and epoch."""

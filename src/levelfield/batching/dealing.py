@@ -28,6 +28,31 @@ def deal(size: int, *, hand: int, hands: int, stream: np.random.Generator) -> np
     return np.concatenate(passes)[: hand * hands].reshape(hands, hand)
 
 
+def deal_until(worth: np.ndarray, *, need: int, hands: int, stream: np.random.Generator) -> list[np.ndarray]:
+    """As `deal`, but a hand ends when its cards are worth `need`; all cards together must be worth that.
+
+    >>> [len(hand) for hand in deal_until(np.array([2, 2, 2, 2]), need=3, hands=2, stream=np.random.default_rng(0))]
+    [2, 2]
+    """
+    found = []
+    left = stream.permutation(len(worth))
+    total = np.cumsum(worth[left])  # of the cards up to each; the pass goes on at `place`
+    place = before = 0
+    for _ in range(hands):
+        end = int(np.searchsorted(total, before + need)) + 1
+        hand = left[place:end]
+        if end > len(left):  # fewer were left: the rest of this hand comes from a new deck
+            left = stream.permutation(len(worth))
+            free = left[~np.isin(left, hand)]
+            more = free[: int(np.searchsorted(np.cumsum(worth[free]), need - worth[hand].sum())) + 1]
+            left = np.concatenate([more, left[~np.isin(left, more)]])
+            total, end = np.cumsum(worth[left]), len(more)
+            hand = np.concatenate([hand, more])
+        found.append(hand)
+        place, before = end, int(total[end - 1])
+    return found
+
+
 def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.random.Generator) -> np.ndarray:
     """[sum of hands, hand]: what `deal` does, for many decks at once, deck after deck.
 

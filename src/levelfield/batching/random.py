@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.batching._registry import register
-from levelfield.batching.base import Batching
+from levelfield.batching.base import Batching, Promise
 from levelfield.batching.dealing import deal
 from levelfield.errors import BadSpecification
 
@@ -17,6 +17,11 @@ class Random(Batching):
     >>> Random([0, 0, 1, 1], batch_size=2).plan(0).shape
     (2, 2)
     """
+
+    def promise(self) -> Promise:
+        sizes = np.sort(np.unique(self.labels, return_counts=True)[1])[::-1]
+        fewest = int(np.searchsorted(np.cumsum(sizes), self.batch_size)) + 1  # if the largest classes come together
+        return Promise(fewest, super().promise().together, min(self.batch_size, int(sizes[0])))
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         if self.batch_size > len(self.labels):

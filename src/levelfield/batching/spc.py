@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from levelfield.batching._registry import register
-from levelfield.batching.base import Batching
-from levelfield.batching.classes import Classes
-from levelfield.batching.dealing import deal, deal_many
+from levelfield.batching.base import Batching, Common, Labels, Promise
+from levelfield.batching.dealing import deal, deal_until
+from levelfield.batching.groups import SMALL, Groups
 from levelfield.errors import BadSpecification
 
 
@@ -23,7 +22,7 @@ class SamplesPerClass(Batching):
 
     samples_per_class: n; the default 2 is that of Roth et al. 2020.
     small: for classes with fewer than n images: `repeat` them (counted in `repeating`), `skip` the class (counted in
-    `skipped`), or `error`.
+    `skipped`), `refill` (the images there are, then more classes until the batch is full), or `error`.
     replace: draw classes and images independently, as the released code of Roth et al. does: a class may come twice,
     and an image may be its own positive.
 
@@ -34,46 +33,51 @@ class SamplesPerClass(Batching):
 
     def __init__(
         self,
-        labels: Sequence[int] | np.ndarray,
+        labels: Labels,
         *,
         batch_size: int,
         samples_per_class: int = 2,
         small: str = "repeat",
         replace: bool = False,
-        seed: int = 0,
-        batches_per_epoch: int | None = None,
-        rank: int = 0,
-        world: int = 1,
+        **common: Unpack[Common],
     ) -> None:
-        if samples_per_class < 1:
-            raise BadSpecification(f"samples_per_class must be at least 1, not {samples_per_class}.")
-        self.group = int(samples_per_class)
-        self.small = small
+        self._groups = Groups.of(np.asarray(labels), samples_per_class, small=small, choices=(*SMALL, "refill"))
+        self.group = self._groups.n
         self.replace = replace
-        super().__init__(labels, batch_size=batch_size, seed=seed, batches_per_epoch=batches_per_epoch, rank=rank,
-                         world=world)
-        self._classes = Classes.of(self.labels, group=self.group, small=small)
-        self.repeating, self.skipped = self._classes.repeating, self._classes.skipped
-        self._classes.check_enough(1 if replace else self.classes_per_batch, batch_size=batch_size, group=self.group)
+        super().__init__(labels, batch_size=batch_size, **common)
+        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
+        if small == "refill" and replace:
+            raise BadSpecification("small='refill' fills a batch with other classes; with replace=True any may repeat: "
+                                   "choose one of the two.")
+        if small == "refill":
+            self._groups.need_fill(self.batch_size, self.world)
+        else:
+            self._groups.need(1 if replace else self.classes_per_batch, self.batch_size)
 
     @property
     def classes_per_batch(self) -> int:
         return self.batch_size // self.group
 
+    def promise(self) -> Promise:
+        if self._groups.small == "refill" and self._groups.few:
+            return Promise(self.classes_per_batch, super().promise().together, self.group)
+        if self.replace:
+            return Promise(1, self.group, self.batch_size)
+        return Promise(self.classes_per_batch, self.group, self.group)
+
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "samples_per_class": self.group, "small": self.small,
+        return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small,
                 "replace": self.replace}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        sizes, starts, of_class = self._classes.sizes, self._classes.starts, self._classes.images
+        groups, count = self._groups, self.classes_per_batch
         if self.replace:
-            drawn = stream.integers(len(sizes), size=(self.batches * self.classes_per_batch, 1))
-            images = stream.integers(sizes[drawn], size=(len(drawn), self.group))
-            return of_class[starts[drawn] + images].reshape(self.batches, self.batch_size)
-        classes = deal(len(sizes), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
-        uses = np.bincount(classes, minlength=len(sizes))
-        cards = deal_many(sizes, uses, hand=self.group, stream=stream)  # class by class
-        by_class = np.argsort(classes, kind="stable")
-        groups = np.empty_like(cards)
-        groups[by_class] = of_class[starts[classes[by_class], None] + cards]
-        return groups.reshape(self.batches, self.batch_size)
+            classes = stream.integers(len(groups), size=self.batches * count)
+            cards = stream.integers(groups.sizes[classes, None], size=(len(classes), self.group))
+            return groups.at(classes, cards).reshape(self.batches, self.batch_size)
+        if groups.small == "refill":
+            worth = np.minimum(groups.sizes, self.group)
+            hands = deal_until(worth, need=self.batch_size, hands=self.batches, stream=stream)
+            return groups.fill(hands, groups.dealt(np.concatenate(hands), stream), self.batch_size)
+        classes = deal(len(groups), hand=count, hands=self.batches, stream=stream).ravel()
+        return groups.dealt(classes, stream).reshape(self.batches, self.batch_size)
