@@ -50,7 +50,8 @@ def test_decay_is_the_divergence_of_what_is_left(rows, drop, direction):
     wanted = divergence(left, reverse=direction == "spectrum-uniform")
     assert spectral_decay(rows, drop, direction) == pytest.approx(wanted, rel=1e-9)
     name = f"rho[drop={drop}{',reverse' if direction == 'spectrum-uniform' else ''}]"
-    assert evaluate(rows, np.zeros(3000, dtype=int), metrics=[name], distance="dot")[name] == spectral_decay(rows, drop, direction)
+    found = evaluate(rows, np.zeros(3000, dtype=int), metrics=[name], distance="dot")
+    assert found[name] == spectral_decay(rows, drop, direction)
 
 
 def test_evaluate_hands_over_unit_rows_under_cosine_and_bits_under_hamming(rows):
