@@ -7,12 +7,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, kmeans
 from levelfield.evaluation.kmeans import clusterings
+from levelfield.evaluation.nearest import half_squares, nearest
 from levelfield.evaluation.order import canonical_order
 from levelfield.evaluation.products import product
 from levelfield.randomness import numpy_stream
@@ -88,16 +87,40 @@ def test_skipping_changes_no_label(kind, count, clusters, dim):
     np.testing.assert_array_equal(kmeans(rows, clusters, seed=2), want)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), count=st.integers(1, 60), dim=st.integers(1, 3), levels=st.integers(1, 6),
-       kind=st.sampled_from([np.float32, np.float64]), steps=st.sampled_from([0, 1, 2, 20]), data=st.data())
-def test_skipping_changes_no_label_with_ties_duplicates_and_empty_clusters(
-    seed, count, dim, levels, kind, steps, data
-):
-    rows = np.random.default_rng(seed).integers(0, levels, size=(count, dim)).astype(kind)
-    clusters = data.draw(st.integers(1, count))
-    want = plain_lloyd(rows, clusters, engine_scores, seed=seed, start=1, steps=steps)
-    np.testing.assert_array_equal(kmeans(rows, clusters, seed=seed, start=1, steps=steps), want)
+def crowded(random: np.random.Generator) -> tuple[np.ndarray, int]:
+    """Few rows on a coarse grid, and clusters: full of ties, duplicates, empty clusters, and means rounded alike."""
+    count, dim = int(random.integers(4, 40)), int(random.integers(1, 3))
+    step, kind = random.choice([1.0, 0.1]), (np.float32, np.float64)[random.integers(2)]
+    rows = (step * random.integers(0, random.choice([3, 6, 12]), size=(count, dim))).astype(kind)
+    return rows, int(random.integers(1, count + 1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_skipping_changes_no_label_with_ties_duplicates_and_empty_clusters(seed):
+    random = np.random.default_rng(seed)
+    for start in range(12):
+        rows, clusters = crowded(random)
+        steps = int(random.choice([0, 1, 2, 20]))
+        want = plain_lloyd(rows, clusters, engine_scores, seed=seed, start=start, steps=steps)
+        np.testing.assert_array_equal(kmeans(rows, clusters, seed=seed, start=start, steps=steps), want)
+
+
+def test_order_of_rows_decides_no_tie():
+    random = np.random.default_rng(11)
+    for start in range(60):
+        rows, clusters = crowded(random)
+        shuffled = random.permutation(len(rows))
+        want = kmeans(rows, clusters, start=start)[shuffled]
+        np.testing.assert_array_equal(kmeans(rows[shuffled], clusters, start=start), want)
+
+
+def test_of_equal_centres_the_first_is_nearest_in_whatever_block_the_others_are():
+    centres = np.random.default_rng(12).normal(size=(2500, 4))
+    centres[[1400, 2000]] = centres[300]
+    _, found = nearest(centres[[2000, 1400]], centres, half_squares(centres), columns=np.arange(2500))
+    assert found.tolist() == [300, 300]
+    _, found = nearest(centres[[2000, 1400]], centres, half_squares(centres), columns=np.arange(301, 2500))
+    assert found.tolist() == [1400, 1400]
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -14,11 +14,12 @@ _CHUNK = 64  # rows at a time: they stay in cache
 
 def row_numbers(rows: Array) -> Array:
     """A 64-bit number for each row that depends on its bits alone; equal rows have equal numbers."""
-    whole = np.uint32 if rows.dtype.itemsize == 4 else np.uint64
-    factors = numpy_stream(0, "evaluation", "row numbers").integers(1, 2**63, size=rows.shape[1], dtype=np.uint64) | 1
+    # Words of 32 bits also for float64: the low half of 1.0 is zero, and a product with it would lose its upper bits.
+    width = rows.shape[1] * rows.dtype.itemsize // 4
+    factors = numpy_stream(0, "evaluation", "row numbers").integers(1, 2**63, size=width, dtype=np.uint64) | 1
     result = np.empty(len(rows), np.uint64)
     for part in _chunks(len(rows)):
-        words = np.ascontiguousarray(rows[part]).view(whole)
+        words = np.ascontiguousarray(rows[part]).view(np.uint32)
         result[part] = np.multiply(words, factors, dtype=np.uint64).sum(axis=1)
     return result
 

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levelfield.evaluation.order import canonical_order, row_numbers
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("levels", [2, 3, 8])
+def test_different_rows_of_whole_numbers_have_different_numbers(kind, levels):
+    rows = np.unique(np.random.default_rng(0).integers(0, levels, size=(3000, 9)), axis=0).astype(kind)
+    assert len(np.unique(row_numbers(rows))) == len(rows)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_canonical_order_is_that_of_the_set(kind):
+    random = np.random.default_rng(1)
+    rows = random.integers(0, 3, size=(200, 2)).astype(kind)
+    shuffled = rows[random.permutation(200)]
+    np.testing.assert_array_equal(rows[canonical_order(rows, np.zeros(200))],
+                                  shuffled[canonical_order(shuffled, np.zeros(200))])
