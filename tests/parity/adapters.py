@@ -283,8 +283,74 @@ def samples_per_class(case: Case) -> Outputs:
     return {"batches": len(batches)} | {name: expected[name] if near[name] else means[name][0] for name in means}
 
 
+def switched_triplets(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """The triplet loss of triplets that were switched already: `switch` only says how they were drawn."""
+    chosen = settings(case, ["margin", "squared"], elsewhere=["switch"])
+    for way in ("call", "terms"):
+        inputs = tensors(case)
+        rows, triplets = inputs["embeddings"].requires_grad_(), inputs["triplets"]
+        objective = objectives.create("triplet", normalize=False, **chosen)
+        ours = objective if way == "call" else lambda *given, o=objective, **more: o.terms(*given, **more)["triplet"]
+        value = ours(rows, inputs["labels"], tuples=triplets)
+        value.backward()
+        switched = (triplets[:, 0] == triplets[:, 1]).long()
+        yield way, plain({"value": value, "grad_embeddings": rows.grad, "switched": switched})
+
+
+def mixed_triplets(case: Case) -> Outputs:
+    """Eq. 31 with the tuples of the case: on mixed rows, or (`hidden`) from the mixing on."""
+    from levelfield.methods.mixup import entries, mix, mixed_triplet_loss
+
+    chosen = settings(case, ["lambda_", "margin", "squared"], elsewhere=["reduction"])
+    if case.params.get("reduction", "sum_over_batch_size") != "sum_over_batch_size":
+        raise Unexpressed("eq. 31 is a sum over tuples, divided by the batch size")
+    share, inputs, answer = chosen.pop("lambda_"), tensors(case), {}
+    if "hidden" in inputs:
+        hidden, weight = inputs["hidden"].requires_grad_(), inputs["weight"].requires_grad_()
+        mixed = mix(hidden, share, inputs["permutation"])
+        rows = unit(torch.nn.functional.linear(mixed, weight, inputs["bias"]))
+        answer |= {"mixed_hidden": mixed, "embeddings": rows}
+    else:
+        rows = inputs["embeddings"].requires_grad_()
+    others = inputs["labels_partner" if "hidden" in inputs else "labels_mixed"]
+    both = entries(inputs["labels"], others, share)
+    value = mixed_triplet_loss(
+        rows, [inputs["triplets_1"], inputs["triplets_2"]], [entry.weights.double() for entry in both], **chosen
+    )
+    value.backward()
+    answer |= {f"grad_{name}": part.grad for name, part in inputs.items() if part.grad is not None}
+    return plain({"value": value, **answer})
+
+
+def mixed_softmax(case: Case) -> Outputs:
+    """By the method: two weighted calls of the objective."""
+    from levelfield.methods.mixup import Mixed, mix
+
+    settings(case, ["lambda_", "temperature"], elsewhere=["normalise_proxies"])
+    if not case.params.get("normalise_proxies", True):
+        raise Unexpressed("proxies of the normalised softmax have unit length")
+    inputs, share = tensors(case), case.params["lambda_"]
+    hidden, proxies = inputs["hidden"].requires_grad_(), inputs["proxies"]
+    objective = objectives.create(
+        "normalized_softmax", num_classes=len(proxies), dim=proxies.shape[1], temperature=case.params["temperature"]
+    ).double()
+    with torch.no_grad():
+        objective.proxies.copy_(proxies)
+    rows = torch.nn.functional.linear(mix(hidden, share, inputs["permutation"]), inputs["weight"], inputs["bias"])
+    method = Mixed(objective, mixup=True)
+    value = sum(method.terms(rows, inputs["labels"], inputs["labels_partner"], share, torch.Generator()).values())
+    value.backward()
+    logits = Geometry(rows, proxies, normalize=True).similarity / case.params["temperature"]
+    answer = {"value": value, "logits": logits, "grad_hidden": hidden.grad, "grad_proxies": objective.proxies.grad}
+    return plain(answer)
+
+
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("loss", "group_loss"): group_loss,
+    ("loss", "switched_triplet"): switched_triplets,
+    ("loss", "mixup-triplet"): mixed_triplets,
+    ("loss", "manifold_mixup_triplet"): mixed_triplets,
+    ("loss", "manifold_mixup_softmax"): mixed_softmax,
     ("miner", "switch"): switch,
     ("module", "normalized_softmax_head"): head,
     ("module", "proxy_nca_pp_head"): head,
@@ -305,8 +371,8 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
 def adapter(case: Case) -> Callable[[Case], Any] | None:
     """What answers the case; None if the thing it is about is not built."""
     call = TABLE.get((case.kind, case.what))
-    if case.kind == "loss":
-        return (call or loss) if case.what in objectives.names() else None
+    if case.kind == "loss" and call is None:
+        return loss if case.what in objectives.names() else None
     return miner if call is None and case.kind == "miner" and case.what in miners.names() else call
 
 

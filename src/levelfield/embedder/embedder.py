@@ -43,8 +43,6 @@ class Embedder(nn.Module):
     ) -> Tensor:
         """(rows, width): the taps, pooled. `change` is applied to what leaves stage `at`, or to the "features"."""
         stored = self.stored(inputs) if isinstance(inputs, Tensor) else inputs
-        if at == "features" and change is not None:
-            return change(self.trunk.above(*stored))
         return self.trunk.above(*stored, at=at, change=change)
 
     def forward(

@@ -94,11 +94,22 @@ class Trunk(nn.Module):
     def above(self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """What `below` gave -> features (rows, width): taps pooled, normalised, side by side.
 
-        `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it.
+        `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it. `at` may also
+        be "input" (the images, if all is tuned) or "features" (the result).
         """
         self._counter.rows += len(stored[0])
         if at is not None or change is not None:
             self._check_at(at, change)
+            self._counter.changed += len(stored[0])
+        if at == "features" and change is not None:
+            return change(self._above(*stored))
+        if at == "input" and change is not None:
+            return self._above(change(stored[0]))
+        return self._above(*stored, at=at, change=change)
+
+    def _above(
+        self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
         if self.cut == "frozen":
             return stored[0]
         now, seen = stored[0], dict(zip(self._kept(), stored[1:], strict=True))
@@ -115,6 +126,11 @@ class Trunk(nn.Module):
     def passes(self) -> int:
         """Rows that went through `above` so far, here or in a copy."""
         return self._counter.rows
+
+    @property
+    def changed(self) -> int:
+        """Those among them whose hidden states were changed on the way."""
+        return self._counter.changed
 
     @property
     def width(self) -> int:
@@ -162,6 +178,13 @@ class Trunk(nn.Module):
     def stages(self) -> tuple[str, ...]:
         """The pieces that are used, in order, `entrance` and `final` among them where the network has them."""
         return tuple(self._used)
+
+    @property
+    def depths(self) -> tuple[str, ...]:
+        """Where `change` can reach: "input" if all is tuned, pieces from the cut on, and the "features"."""
+        if self.cut == "frozen":
+            return ("features",)
+        return (*(("input",) if self.cut == "tuned" else ()), *self._used[max(self._first - 1, 0) :], "features")
 
     @property
     def frozen_prefixes(self) -> tuple[str, ...]:
@@ -218,11 +241,9 @@ class Trunk(nn.Module):
     def _check_at(self, at: str | None, change: object) -> None:
         if (at is None) != (change is None):
             raise BadSpecification("`at` and `change` belong together: the stage, and what to do with what leaves it.")
-        reachable = self._used[max(self._first - 1, 0) :] if self.cut != "frozen" else []
-        if at is not None and at not in reachable:
+        if at is not None and at not in self.depths:
             raise BadSpecification(
-                f"Nothing can be changed at '{at}' with cut '{self.cut}': "
-                + (f"possible are {', '.join(reachable)}." if reachable else "all stages are frozen and stored.")
+                f"Nothing can be changed at '{at}' with cut '{self.cut}': possible are {', '.join(self.depths)}."
             )
 
     def _blank(self, image: int) -> Tensor:
@@ -243,7 +264,7 @@ class _Counter:
     """Rows that were computed. A copy of a trunk counts where the original does: its work is the same work."""
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows = self.changed = 0
 
     def __deepcopy__(self, memo: object) -> _Counter:
         return self

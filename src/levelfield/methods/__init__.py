@@ -60,8 +60,14 @@ def create(
         named = load_from_file(name)
         if isinstance(named, type) and issubclass(named, Method):
             return _made(name, named, settings, offered)
-    shared = {key: settings.pop(key) for key in _SHARED if key in settings}
-    return Method(objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings), **shared)
+    shared = {key: settings.pop(key) for key in (*_SHARED, "mixup") if key in settings}
+    objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
+    if shared.get("mixup"):
+        from levelfield.methods.mixup import Mixed
+
+        return Mixed(objective, **shared)
+    shared.pop("mixup", None)
+    return Method(objective, **shared)
 
 
 def describe(name: str) -> Any:

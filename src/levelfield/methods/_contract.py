@@ -5,9 +5,9 @@ The loop asks the method; it never asks *which* method.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from torch.nn import functional
 from levelfield.batching import Layout
 from levelfield.errors import BadSpecification
 from levelfield.objectives import Objective
+
+if TYPE_CHECKING:
+    from levelfield.embedder import Trunk
 
 Inputs = Tensor | tuple[Tensor, ...]
 
@@ -145,13 +148,24 @@ class Method(nn.Module):
             if parameter.requires_grad
         ]
 
-    def embed(self, embedder: nn.Module, inputs: Inputs) -> Tensor:
-        """Raw rows in float32, whatever the precision of the network."""
+    def check(self, trunk: Trunk) -> None:
+        """Refuse a trunk that the method cannot be trained on. Asked before anything runs."""
+
+    def embed(
+        self,
+        embedder: nn.Module,
+        inputs: Inputs,
+        *,
+        at: str | None = None,
+        change: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Raw rows in float32, whatever the precision of the network. `at`, `change`: see `Embedder.forward`."""
+        how = {} if change is None else {"at": at, "change": change}
         if not self.bf16:
-            return embedder(inputs).float()
+            return embedder(inputs, **how).float()
         device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
         with torch.autocast(device.type, dtype=torch.bfloat16):
-            rows: Tensor = embedder(inputs)
+            rows: Tensor = embedder(inputs, **how)
         return rows.float()
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -168,6 +182,11 @@ class Method(nn.Module):
         """How many tuples the last step used; None if the objective has no such thing."""
         count = getattr(self.objective, "active", None)
         return None if count is None else int(count)
+
+    def counts(self) -> dict[str, float]:
+        """What else the log shows of the last step."""
+        switched = getattr(self.objective, "switched", None)
+        return {} if switched is None else {"switched": float(switched)}
 
     @property
     def separable(self) -> bool:

@@ -11,6 +11,7 @@ import yaml
 
 from levelfield import batching, methods
 from levelfield.data import Catalog, protocols
+from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.files import write_text
 from levelfield.studies.execution import Event, Outcome, run_all
@@ -20,6 +21,7 @@ from levelfield.studies.plan import PlannedRun, check_methods, plan
 from levelfield.studies.run import Options
 from levelfield.studies.specification import Data, Study, parse_study, read_study
 from levelfield.studies.store import write_plan
+from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation
 
 
@@ -40,8 +42,8 @@ def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[P
     different = [run.spec.conditions for run in runs]
     for metric in {c.select for c in different} - {"budget"}:
         ranking([metric])
-    for conditions in {(c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image): c for c in different}.values():
-        check_trunk(conditions)
+    trunks = {_trunk_of(conditions): conditions for conditions in different}
+    checked = {key: check_trunk(conditions) for key, conditions in trunks.items()}
     for run in {(r.label, str(r.variation)): r for r in runs}.values():
         catalog, protocol = catalogs[run.spec.data], run.spec.protocol
         fold = protocols.create(protocol.name, catalog, validation=protocol.validation)[0]
@@ -50,7 +52,7 @@ def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[P
                 f"The protocol '{protocol.name}' leaves no class to test, so nothing can be compared. It is for "
                 "`levelfield train`."
             )
-        _check_batches(run, fold, catalog.labels)
+        _check_method(run, fold, catalog.labels, checked[_trunk_of(run.spec.conditions)])
     return runs
 
 
@@ -98,14 +100,22 @@ def carry_out(
     return run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
 
 
-def _check_batches(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray) -> None:
-    """A layout that the training classes cannot fill is found here, not in the middle of a study."""
+def _trunk_of(conditions: Conditions) -> tuple[Any, ...]:
+    """What decides whether a trunk can be built, and where it is cut."""
+    c = conditions
+    return c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image
+
+
+def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, trunk: Trunk) -> None:
+    """A layout that the training classes cannot fill, or a trunk that does not suit the method, is found here, not in
+    the middle of a study."""
     conditions = run.spec.conditions
     method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **run.spec.method.settings)
     if not method.trains:
         return
     try:
         check_accumulation(method, conditions)
+        method.check(trunk)
     except BadSpecification as error:
         raise BadSpecification(f"Method '{run.label}': {error}") from error
     layout = method.layout or conditions.layout

@@ -223,9 +223,11 @@ def open_catalog(choice: Data, *, check: bool = True) -> Catalog:
     return data.check_images(catalog, skip_unreadable=skip) if check and choice.name != "emoji" else catalog
 
 
-def check_trunk(conditions: Conditions) -> None:
+def check_trunk(conditions: Conditions) -> Trunk:
     """Build the trunk once, so that an unknown backbone, tap, cut or weights file is found before anything runs."""
-    _ = Ground(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").width
+    trunk = Ground(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
+    _ = trunk.width
+    return trunk
 
 
 @lru_cache(maxsize=2)

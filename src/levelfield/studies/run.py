@@ -68,7 +68,7 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
         embeddings = setup.method.refine(raw.copy())
     measured = setup.measured
     measured.images, measured.steps = progress.images, progress.step
-    measured.rows_through_trunk = progress.rows_through_trunk
+    measured.rows_through_trunk, measured.rows_changed = progress.rows_through_trunk, progress.rows_changed
     if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
         measured.layout = f"{progress.images / progress.step:g}"
     measured.dim = embeddings.shape[1]

@@ -28,6 +28,7 @@ class Measured:
     batching: str = ""
     images: int = 0
     rows_through_trunk: int = 0
+    rows_changed: int = 0
     steps: int = 0
     dim: int = 0
     refined: bool = False
@@ -52,6 +53,8 @@ class Measured:
             found["dim"] = self.dim
         if self.refined:
             found["refined"] = "yes"
+        if self.rows_changed:
+            found["hidden_states"] = "changed"
         if not trains or self.steps > conditions.steps:
             found["steps"] = self.steps
         if self.images:
@@ -78,6 +81,7 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
         "batching": conditions.layout.batching,
         "dim": conditions.dim,
         "refined": "no",
+        "hidden_states": "kept",
         "steps": conditions.steps,
         "trunk_passes": 1,
         "tuning_trials": conditions.tuning_trials,

@@ -70,6 +70,7 @@ def train(
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
         while progress.step < conditions.steps and not progress.finished:
             step, passes, asked = progress.step, embedder.passes, time.perf_counter()
+            unchanged = embedder.trunk.changed
             batch = next(batches)
             progress.waiting += time.perf_counter() - asked
             if resting != (step < conditions.trunk_warmup):
@@ -119,6 +120,7 @@ def train(
             progress.images += len(batch.labels)
             progress.idle_batches += idle or active == 0
             progress.rows_through_trunk += embedder.passes - passes
+            progress.rows_changed += embedder.trunk.changed - unchanged
             last = progress.step == conditions.steps
             if step % pace.log_every == 0 or last:
                 spread = spread_of(rows)
@@ -132,6 +134,7 @@ def train(
                     "factor": factor(step, conditions, drops=progress.drops),
                 }
                 entry |= {k: v for k, v in {"active": active, "norm": norm}.items() if v is not None}
+                entry |= method.counts()
                 if shown:
                     entry["terms"] = {name: float(term) for name, term in shown.items()}
                 log.write(**entry)

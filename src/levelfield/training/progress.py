@@ -25,6 +25,7 @@ class Progress:
     seconds: float = 0.0
     waiting: float = 0.0
     rows_through_trunk: int = 0
+    rows_changed: int = 0
     idle_batches: int = 0
     collapsed: bool = False
     finished: bool = False
