@@ -1,23 +1,34 @@
 """Which images come together in a batch.
 
->>> names()
-['random', 'spc']
+>>> {"random", "spc", "episodes"} <= set(names())
+True
 """
 
 from __future__ import annotations
 
 from levelfield.batching._registry import create, describe, names, register
-from levelfield.batching.base import Batching
+from levelfield.batching.balanced import Balanced
+from levelfield.batching.base import Batching, Promise
+from levelfield.batching.episodes import Episodes
 from levelfield.batching.layout import Layout, fit_batch
+from levelfield.batching.m_per_class import MPerClass
+from levelfield.batching.n_pair import Pairs
 from levelfield.batching.random import Random
 from levelfield.batching.report import PlanReport, report
 from levelfield.batching.spc import SamplesPerClass
+from levelfield.batching.spc_r import RandomWithPair
 
 __all__ = [
+    "Balanced",
     "Batching",
+    "Episodes",
     "Layout",
+    "MPerClass",
+    "Pairs",
     "PlanReport",
+    "Promise",
     "Random",
+    "RandomWithPair",
     "SamplesPerClass",
     "create",
     "describe",

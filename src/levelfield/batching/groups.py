@@ -20,7 +20,7 @@ class Groups:
     """The classes that may come, and groups of `n` images of them.
 
     small: for classes with fewer than n images: `repeat` (all once, then again in a new order), `skip` the class,
-    `refill` (take what there is and more classes, see `fill`), or `error`.
+    `refill` (take what there is and more classes, see `fill`), `replace` (draw n with replacement), or `error`.
     """
 
     n: int
@@ -54,7 +54,7 @@ class Groups:
 
     @property
     def repeating(self) -> int:
-        return self.few if self.small == "repeat" else 0
+        return self.few if self.small in ("repeat", "replace") else 0
 
     @property
     def skipped(self) -> int:
@@ -95,7 +95,9 @@ class Groups:
         sizes = self.sizes[classes]
         cards = draw(sizes, self.n, stream)
         small = sizes < self.n
-        if small.any():
+        if small.any() and self.small == "replace":
+            cards[small] = stream.integers(sizes[small, None], size=(int(small.sum()), self.n))
+        elif small.any():
             ones = np.ones(int(small.sum()), dtype=np.int64)
             cards[small] = deal_many(sizes[small], ones, hand=self.n, stream=stream)
         return self.at(classes, cards)

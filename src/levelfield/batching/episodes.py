@@ -1,0 +1,127 @@
+"""Episodes: some classes, each with support images to learn from and query images to be asked about."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Batching, Common, Labels, Promise
+from levelfield.batching.drawing import draw
+from levelfield.batching.groups import Groups
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.settings import one_of, whole
+
+
+@register("episodes", "support and query images of a few classes, one or several such episodes a batch")
+class Episodes(Batching):
+    """`episodes` a batch, each with batch_size / (episodes * (support + query)) distinct classes.
+
+    Roles: the rows that are `support`, those that are `query`, and the `episode` of every row. An image is never
+    support and query of one episode, unless its class has no other.
+
+    support, query: images a class has of each kind; 5 + 5 with 12 classes in 001.
+    across: `replace` draws the classes of every episode anew, so that two of a batch may share some; `distinct` gives
+    every episode of a batch other classes.
+    replace: draw the images of a class with replacement, support and query each among their own.
+    small: for classes with fewer than support + query images: `repeat` (divided between the two kinds, then repeated),
+    `skip` the class, or `error`.
+
+    >>> batches = Episodes(np.repeat(np.arange(4), 4), batch_size=8, support=2, query=2, batches_per_epoch=1)
+    >>> {role: rows.tolist() for role, rows in batches.roles.items()}
+    {'support': [0, 1, 4, 5], 'query': [2, 3, 6, 7], 'episode': [0, 0, 0, 0, 0, 0, 0, 0]}
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        episodes: int = 1,
+        support: int = 5,
+        query: int = 5,
+        across: str = "replace",
+        replace: bool = False,
+        small: str = "repeat",
+        **common: Unpack[Common],
+    ) -> None:
+        self.episodes = whole("episodes", episodes, least=1)
+        self.support, self.query = whole("support", support, least=1), whole("query", query, least=1)
+        self.across = one_of("across", across, ("replace", "distinct"))
+        self.replace = one_of("replace", replace, (True, False))
+        each = self.support + self.query
+        self.classes, left = divmod(batch_size, self.episodes * each)
+        if left or not self.classes:
+            raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.episodes} episodes x "
+                                   f"({self.support} support + {self.query} query) images.")
+        self.group = self.classes * each
+        super().__init__(labels, batch_size=batch_size, **common)
+        self._groups = Groups.of(self.labels, each, small=small)
+        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
+        together = self.classes * (self.episodes if across == "distinct" else 1)
+        if len(self._groups) < together:
+            kind = f" with at least {each} images" if small == "skip" else ""
+            raise BadInput(f"{'A batch' if across == 'distinct' else 'An episode'} needs {together} distinct classes; "
+                           f"there are {len(self._groups)}{kind}. Choose a smaller batch, or more episodes that may "
+                           "share classes (across='replace').")
+
+    @property
+    def roles(self) -> dict[str, np.ndarray]:
+        rows = np.arange(self.batch_size // self.world)
+        is_support = rows % (self.support + self.query) < self.support
+        return {"support": rows[is_support], "query": rows[~is_support], "episode": rows // self.group}
+
+    def promise(self) -> Promise:
+        each = self.support + self.query
+        repeated = self.episodes if self.across == "replace" else 1
+        return Promise(self.classes * (self.episodes // repeated), each, each * repeated)
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "episodes": self.episodes, "support": self.support, "query": self.query,
+                "across": self.across, "replace": self.replace, "small": self._groups.small}
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        shared = self.episodes if self.across == "distinct" else 1  # episodes that draw their classes together
+        draws = self.batches * self.episodes // shared
+        classes = draw(np.full(draws, len(self._groups)), self.classes * shared, stream).ravel()
+        sizes = self._groups.sizes[classes]
+        if self.replace:
+            cards = with_replacement(sizes, self.support, self.query, stream)
+        else:
+            deck = draw(sizes, self._groups.n, stream)
+            cards = np.take_along_axis(deck, places(sizes, self.support, self.query), axis=1)
+        return self._groups.at(classes, cards).reshape(self.batches, self.batch_size)
+
+
+def places(sizes: np.ndarray, support: int, query: int) -> np.ndarray:
+    """[classes, support + query]: which card of a shuffled deck goes where; small decks are divided, then repeated.
+
+    >>> places(np.array([4, 3, 1]), 2, 2).tolist()
+    [[0, 1, 2, 3], [0, 1, 2, 2], [0, 0, 0, 0]]
+    """
+    sizes = np.minimum(sizes, support + query)
+    share = np.round(sizes * support / (support + query)).astype(np.int64)  # of the images that are support
+    share = np.clip(share, np.maximum(1, sizes - query), np.maximum(1, np.minimum(support, sizes - 1)))
+    rest = np.maximum(sizes - share, 1)
+    first = np.arange(support) % share[:, None]
+    second = share[:, None] + np.arange(query) % rest[:, None]
+    return np.concatenate([first, np.minimum(second, sizes[:, None] - 1)], axis=1)
+
+
+def with_replacement(sizes: np.ndarray, support: int, query: int, stream: np.random.Generator) -> np.ndarray:
+    """[classes, support + query] cards: independent draws, where no query is one of the support (unless size is 1).
+
+    >>> cards = with_replacement(np.full(100, 3), 2, 2, np.random.default_rng(0))
+    >>> bool((cards[:, :2, None] == cards[:, None, 2:]).any())
+    False
+    """
+    kept = stream.integers(sizes)  # where the support could take all, one image stays for the query
+    spare = (sizes > 1) & (sizes <= support)
+    first = stream.integers((sizes - spare)[:, None], size=(len(sizes), support))
+    first += spare[:, None] & (first >= kept[:, None])
+    second = stream.integers(sizes[:, None], size=(len(sizes), query))
+    while len(taken := np.argwhere((second[:, :, None] == first[:, None, :]).any(2) & (sizes[:, None] > 1))):
+        row, place = taken.T
+        second[row, place] = stream.integers(sizes[row])
+    return np.concatenate([first, second], axis=1)

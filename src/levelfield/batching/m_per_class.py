@@ -1,0 +1,65 @@
+"""m images of each class, as the reality check of metric learning samples them."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Batching, Common, Labels, Promise
+from levelfield.batching.drawing import draw
+from levelfield.batching.groups import SMALL, Groups
+from levelfield.errors import BadSpecification
+from levelfield.settings import whole
+
+
+@register("m_per_class", "m images of distinct classes, drawn anew for each batch; an epoch may have its own length")
+class MPerClass(Batching):
+    """batch_size / m distinct classes drawn for each batch, m images each.
+
+    batch_size: None takes all classes in every batch, m of each.
+    samples_per_class: m; the default 4 is that of Musgrave et al. 2020 (8 classes, batch 32).
+    length: images an epoch has at most, cut to whole batches (at least one pass if batch_size is None). Without it an
+    epoch is as long as for every batching; pytorch-metric-learning's own default is 100,000.
+    small: for classes with fewer than m images: `replace` (m draws with replacement), or as for `spc`.
+
+    >>> len(MPerClass(np.repeat(np.arange(10), 4), batch_size=12, samples_per_class=4, length=40))
+    3
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int | None = None,
+        samples_per_class: int = 4,
+        length: int | None = None,
+        small: str = "replace",
+        **common: Unpack[Common],
+    ) -> None:
+        self._groups = Groups.of(np.asarray(labels), samples_per_class, small=small, choices=("replace", *SMALL))
+        self.group = self._groups.n
+        all_classes = batch_size is None
+        size = self.group * len(self._groups) if batch_size is None else batch_size
+        if length is not None:
+            if common.get("batches_per_epoch") is not None:
+                raise BadSpecification("length and batches_per_epoch both say how long an epoch is: give one of them.")
+            if whole("length", length, least=1) < size and not all_classes:
+                raise BadSpecification(f"An epoch of length {length} holds no batch of {size}.")
+            common["batches_per_epoch"] = max(1, length // max(1, size))
+        elif all_classes and common.get("batches_per_epoch") is None:
+            common["batches_per_epoch"] = max(1, len(labels) // max(1, size))
+        super().__init__(labels, batch_size=size, **common)
+        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
+        self._groups.need(self.batch_size // self.group, self.batch_size)
+
+    def promise(self) -> Promise:
+        return Promise(self.batch_size // self.group, self.group, self.group)
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small}
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        classes = draw(np.full(self.batches, len(self._groups)), self.batch_size // self.group, stream)
+        return self._groups.drawn(classes.ravel(), stream).reshape(self.batches, self.batch_size)

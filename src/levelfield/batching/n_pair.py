@@ -1,0 +1,63 @@
+"""N-pair: an anchor and a positive of each of batch_size / 2 classes."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Batching, Common, Labels, Promise
+from levelfield.batching.dealing import deal
+from levelfield.batching.groups import Groups
+from levelfield.settings import number
+
+
+@register("n_pair", "an anchor and a positive of each of many classes; objectives are told which is which")
+class Pairs(Batching):
+    """Pairs of distinct classes, dealt as in `spc` with n = 2, with the roles `anchor` and `positive`.
+
+    same_image: chance that the positive is the anchor's own image, in another view (0.1 in the released
+    code of 001, for N-pair and angular).
+    small: a class with one image: `repeat` it (counted in `repeating`), `skip` the class, or `error`.
+
+    >>> batches = Pairs([0, 0, 1, 1], batch_size=4)
+    >>> {role: rows.tolist() for role, rows in batches.roles.items()}
+    {'anchor': [0, 2], 'positive': [1, 3]}
+    """
+
+    group = 2
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        same_image: float = 0.0,
+        small: str = "repeat",
+        **common: Unpack[Common],
+    ) -> None:
+        self.same_image = number("same_image", same_image, least=0, most=1)
+        super().__init__(labels, batch_size=batch_size, **common)
+        self._groups = Groups.of(self.labels, 2, small=small)
+        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
+        self._groups.need(self.batch_size // 2, self.batch_size)
+
+    @property
+    def roles(self) -> dict[str, np.ndarray]:
+        rows = np.arange(self.batch_size // self.world)
+        return {"anchor": rows[::2], "positive": rows[1::2]}
+
+    def promise(self) -> Promise:
+        return Promise(self.batch_size // 2, 2, 2)
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "same_image": self.same_image, "small": self._groups.small}
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        classes = deal(len(self._groups), hand=self.batch_size // 2, hands=self.batches, stream=stream).ravel()
+        pairs = self._groups.dealt(classes, stream)
+        if self.same_image:
+            same = stream.random(len(pairs)) < self.same_image
+            pairs[same, 1] = pairs[same, 0]
+        return pairs.reshape(self.batches, self.batch_size)

@@ -1,0 +1,116 @@
+"""SPC-R: images drawn freely, and one more that makes a pair."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Batching, Common, Labels, Promise
+from levelfield.batching.drawing import draw, draw_decks, occurrences
+from levelfield.batching.groups import Groups
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.settings import one_of
+
+
+@register("spc_r", "images drawn freely, and a last one of a class that is there: at least one positive pair")
+class RandomWithPair(Batching):
+    """batch_size - 1 images drawn for each batch, the last one from the class of one of them.
+
+    uniform: `class` draws a class, then one of its images not yet in the batch (002); `image` draws images.
+    replace: with replacement, as the released code of 002 does: the last image may be its own partner.
+
+    Without replacement the last image is one not yet in the batch, of the class of a random member that has such. If no
+    member has: any other image where there is a pair already; else the last two are of one class that has two.
+
+    >>> batches = RandomWithPair([0, 1, 2, 3, 4, 4], batch_size=3)
+    >>> sorted(batches.labels[batches.plan(0)][0].tolist())[-2:]  # no other class has two
+    [4, 4]
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        uniform: str = "class",
+        replace: bool = False,
+        **common: Unpack[Common],
+    ) -> None:
+        self.uniform = one_of("uniform", uniform, ("class", "image"))
+        self.replace = one_of("replace", replace, (True, False))
+        super().__init__(labels, batch_size=batch_size, **common)
+        self._groups = Groups.of(self.labels, 1)
+        if self.batch_size < 2:
+            raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
+        if self._groups.sizes.max() < 2:
+            raise BadInput("No class has 2 images, so there is no pair: batching 'spc_r' needs one that has. "
+                           "Batching 'random' needs none.")
+        if self.batch_size > len(self.labels) and not replace:
+            raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}. "
+                                   "Choose a smaller batch, or replace=True.")
+
+    def promise(self) -> Promise:
+        least = super().promise()
+        if self.replace:
+            return least  # the last image may be its own partner
+        sizes = np.sort(self._groups.sizes)[::-1]
+        fewest = int(np.searchsorted(np.cumsum(sizes), self.batch_size)) + 1
+        return Promise(fewest, max(2, least.together), min(self.batch_size, int(sizes[0])))
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "uniform": self.uniform, "replace": self.replace}
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        """Classes first: given them, the images of each are equally likely in both ways of drawing."""
+        groups = self._groups
+        if self.replace:
+            classes = self._classes_with_replacement(stream)
+            cards = stream.integers(groups.sizes[classes.ravel(), None])
+            return groups.at(classes.ravel(), cards).reshape(classes.shape)
+        if self.uniform == "class":
+            free = draw_decks(groups.sizes, self.batches, self.batch_size - 1, stream)
+        else:
+            images = draw(np.full(self.batches, len(self.labels)), self.batch_size - 1, stream)
+            free = np.searchsorted(groups.starts, images, side="right") - 1  # images are counted class by class
+        return _images(with_pair(free, groups.sizes, stream), groups, stream)
+
+    def _classes_with_replacement(self, stream: np.random.Generator) -> np.ndarray:
+        shape = (self.batches, self.batch_size - 1)
+        if self.uniform == "class":
+            free = stream.integers(len(self._groups), size=shape)
+        else:
+            free = np.searchsorted(self._groups.starts, stream.integers(len(self.labels), size=shape), side="right") - 1
+        member = stream.integers(shape[1], size=(self.batches, 1))
+        return np.concatenate([free, np.take_along_axis(free, member, axis=1)], axis=1)
+
+
+def with_pair(free: np.ndarray, sizes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+    """The classes of each batch with the last one, so that a class comes twice. free: [batches, b - 1] classes.
+
+    >>> with_pair(np.array([[0, 1]]), np.array([1, 2, 3]), np.random.default_rng(0)).tolist()  # 0 has no other image
+    [[0, 1, 1]]
+    """
+    keys = free + np.arange(len(free))[:, None] * len(sizes)
+    _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    used = counts[which].reshape(free.shape)
+    partner = np.where(used < sizes[free], stream.random(free.shape), -1.0)  # members whose class has another image
+    last = np.take_along_axis(free, partner.argmax(1)[:, None], axis=1)
+    classes = np.concatenate([free, last], axis=1)
+    for row in np.flatnonzero(partner.max(1) < 0):  # all used up: only where classes are tiny
+        left = sizes - np.bincount(free[row], minlength=len(sizes))
+        if used[row].max() > 1:
+            classes[row, -1] = stream.choice(np.repeat(np.arange(len(sizes)), left))
+        else:
+            classes[row, -2:] = stream.choice(np.flatnonzero(left > 1))
+    return classes
+
+
+def _images(classes: np.ndarray, groups: Groups, stream: np.random.Generator) -> np.ndarray:
+    """Distinct images of the `classes` (batches, b) of each batch."""
+    keys = (classes + np.arange(len(classes))[:, None] * len(groups)).ravel()
+    present, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    decks = draw(groups.sizes[present % len(groups)], int(counts.max()), stream)
+    cards = decks[which.ravel(), occurrences(keys)]
+    return groups.at(classes.ravel(), cards[:, None]).reshape(classes.shape)
