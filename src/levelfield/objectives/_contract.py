@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput
-from levelfield.geometry import Geometry, working
+from levelfield.geometry import Geometry
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
 from levelfield.objectives._closed import full_precision
+from levelfield.objectives._given import Given, checked
 from levelfield.randomness import stream
 from levelfield.registry import Registry
 from levelfield.settings import accepted
@@ -28,7 +29,7 @@ class Facts:
     formula: str
     equation: str = ""  # where the formula stands
     use: str = ""  # when to choose it, in a sentence
-    tuples: str = "pairs"  # "pairs", "triplets", "none"
+    tuples: str = "pairs"  # what it takes as `tuples`: "pairs", "triplets", "none"
     needs: tuple[str, ...] = ()  # "num_classes", "dim", "miner"
     batch: str = "2 per class"
     miners: tuple[str, ...] = ()  # those that fit, the default first
@@ -42,17 +43,6 @@ class Facts:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "002/cars" -> settings; see `describe`
 
 
-class Given(NamedTuple):
-    """One call's input, checked: rows (b, d) in float32 or float64, labels (b,) int64."""
-
-    embeddings: Tensor
-    labels: Tensor
-    tuples: Tuples | None
-    weights: Tensor | None
-    roles: Any
-    generator: torch.Generator
-
-
 class Objective(nn.Module):
     """`objective(embeddings, labels) -> loss`. A subclass writes `parts`: named terms whose sum is the loss.
 
@@ -61,6 +51,7 @@ class Objective(nn.Module):
 
     facts: ClassVar[Facts] = Facts(paper="", formula="")
     active: Tensor | int | None = None  # tuples or terms that were not zero in the last call
+    dim: int | None = None  # how many numbers a row must have; None if any
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
         super().__init__()
@@ -176,31 +167,9 @@ class Objective(nn.Module):
         roles: Any,
         generator: torch.Generator | None,
     ) -> Given:
-        self._check(embeddings, labels, weights)
-        tuples = None if tuples is None else _indices(tuples)
-        return Given(working(embeddings), labels.long(), tuples, weights, roles, generator or self._own_generator)
-
-    def _check(self, embeddings: Tensor, labels: Tensor, weights: Tensor | None) -> None:
-        if embeddings.dim() != 2 or labels.dim() != 1 or not embeddings.is_floating_point():
-            raise BadInput(
-                f"Objective '{self._label}' got embeddings of shape {tuple(embeddings.shape)} ({embeddings.dtype}) and "
-                f"labels of shape {tuple(labels.shape)}: floating rows (batch, dim) and labels (batch,) are needed."
-            )
-        if len(embeddings) != len(labels):
-            raise BadInput(
-                f"Objective '{self._label}' got {len(embeddings)} embeddings but {len(labels)} labels: "
-                "one label per embedding is needed."
-            )
-        if labels.is_floating_point() or labels.is_complex():
-            raise BadInput(f"Objective '{self._label}' got labels of type {labels.dtype}; integers are needed.")
-        if weights is not None:
-            if not self.takes_weights:
-                raise BadInput(f"Objective '{self._label}' takes no weights per anchor.")
-            if weights.shape != labels.shape:
-                raise BadInput(
-                    f"Objective '{self._label}' got weights of shape {tuple(weights.shape)} for {len(labels)} "
-                    "embeddings: one weight per embedding is needed."
-                )
+        raw = Given(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
+        takes = self.facts.tuples != "none"
+        return checked(raw, self._label, dim=self.dim, takes_tuples=takes, takes_weights=self.takes_weights)
 
 
 class _Definition(nn.Module):
@@ -215,16 +184,6 @@ class _Definition(nn.Module):
 def sum_of(terms: Mapping[str, Tensor]) -> Tensor:
     """The loss, from its named parts."""
     return reduce(torch.add, terms.values())
-
-
-def _indices(tuples: Tuples) -> Tuples:
-    """The tuples as int64; an empty list may have come as float, which is torch's type for `torch.tensor([])`."""
-    if not isinstance(tuples, Tensor):
-        first, second = tuples
-        return first.long(), second.long()
-    if tuples.is_floating_point() and tuples.numel():
-        raise BadInput(f"'tuples' are indices into the batch; they came as {tuples.dtype}.")
-    return tuples.long()
 
 
 registry = Registry[nn.Module]("objective", "objectives")

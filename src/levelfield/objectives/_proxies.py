@@ -60,6 +60,7 @@ class ProxyObjective(Objective):
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
+        self.dim = dim
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", lr_multiplier, least=0)
         self.proxies = start_proxies(num_classes, dim, init=init, generator=generator)
 

@@ -79,7 +79,7 @@ class Angular(Objective):
 
     >>> loss = Angular(form="all", nu=0.0)
     >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
-    {'n_pair': tensor(1.0986), 'angular': tensor(2.1972), 'norm': tensor(0.)}
+    {'n_pair': tensor(1.0986), 'angular': tensor(2.1972)}
     """
 
     def __init__(

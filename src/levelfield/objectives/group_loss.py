@@ -12,6 +12,7 @@ from torch.nn import functional
 from levelfield.errors import BadInput
 from levelfield.geometry import unit
 from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._given import check_rows
 from levelfield.objectives._proxies import check_classes, start_proxies
 from levelfield.settings import number, one_of, whole
 
@@ -167,6 +168,7 @@ class GroupLoss(Objective):
         self.cross_entropy_weight = number("cross_entropy_weight", cross_entropy_weight, least=0)
         self.eps = number("eps", eps, above=0)
         self.weight_lr_multiplier = number("weight_lr_multiplier", weight_lr_multiplier, least=0)
+        self.dim = dim
         self.weight = start_proxies(num_classes, dim, init="uniform", generator=generator)
 
     def lr_multipliers(self) -> dict[str, float]:
@@ -194,4 +196,6 @@ class GroupLoss(Objective):
             return draw_anchors(given.labels, self.anchors_per_class, given.generator)
         if not isinstance(given.roles, Mapping) or set(given.roles) != {"anchors"}:
             raise BadInput(f"Objective '{self._label}' needs roles of the form {{'anchors': rows}}.")
-        return torch.as_tensor(given.roles["anchors"], device=given.labels.device).long()
+        anchors = torch.as_tensor(given.roles["anchors"], device=given.labels.device).long()
+        check_rows(anchors, len(given.labels), self._label, "anchors")
+        return anchors

@@ -36,7 +36,7 @@ def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float)
         formula="1/(2|P|) sum_P [log(sum_k e^(margin - d_ik) + sum_l e^(margin - d_jl)) + d_ij]+^2",
         use="When every positive pair should meet all strangers of both its images; for raw rows and batches of "
         "moderate size.",
-        tuples="pairs",
+        tuples="none",
         sources={"margin": "Oh Song et al. 2016; 001 code", "normalize": "001 Table 1"},
         search={"margin": (0.1, 2.0, "linear")},
     ),

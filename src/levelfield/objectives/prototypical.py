@@ -12,6 +12,7 @@ from torch.nn import functional
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, unit
 from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._given import check_rows
 from levelfield.settings import one_of
 
 
@@ -123,6 +124,8 @@ class Prototypical(Objective):
             )
         device = given.labels.device
         episode = Episode(**{name: torch.as_tensor(value, device=device).long() for name, value in roles.items()})
+        for name in ("support", "query"):
+            check_rows(getattr(episode, name), len(given.labels), self._label, name)
         both = episode.query[torch.isin(episode.query, episode.support)]
         if len(both):
             raise BadInput(f"Objective '{self._label}' got roles in which row {int(both[0])} is support and query.")

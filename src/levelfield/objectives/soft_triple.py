@@ -110,7 +110,7 @@ class SoftTriple(Objective):
             raise BadSpecification(f"'centers_per_class' is {centers_per_class}; a whole number is needed.")
         self.reg_eps = number("reg_eps", reg_eps, above=0)
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.num_classes = num_classes
+        self.num_classes, self.dim = num_classes, dim
         self.centers = start_proxies(num_classes * self.centers_per_class, dim, init=proxy_init, generator=generator)
 
     def lr_multipliers(self) -> dict[str, float]:

@@ -84,6 +84,7 @@ class Softmax(Objective):
         super().__init__()
         self.temperature = number("temperature", temperature, above=0)
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.dim = dim
         self.weight = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
         use_bias = one_of("use_bias", use_bias, (True, False))
         self.register_parameter("bias", nn.Parameter(torch.zeros(num_classes)) if use_bias else None)
