@@ -11,6 +11,8 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics import Facts, register
 
+_CELLS = 2048  # sizes of an intersection looked at together, for all clusters: some megabytes
+
 
 @dataclass(frozen=True)
 class Table:
@@ -107,19 +109,22 @@ def mutual_information(table: Table) -> float:
 def expected_mutual_information(table: Table) -> float:
     """Mean over all clusterings of these sizes (hypergeometric): a sum over pairs of distinct sizes, not over cells."""
     total = table.samples
+    log_factorial = gammaln(np.arange(total + 1) + 1.0)
     sizes, often = np.unique(table.clusters, return_counts=True)
     result = 0.0
     for size, times in zip(*np.unique(table.classes, return_counts=True), strict=True):
-        both = np.arange(1, min(int(size), int(sizes.max())) + 1)[None, :]
-        other = sizes[:, None]
-        possible = (both <= other) & (both >= size + other - total)
-        left, right, rest = size - both, np.maximum(other - both, 0), np.maximum(total - size - other + both, 0)
-        log_chance = (gammaln(size + 1) + gammaln(other + 1) + gammaln(total - size + 1) + gammaln(total - other + 1)
-                      - gammaln(total + 1) - gammaln(both + 1) - gammaln(left + 1) - gammaln(right + 1)
-                      - gammaln(rest + 1))
-        information = both / total * (np.log(total) + np.log(both) - np.log(size) - np.log(other))
-        terms = np.where(possible, information * np.exp(np.where(possible, log_chance, 0.0)), 0.0)
-        result += times * float(terms.sum(axis=1) @ often)
+        for low in range(1, min(int(size), int(sizes[-1])) + 1, _CELLS):
+            both = np.arange(low, min(low + _CELLS, int(size) + 1))[None, :]
+            reach = np.searchsorted(sizes, low)
+            other = sizes[reach:, None]
+            possible = (both <= other) & (both >= size + other - total)
+            right, rest = np.maximum(other - both, 0), np.maximum(total - size - other + both, 0)
+            log_ways = (log_factorial[size] + log_factorial[other] + log_factorial[total - size]
+                        + log_factorial[total - other] - log_factorial[total] - log_factorial[both]
+                        - log_factorial[size - both] - log_factorial[right] - log_factorial[rest])
+            information = both / total * (np.log(total) + np.log(both) - np.log(size) - np.log(other))
+            terms = np.where(possible, information * np.exp(np.where(possible, log_ways, 0.0)), 0.0)
+            result += times * float(terms.sum(axis=1) @ often[reach:])
     return result
 
 
