@@ -5,12 +5,27 @@ Similarities of a query to its relatives stand in a flat array, nearest first: t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 
 from levelfield.evaluation.inputs import Array
 
+FEW = 4  # relatives of which the farthest is compared first
+SHORT = 64  # so many similarities are sorted by insertion
 SEARCH = 400  # from so many relatives on, a binary search costs less than as many comparisons
+
+
+@intrinsic
+def _plus(typing: Any, number: Any, flag: Any) -> Any:
+    """A number and one more if the flag is set, in 32 bits: in 64 the compiler often fails to use vectors."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.add(arguments[0], builder.zext(arguments[1], arguments[0].type))
+
+    return types.int32(types.int32, types.boolean), build
 
 
 @njit(cache=True, nogil=True)
@@ -30,12 +45,11 @@ def gather(
 
 
 @njit(cache=True, nogil=True)
-def nearest_first(begin: int, end: int, starts: Array, near: Array) -> None:
-    """Sort the similarities of each query from `begin` to `end`."""
+def sort_short(begin: int, end: int, starts: Array, near: Array) -> None:
+    """Sort the similarities of each query from `begin` to `end`, nearest first, unless there are more than `SHORT`."""
     for query in range(begin, end):
         own = near[starts[query] : starts[query + 1]]
-        if len(own) > 24:
-            own[:] = np.sort(own)[::-1]
+        if len(own) > SHORT:
             continue
         for place in range(1, len(own)):
             value, at = own[place], place
@@ -43,6 +57,16 @@ def nearest_first(begin: int, end: int, starts: Array, near: Array) -> None:
                 own[at] = own[at - 1]
                 at -= 1
             own[at] = value
+
+
+def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
+    """The same for those with more; queries in a row with equally many at a time. (Compiling a sort takes seconds.)"""
+    many = np.diff(starts[begin : end + 1])
+    for run in np.split(np.arange(begin, end), np.flatnonzero(np.diff(many)) + 1):
+        if many[run[0] - begin] > SHORT:
+            lines = near[starts[run[0]] : starts[run[-1] + 1]].reshape(len(run), -1)
+            lines.sort(axis=1)
+            lines[:] = lines[:, ::-1].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -75,7 +99,7 @@ def count(
         asked = active[query]
         if asked == 0:
             continue
-        values = block[line, :width]
+        values = block[line][:width]
         if len(offset):
             for place in range(width):
                 values[place] -= offset[column + place]
@@ -88,13 +112,19 @@ def count(
         if asked >= SEARCH:
             _search(values, near[start : start + asked], above[start : start + asked], level[start : start + asked])
             continue
-        for at in range(start, start + asked):
-            limit, more, same = near[at], 0, 0
-            for place in range(width):
-                more += values[place] > limit
-                same += values[place] == limit
+        reached = True
+        for step in range(asked):  # the farthest of a few first: if no value reaches it, none reaches the others
+            leads = step % FEW == 0
+            if not (leads or reached):
+                continue
+            at = start + (min(step + FEW, asked) if leads else step) - 1
+            limit, more, same = near[at], np.int32(0), np.int32(0)
+            for place in range(width):  # without a branch: this becomes vector compares
+                more = _plus(more, values[place] > limit)
+                same = _plus(same, values[place] == limit)
             above[at] += more
             level[at] += same
+            reached = more + same > 0 if leads else reached
         while asked > 1 and asked - 1 + above[start + asked - 1] >= reach[query]:
             asked -= 1
         active[query] = asked

@@ -110,7 +110,8 @@ class _Search:
             values = self._product(block, buffer)
             counting.gather(values, bottom - top, block.right - block.left, top - begin, block.left, *self.relatives,
                             counts.starts, counts.near)
-        counting.nearest_first(top - begin, bottom - begin, counts.starts, counts.near)
+        counting.sort_short(top - begin, bottom - begin, counts.starts, counts.near)
+        counting.sort_long(top - begin, bottom - begin, counts.starts, counts.near)
 
     def count(self, block: Block) -> None:
         """Count in a block for its rows and, if asked, for its columns."""
