@@ -16,6 +16,10 @@ from golden_set import Case, Outputs
 from torch import Tensor
 
 from levelfield import batching, evaluation, miners, objectives
+from levelfield.batching.d2_coreset import Density, Sums, chances, nearest_row
+from levelfield.batching.ddm import Distances, DistanceScorer
+from levelfield.batching.frd import FrechetScorer, Normal
+from levelfield.batching.greedy_coreset import FarthestFirst
 from levelfield.embedder.head import Head, start_at
 from levelfield.embedder.pooling import pool
 from levelfield.evaluation import clustering
@@ -35,6 +39,10 @@ FIXED: dict[tuple[str, str], Any] = {
     ("confidence_interval", "form"): "student_t",
     ("normalized_softmax_head", "weight_norm"): "none",
     ("normalized_softmax_head", "dropout"): 0.0,
+    ("frd", "offset"): 0.0,
+    ("frd", "ddof"): 1,
+    ("ddm", "weight"): 75.0,
+    ("ddm", "doubled"): True,
 }
 
 
@@ -345,6 +353,58 @@ def mixed_softmax(case: Case) -> Outputs:
     return plain(answer)
 
 
+def chosen_batch(case: Case, score: Callable[[np.ndarray], np.ndarray]) -> Outputs:
+    """Scores of candidates, of which the lowest wins; or the one score of a batch."""
+    if "candidates" not in case.inputs:
+        return {"value": score(np.arange(len(case.arrays["batch"]))[None])[0]}
+    scores = score(case.arrays["candidates"])
+    return {"scores": scores, "chosen": np.argmin(scores)}
+
+
+def frd(case: Case) -> Outputs:
+    settings(case, [])
+    data, batch = case.arrays["data"], case.arrays.get("batch")
+    ours = FrechetScorer(data) if batch is None else FrechetScorer(batch, Normal.of(data))
+    answer = chosen_batch(case, ours)
+    if batch is not None:
+        mean, covariance = ours.terms(np.arange(len(batch))[None])
+        answer |= {"mean_term": mean[0], "covariance_term": covariance[0]}
+    return answer
+
+
+def ddm(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """Against the distances of the data, from blocks of them as for all data; candidates also from the pool's own."""
+    chosen = settings(case, ["bins", "moments"], elsewhere=["distance"])
+    data, batch = case.arrays["data"], case.arrays.get("batch")
+    reference = Distances.of(data, chosen["bins"])
+    ours = DistanceScorer(data if batch is None else batch, reference, **chosen)
+    answer = chosen_batch(case, ours)
+    if "data_histogram" in case.right:
+        own = ours.shares(np.arange(len(batch))[None])[0]
+        answer |= {"data_histogram": reference.shares, "batch_histogram": own}
+        answer |= {"low": reference.low, "high": reference.high}
+    yield "data", answer
+    if batch is None:
+        yield "pool", chosen_batch(case, DistanceScorer(data, **chosen))
+
+
+def greedy_coreset(case: Case) -> Outputs:
+    selected, radius = FarthestFirst(case.arrays["pool"]).choose(settings(case, ["k"])["k"], int(case.arrays["start"]))
+    return {"selected": selected, "radius": radius}
+
+
+def d2_coreset(case: Case) -> Outputs:
+    power, pool = settings(case, ["power"])["power"], case.arrays["pool"]
+    if "anchor" in case.inputs:
+        return {"start": nearest_row(pool, case.arrays["anchor"])}
+    density = Density(pool)
+    sums, barred = Sums(density.centred), np.zeros(len(pool), dtype=bool)
+    for row in case.arrays["chosen"]:
+        sums.add(row)
+    barred[case.arrays["chosen"]] = True
+    return {"probabilities": chances(density.log, sums.total, power, barred), "log_density": density.log}
+
+
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("loss", "group_loss"): group_loss,
     ("loss", "switched_triplet"): switched_triplets,
@@ -365,6 +425,10 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("metric", "confidence_interval"): interval,
     ("sampler", "batch-stats"): batch_stats,
     ("sampler", "spc"): samples_per_class,
+    ("sampler", "frd"): frd,
+    ("sampler", "ddm"): ddm,
+    ("sampler", "greedy-coreset"): greedy_coreset,
+    ("sampler", "d2-coreset"): d2_coreset,
 }
 
 

@@ -1,0 +1,86 @@
+"""The best of a few candidate batches: what FRD and DDM have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching.base import Labels, Promise
+from levelfield.batching.pool import draw_candidates, draw_groups
+from levelfield.batching.remembering import Remembered, Remembering
+from levelfield.errors import BadSpecification
+from levelfield.settings import one_of, whole
+
+Scorer = Callable[[np.ndarray], np.ndarray]
+"""Scores (candidates,) of (candidates, batch_size) rows of a pool; the lowest is the best."""
+
+
+class Pooled(Remembered, total=False):
+    """Settings of all batchings that choose among candidates; a subclass hands them on."""
+
+    candidates: int
+    pool: int
+    reference: str
+    shared: bool
+
+
+class BestOfCandidates(Remembering):
+    """A pool of groups, `candidates` batches of distinct classes from it, and of these the one that scores lowest.
+
+    pool: images of which candidates are made, drawn anew for each batch (cut to the number of images).
+    reference: a batch should look like its `pool` (Roth et al. 2020, released code) or like all `data`.
+    shared: one pool for all batches of an epoch; quicker, and the epoch sees no other images.
+
+    A subclass writes `_describe` (what is compared with, of any rows) and `_scorer`.
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        candidates: int = 10,  # this and the pool: Roth et al. 2020, released code
+        pool: int = 512,
+        reference: str = "pool",
+        shared: bool = False,
+        **remembered: Unpack[Remembered],
+    ) -> None:
+        self.candidates = whole("candidates", candidates, least=1)
+        self.pool = whole("pool", pool, least=2)
+        self.reference = one_of("reference", reference, ("pool", "data"))
+        self.shared = one_of("shared", shared, (False, True))
+        super().__init__(labels, batch_size=batch_size, **remembered)
+        self._groups.need(self.classes_per_batch, self.batch_size)
+        if self.pool < batch_size:
+            raise BadSpecification(f"'pool' is {pool}; a batch of {batch_size} cannot be chosen from fewer images.")
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "candidates": self.candidates, "pool": self.pool, "reference": self.reference,
+                "shared": self.shared}
+
+    def promise(self) -> Promise:
+        return Promise(self.classes_per_batch, self.group, self.group, self.classes_per_batch)
+
+    @abstractmethod
+    def _describe(self, rows: np.ndarray) -> Any:
+        """What a batch is compared with, of float64 rows."""
+
+    @abstractmethod
+    def _scorer(self, rows: np.ndarray, reference: Any | None) -> Scorer:
+        """Scores batches of these float64 rows against `reference`; None: against the rows themselves."""
+
+    def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+        reference = self._describe(rows.astype(np.float64)) if self.reference == "data" else None
+        groups = max(self.classes_per_batch, min(self.pool, len(self.labels)) // self.group)
+        plan = np.empty((self.batches, self.batch_size), dtype=np.int64)
+        for number in range(self.batches):
+            if number == 0 or not self.shared:
+                classes, images = draw_groups(self._groups, groups, stream)
+                score = self._scorer(rows[images.ravel()].astype(np.float64), reference)
+            hands = draw_candidates(classes, count=self.candidates, hand=self.classes_per_batch, stream=stream)
+            places = (hands[:, :, None] * self.group + np.arange(self.group)).reshape(self.candidates, -1)
+            plan[number] = images.ravel()[places[np.argmin(score(places))]]
+        return plan

@@ -1,0 +1,86 @@
+"""Anchors chosen from a pool by their embeddings, each with others of its class: what both coresets have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching.base import Labels, Promise
+from levelfield.batching.pool import complete, draw_images
+from levelfield.batching.remembering import Remembered, Remembering
+from levelfield.errors import BadSpecification
+from levelfield.settings import one_of, whole
+
+
+class Chosen(Remembered, total=False):
+    """Settings of both coresets; a subclass hands them on."""
+
+    pool: int | str
+    distinct_classes: bool
+
+
+class Coreset(Remembering):
+    """A subclass writes `_prepare` and `_anchors`, which choose anchors from the embeddings of a pool.
+
+    pool: images among which anchors are chosen, drawn anew for each batch; or "all" of them.
+    distinct_classes: members of a chosen class are out, so that a batch has as many classes as anchors.
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        pool: int | str = 512,  # Roth et al. 2020, released code
+        distinct_classes: bool = True,
+        **remembered: Unpack[Remembered],
+    ) -> None:
+        self.pool = pool if pool == "all" else whole("pool", pool, least=2)
+        self.distinct_classes = one_of("distinct_classes", distinct_classes, (True, False))
+        super().__init__(labels, batch_size=batch_size, **remembered)
+        groups = self._groups
+        self._of_image = np.full(len(self.labels), -1)  # the number of each image's class
+        within = np.arange(groups.sizes.sum()) - np.repeat(np.cumsum(groups.sizes) - groups.sizes, groups.sizes)
+        numbers = np.repeat(np.arange(len(groups)), groups.sizes)
+        self._of_image[groups.images[groups.starts[numbers] + within]] = numbers
+        if self.distinct_classes:
+            groups.need(self.classes_per_batch, self.batch_size)
+        images = int(groups.sizes.sum())
+        self._size = images if isinstance(self.pool, str) else min(self.pool, images)
+        if self._size < self.classes_per_batch:
+            raise BadSpecification(f"'pool' is {pool}: a batch needs {self.classes_per_batch} anchors, and there are "
+                                   f"{self._size} images to choose them from.")
+
+    def promise(self) -> Promise:
+        if self.distinct_classes:
+            return Promise(self.classes_per_batch, self.group, self.group, self.classes_per_batch)
+        return Promise(1, self.group, self.batch_size, self.classes_per_batch)
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "pool": self.pool, "distinct_classes": self.distinct_classes}
+
+    @abstractmethod
+    def _prepare(self, rows: np.ndarray) -> Any:
+        """What needs to be computed once of a pool's float64 rows."""
+
+    @abstractmethod
+    def _anchors(self, prepared: Any, classes: np.ndarray | None, stream: np.random.Generator) -> np.ndarray:
+        """`classes_per_batch` rows of the pool; with `classes` (rows,), none of a class twice."""
+
+    def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+        anchors = np.empty((self.batches, self.classes_per_batch), dtype=np.int64)
+        for number in range(self.batches):
+            if number == 0 or self.pool != "all":
+                pool = self._draw(stream)
+                prepared = self._prepare(rows[pool].astype(np.float64))
+                classes = self._of_image[pool] if self.distinct_classes else None
+            anchors[number] = pool[self._anchors(prepared, classes, stream)]
+        return complete(self._groups, self._of_image, anchors, stream)
+
+    def _draw(self, stream: np.random.Generator) -> np.ndarray:
+        if self.pool == "all":
+            return np.flatnonzero(self._of_image >= 0)
+        least = self.classes_per_batch if self.distinct_classes else 1
+        return draw_images(self._groups, self._of_image, size=self._size, least=least, stream=stream)

@@ -1,0 +1,205 @@
+"""DDM: of a few candidate batches the one whose distances are distributed most like those of the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Labels
+from levelfield.batching.candidates import BestOfCandidates, Pooled, Scorer
+from levelfield.errors import BadSpecification
+from levelfield.settings import one_of, whole
+
+WEIGHT = 2 * 75.0  # of the distance against the moments: Roth et al. 2020, released code, which adds it twice
+MOST_PAIRS = 50_000_000  # that `exact` sorts
+BLOCK = 256  # rows whose distances to all others are computed at once
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """What is compared with: how the distances of some rows are distributed, and where the rows lie."""
+
+    low: float
+    high: float
+    shares: np.ndarray  # of the pairs in each bin; empty without bins
+    ordered: np.ndarray  # all distances, ascending; empty with bins
+    mean: np.ndarray
+    std: np.ndarray  # of each coordinate, over n
+
+    @classmethod
+    def of(cls, rows: np.ndarray, bins: int) -> Distances:
+        """In blocks, for any number of rows. bins = 0: the distances themselves."""
+        moments = rows.mean(axis=0), rows.std(axis=0)
+        if not bins:
+            if len(rows) ** 2 > 2 * MOST_PAIRS:
+                raise BadSpecification(f"distance 'exact' against reference 'data' would sort the distances of all "
+                                       f"pairs of {len(rows):,} images: choose distance 'bins' or reference 'pool'.")
+            ordered = np.sort(np.concatenate(list(_blocks(rows))))
+            return cls(ordered[0], ordered[-1], np.empty(0), ordered, *moments)
+        ranges = [(block.min(), block.max()) for block in _blocks(rows)]
+        low, high = float(min(a for a, _ in ranges)), float(max(b for _, b in ranges))
+        counts = np.zeros(bins)
+        for block in _blocks(rows):
+            counts += np.bincount(codes(block, low, high, bins), minlength=bins)
+        return cls(low, high, counts / counts.sum(), np.empty(0), *moments)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "integral", np.r_[0.0, np.cumsum(self.ordered)] / max(1, len(self.ordered)))
+
+    def wasserstein(self, sample: np.ndarray) -> float:
+        """1-Wasserstein distance of `sample` (ascending) from the distances themselves.
+
+        Each value of the sample has a share [a, b] of all quantiles; in it, |quantile function - value| changes sign
+        once. The integral of the quantile function is a sum of the ordered distances: O(sample * log pairs).
+        """
+        count = len(self.ordered)
+        bounds = np.arange(len(sample) + 1) * (count / len(sample))  # in places of `ordered`
+        a, b = bounds[:-1], bounds[1:]
+        cross = np.searchsorted(self.ordered, sample, side="right").clip(a, b)
+        low, middle, high = (np.interp(at, np.arange(count + 1), self.integral) for at in (a, cross, b))  # type: ignore[attr-defined]
+        return float((sample * (2 * cross - a - b) / count - 2 * middle + low + high).sum())
+
+
+class DistanceScorer:
+    """1-Wasserstein distances between the distributions of pairwise distances, of batches and of `reference`.
+
+    rows: (pool, dim) float64. reference: the rows themselves if not given. bins: equal ones between the smallest and
+    the largest distance of the reference, values outside clamped into the end bins; 0: raw samples. moments: add the
+    lengths of the gaps between means and between standard deviations of the rows, as the released cost does.
+
+    The distances of all rows are computed once; a batch is a count over a block of them.
+
+    >>> rows = np.array([[0.0], [1.0], [2.0], [4.0]])
+    >>> DistanceScorer(rows, bins=3)(np.array([[0, 1, 2], [0, 2, 3]])).round(3)
+    array([0.667, 0.333])
+    """
+
+    def __init__(
+        self, rows: np.ndarray, reference: Distances | None = None, *, bins: int = 50, moments: bool = False
+    ) -> None:
+        self.rows, self.bins, self.moments = rows, bins, moments
+        self.distances = pairwise(rows)
+        self.reference = self._own() if reference is None else reference
+        if bins:
+            self._codes = codes(self.distances, self.reference.low, self.reference.high, bins)
+            self._cumulated = self.reference.shares.cumsum()
+
+    def __call__(self, candidates: np.ndarray) -> np.ndarray:
+        if self.bins:
+            width = (self.reference.high - self.reference.low) / self.bins
+            scores = width * np.abs(self.shares(candidates).cumsum(axis=1) - self._cumulated).sum(axis=1)
+        else:
+            pairs = np.triu_indices(candidates.shape[1], 1)
+            blocks = (np.sort(self.distances[rows[:, None], rows][pairs]) for rows in candidates)
+            scores = np.array([self.reference.wasserstein(block) for block in blocks])
+        if not self.moments:
+            return scores
+        chosen = self.rows[candidates]
+        gaps = chosen.mean(axis=1) - self.reference.mean, chosen.std(axis=1) - self.reference.std
+        return WEIGHT * scores + np.linalg.norm(gaps[0], axis=1) + np.linalg.norm(gaps[1], axis=1)
+
+    def shares(self, candidates: np.ndarray) -> np.ndarray:
+        """(candidates, bins): which share of a batch's pairs lies in each bin."""
+        count, size = candidates.shape
+        counts = np.empty((count, self.bins))
+        for found, rows in zip(counts, candidates, strict=True):
+            found[:] = np.bincount(self._codes[rows].take(rows, axis=1).ravel(), minlength=self.bins)
+        counts[:, 0] -= size  # the diagonal: distance 0 is in the first bin
+        return counts / (size * (size - 1))
+
+    def _own(self) -> Distances:
+        """`Distances.of` the rows, from the matrix that is there anyway."""
+        count, moments = len(self.rows), (self.rows.mean(axis=0), self.rows.std(axis=0))
+        if not self.bins:
+            ordered = np.sort(self.distances[np.triu_indices(count, 1)])
+            return Distances(ordered[0], ordered[-1], np.empty(0), ordered, *moments)
+        np.fill_diagonal(self.distances, self.distances[0, 1])
+        low, high = float(self.distances.min()), float(self.distances.max())
+        np.fill_diagonal(self.distances, 0)
+        counts = np.bincount(codes(self.distances, low, high, self.bins).ravel(), minlength=self.bins)
+        counts[0] -= count
+        return Distances(low, high, counts / (count * (count - 1)), np.empty(0), *moments)
+
+
+def pairwise(rows: np.ndarray) -> np.ndarray:
+    """(n, n) Euclidean distances. Centred first: what is far from the origin would be rounded away."""
+    rows = rows - rows.mean(axis=0)
+    result = rows @ rows.T
+    squares = result.diagonal().copy()
+    result *= -2
+    result += squares
+    result += squares[:, None]
+    np.maximum(result, 0, out=result)
+    np.sqrt(result, out=result)
+    np.fill_diagonal(result, 0)
+    return result
+
+
+def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
+    """The bin of each distance, floor((x - low) / width), those outside in the end bins.
+
+    >>> codes(np.array([0.0, 1.0, 1.4, 3.0, 9.0]), 1.0, 3.0, 4).tolist()
+    [0, 0, 0, 3, 3]
+    """
+    if high <= low:
+        return np.zeros(distances.shape, dtype=np.uint8)
+    found = distances - low
+    found /= (high - low) / bins
+    return found.clip(0, bins - 1, out=found).astype(np.min_scalar_type(bins))
+
+
+def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """The distances of all pairs, some at a time."""
+    rows = rows - rows.mean(axis=0)
+    squares = np.einsum("nd,nd->n", rows, rows)
+    for start in range(0, len(rows), BLOCK):
+        stop = min(start + BLOCK, len(rows))
+        found = squares[start:stop, None] + squares[start:] - 2 * rows[start:stop] @ rows[start:].T
+        later = np.arange(start, len(rows)) > np.arange(start, stop)[:, None]
+        if later.any():
+            yield np.sqrt(found[later].clip(min=0))
+
+
+@register("ddm", "the best of 10 SPC batches: distances of its embeddings distributed most like those of a pool")
+class DistanceMatching(BestOfCandidates):
+    """Roth et al. 2020, DDM. O(pool^2 dim + candidates batch^2) a batch.
+
+    distance: `bins` (a number of `bins` equal ones) or `exact` (raw samples, slower).
+    moments: also match mean and standard deviation of the embeddings, as the released cost does.
+
+    >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))
+    >>> DistanceMatching(labels, batch_size=8).plan(0, rows).shape
+    (4, 8)
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        distance: str = "bins",
+        bins: int = 50,  # Roth et al. 2020, released code
+        moments: bool = False,
+        **shared: Unpack[Pooled],
+    ) -> None:
+        self.distance = one_of("distance", distance, ("bins", "exact"))
+        self.bins = whole("bins", bins, least=1)
+        self.moments = one_of("moments", moments, (False, True))
+        super().__init__(labels, batch_size=batch_size, **shared)
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "distance": self.distance, "bins": self.bins, "moments": self.moments}
+
+    @property
+    def _bins(self) -> int:
+        return self.bins if self.distance == "bins" else 0
+
+    def _describe(self, rows: np.ndarray) -> Distances:
+        return Distances.of(rows, self._bins)
+
+    def _scorer(self, rows: np.ndarray, reference: Distances | None) -> Scorer:
+        return DistanceScorer(rows, reference, bins=self._bins, moments=self.moments)

@@ -1,0 +1,100 @@
+"""GC, the greedy coreset: each anchor is the image farthest from all anchors before it."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from levelfield.batching._registry import register
+from levelfield.batching.base import Labels
+from levelfield.batching.coreset import Chosen, Coreset
+from levelfield.settings import number
+
+
+class FarthestFirst:
+    """Chooses among `rows` (pool, dim), float64: one product with a vector for each pick, no matrix of distances.
+
+    >>> FarthestFirst(np.array([[0.0], [1.0], [5.0], [9.0]])).choose(3, start=0)
+    (array([0, 3, 2]), array([9., 4., 1.]))
+    """
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+        self.squares = np.einsum("pd,pd->p", rows, rows)
+
+    def choose(
+        self,
+        count: int,
+        start: int,
+        *,
+        classes: np.ndarray | None = None,
+        soft: float = 0.0,
+        stream: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`count` rows, `start` first, each the farthest from its nearest chosen one (lowest index on ties, no index
+        twice); and the largest distance of any row to its nearest chosen one after each pick.
+
+        classes: (pool,); rows of a chosen class are out. soft: uniform among the free rows at or above this quantile
+        of their distances, drawn from `stream`.
+        """
+        nearest, found = np.full(len(self.rows), np.inf), np.empty(len(self.rows))
+        barred = np.zeros(len(self.rows))
+        selected, radius = np.empty(count, dtype=np.int64), np.empty(count)
+        pick = start
+        for turn in range(count):
+            selected[turn] = pick
+            np.dot(self.rows, self.rows[pick] * -2, out=found)  # |x - c|^2 = |x|^2 - 2 x c + |c|^2
+            found += self.squares
+            found += self.squares[pick]
+            np.minimum(nearest, found, out=nearest)
+            np.maximum(nearest, 0, out=nearest)
+            radius[turn] = nearest.max()
+            barred[pick if classes is None else classes == classes[pick]] = -np.inf
+            np.add(nearest, barred, out=found)
+            pick = int(found.argmax()) if not soft or turn + 1 == count else _softly(found, soft, stream)
+        return selected, np.sqrt(radius)
+
+
+def _softly(found: np.ndarray, soft: float, stream: np.random.Generator | None) -> int:
+    assert stream is not None
+    free = np.flatnonzero(np.isfinite(found))
+    distances = np.sqrt(found[free])
+    return int(stream.choice(free[distances >= np.quantile(distances, soft)]))
+
+
+@register("greedy_coreset", "anchors as far as possible from each other, each with others of its class")
+class GreedyCoreset(Coreset):
+    """Roth et al. 2020, GC: k-centre, farthest first. O(anchors pool dim) a batch.
+
+    soft: draw among those at or above this quantile of the distances, e.g. 0.97; 0: always the farthest.
+    pool: images among which anchors are chosen, drawn anew for each batch; or "all" of them.
+    distinct_classes: members of a chosen class are out, so that a batch has as many classes as anchors.
+
+    >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))
+    >>> GreedyCoreset(labels, batch_size=8, pool="all").plan(0, rows).shape
+    (4, 8)
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        soft: float = 0.0,
+        **shared: Unpack[Chosen],
+    ) -> None:
+        self.soft = number("soft", soft, least=0, most=1)
+        super().__init__(labels, batch_size=batch_size, **shared)
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "soft": self.soft}
+
+    def _prepare(self, rows: np.ndarray) -> FarthestFirst:
+        return FarthestFirst(rows)
+
+    def _anchors(
+        self, prepared: FarthestFirst, classes: np.ndarray | None, stream: np.random.Generator
+    ) -> np.ndarray:
+        start = int(stream.integers(len(prepared.rows)))
+        return prepared.choose(self.classes_per_batch, start, classes=classes, soft=self.soft, stream=stream)[0]

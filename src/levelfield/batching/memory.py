@@ -1,0 +1,82 @@
+"""The embedding of every training image as it was seen last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from levelfield.errors import BadInput
+
+
+class Memory:
+    """(images, dim) float32 in the order of the data, and for each row the step at which it was written.
+
+    >>> memory = Memory(3)
+    >>> memory.fill(np.zeros((3, 2)))
+    >>> memory.write(np.array([2, 0, 2]), np.array([[1.0, 0], [2, 0], [3, 0]]))  # the last one wins
+    >>> memory.tick()
+    >>> memory.rows[:, 0].tolist(), round(memory.mean_age, 2)
+    ([2.0, 0.0, 3.0], 0.33)
+    """
+
+    def __init__(self, images: int) -> None:
+        self.rows = np.empty((0, 0), dtype=np.float32)
+        self.steps = 0
+        self._written = np.zeros(images, dtype=np.int64)
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self.rows) == 0
+
+    @property
+    def mean_age(self) -> float:
+        """Steps since a row was written, on average."""
+        return float(self.steps - self._written.mean())
+
+    def fill(self, rows: np.ndarray) -> None:
+        """All rows at once."""
+        self.rows = checked(rows, len(self._written), "image").astype(np.float32)  # a copy: others may go on writing
+        self._written[:] = self.steps
+
+    def write(self, indices: np.ndarray, rows: np.ndarray) -> None:
+        """The rows of a step."""
+        rows = checked(rows, len(indices), "image of the batch")
+        if self.is_empty:
+            raise BadInput("The memory of embeddings is empty: `fill` it with a row for every image first.")
+        if rows.shape[1] != self.rows.shape[1]:
+            raise BadInput(f"The memory holds rows of {self.rows.shape[1]} numbers, these have {rows.shape[1]}.")
+        self.rows[indices] = rows
+        self._written[indices] = self.steps + 1
+
+    def tick(self) -> None:
+        """A step has passed: everything that was not written in it is older by one."""
+        self.steps += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors, which a checkpoint reads back without running anything in it."""
+        return {"rows": torch.from_numpy(self.rows.copy()), "written": torch.from_numpy(self._written.copy()),
+                "steps": self.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.rows, self._written = state["rows"].numpy().copy(), state["written"].numpy().copy()
+        self.steps = int(state["steps"])
+
+
+def checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
+    """`rows` if they are a finite row for each of `count` images.
+
+    >>> checked(np.array([[1.0], [np.nan]]), 2, "image")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadInput: The embedding of image 1 holds NaN or infinity.
+    """
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
+        raise BadInput(f"One embedding per {what} is needed, ({count}, dim); these are {rows.shape}.")
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        raise BadInput(f"The embedding of {what} {int(np.argmin(finite))} holds NaN or infinity.")
+    return rows

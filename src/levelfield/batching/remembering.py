@@ -1,0 +1,122 @@
+"""What batchings that look at embeddings have in common: groups of n images, a memory, and one plan an epoch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+
+from levelfield.batching.base import Batching, Common, Labels
+from levelfield.batching.groups import Groups
+from levelfield.batching.memory import Memory, checked
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.settings import one_of, whole
+
+REFRESH = ("steps", "epoch", "never")
+
+
+class Remembered(Common, total=False):
+    """Settings that every batching with a memory has; a subclass hands them on."""
+
+    samples_per_class: int
+    small: str
+    refresh: str
+    project: int
+
+
+class Remembering(Batching):
+    """All batches of an epoch are planned at its start, from the memory as it is then, so workers may fetch ahead.
+
+    `fill` the memory when `is_due` says so, `observe` after each step. The plan of the present epoch is kept, since
+    the memory changes while it is being used; `plan(epoch, memory)` is the same as a pure function.
+
+    samples_per_class, small: as in SPC-n.
+    refresh: when the memory is renewed: rows of the batch after each of the `steps`, all by a pass before each
+    `epoch`, or `never` after the first pass.
+    project: dimensions of a random projection, drawn once an epoch; 0: none.
+
+    A subclass writes `_batches`.
+    """
+
+    needs_memory = True
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        batch_size: int,
+        samples_per_class: int = 2,
+        small: str = "repeat",
+        refresh: str = "steps",
+        project: int = 0,
+        **common: Unpack[Common],
+    ) -> None:
+        self._groups = Groups.of(np.asarray(labels), samples_per_class, small=small)
+        self.group = self._groups.n
+        self.refresh = one_of("refresh", refresh, REFRESH)
+        self.project = whole("project", project)
+        super().__init__(labels, batch_size=batch_size, **common)
+        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
+        if batch_size < 2:
+            raise BadSpecification("A batch of 1 has no distances and no covariance: 2 images are needed.")
+        self.memory = Memory(len(self.labels))
+        self._kept: tuple[int, np.ndarray] | None = None  # an epoch and the plan of all processes
+
+    @property
+    def classes_per_batch(self) -> int:
+        return self.batch_size // self.group
+
+    @abstractmethod
+    def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+        """[batches, batch_size] positions, given an embedding for each image."""
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small,
+                "refresh": self.refresh, "project": self.project}
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether the memory is to be filled anew before `epoch` is planned."""
+        planned = self._kept is not None and self._kept[0] == epoch
+        return self.memory.is_empty or (self.refresh == "epoch" and not planned)
+
+    def fill(self, rows: np.ndarray) -> None:
+        """An embedding for every image, from a pass in evaluation mode."""
+        self.memory.fill(rows)
+        self._kept = None
+
+    def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
+        """What the loss saw in this step. Several processes gather all indices and embeddings of the batch first."""
+        if self.refresh == "steps":
+            self.memory.write(indices, embeddings)
+        self.memory.tick()
+
+    def state_dict(self) -> dict[str, Any]:
+        kept = {} if self._kept is None else {"planned": self._kept[0], "plan": torch.from_numpy(self._kept[1].copy())}
+        return {**super().state_dict(), "memory": self.memory.state_dict(), **kept}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.memory.load_state_dict(state["memory"])
+        self._kept = (int(state["planned"]), state["plan"].numpy().copy()) if "plan" in state else None
+
+    def _whole(self, epoch: int, memory: np.ndarray | None) -> np.ndarray:
+        if memory is not None:
+            return super()._whole(epoch, checked(memory, len(self.labels), "image"))
+        if self._kept is None or self._kept[0] != epoch:
+            if self.memory.is_empty:
+                raise BadInput(f"{type(self).__name__} plans from embeddings, and its memory is empty: `fill` it with "
+                               "a row for every image first.")
+            self._kept = epoch, super()._whole(epoch, self.memory.rows)
+        return self._kept[1]
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        assert memory is not None  # `_whole` saw to it
+        if self.project >= memory.shape[1]:
+            raise BadSpecification(f"'project' is {self.project}; fewer than the {memory.shape[1]} dimensions of the "
+                                   "embedding are needed, or 0.")
+        if self.project:
+            memory = memory @ stream.normal(scale=self.project**-0.5, size=(memory.shape[1], self.project))
+        return self._batches(memory, stream)
