@@ -1,4 +1,4 @@
-"""`levelfield embed`, `search` and `evaluate`: a finished run is a usable model."""
+"""`levelfield embed` and `search`: a finished run is a usable model."""
 
 from __future__ import annotations
 
@@ -62,55 +62,14 @@ def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Level
         (["embed", "RUN", "gone"], "no file or folder gone"),
         (["embed", "photos", "photos"], "holds no trained model"),
         (["embed", "RUN", "small.yaml"], "small.yaml"),
-        (["evaluate", "photos"], "no finished run"),
-        (["evaluate"], "Give a run folder"),
-        (["evaluate", "RUN", "--labels", "y.npy"], "Give a run folder, or"),
-        (["evaluate", "--embeddings", "e.npy"], "belong together"),
-        (["evaluate", "--labels", "y.npy"], "belong together"),
-        (["evaluate", "--embeddings", "gone.npy", "--labels", "y.npy"], "gone.npy is no readable .npy"),
-        (["evaluate", "--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no readable .npy"),
-        (["evaluate", "--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is no readable .npy"),
-        (["evaluate", "--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds several arrays"),
-        (["evaluate", "--embeddings", "e.npy", "--labels", "short.npy"], "12 embeddings but 7 labels"),
-        (["evaluate", "--embeddings", "y.npy", "--labels", "y.npy"], "shape (12,)"),
-        (["evaluate", "--embeddings", "nan.npy", "--labels", "y.npy"], "the first is row 5"),
-        (["evaluate", "--embeddings", "e.npy", "--labels", "real.npy"], "whole numbers"),
-        (["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics", ","], "--metrics names none"),
-        (["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics", "mpa@r"], "Did you mean 'map@r'"),
-        (["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--distance", "cosin"], "Did you mean 'cosine'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_message(
     levelfield: Levelfield, trained: Path, words: list[str], said: str
 ) -> None:
-    rows = np.random.default_rng(0).normal(size=(12, 4))
     Path("empty").mkdir()
-    Path("blank.npy").touch()
-    np.save("e.npy", rows)
-    np.save("y.npy", np.repeat(np.arange(4), 3))
-    np.save("real.npy", np.arange(12.0))
-    np.save("short.npy", np.arange(7))
-    np.savez("both.npz", a=rows)
-    rows[5, 1] = np.nan
-    np.save("nan.npy", rows)
     assert said in levelfield(*[trained if word == "RUN" else word for word in words]).error
     assert not Path("embeddings.npy").exists()
-
-
-def test_evaluate_repeats_the_figures_of_a_run(levelfield: Levelfield, trained: Path) -> None:
-    stored = json.loads((trained / "metrics.json").read_text())["values"]
-    content = json.loads(levelfield("evaluate", trained, "--metrics", "recall@1,map@r", "--json").printed)
-    assert {name: one["value"] for name, one in content["metrics"].items()} == stored
-    assert content["metrics"]["map@r"]["signature"].startswith("map@r|self:id|")
-    assert f"{stored['map@r']:.4f}" in levelfield("evaluate", trained).printed
-
-
-def test_evaluate_measures_anybodys_arrays(levelfield: Levelfield, room: Path) -> None:
-    np.save("e.npy", np.eye(3)[[0, 0, 1, 1, 2]])
-    np.save("y.npy", np.array(["a", "a", "b", "b", "c"]))
-    said = levelfield("evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics", "recall@1").printed
-    assert "1.0000" in said
-    assert "5 queries, 1 of them without a relative" in said
 
 
 def test_a_folder_with_a_damaged_image_is_refused_by_name(levelfield: Levelfield, trained: Path) -> None:

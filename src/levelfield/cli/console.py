@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -20,7 +22,7 @@ def is_quiet() -> bool:
     return logging.getLogger("levelfield").level >= logging.ERROR
 
 
-def new_progress() -> Progress:
+def new_progress(*, transient: bool = False) -> Progress:
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
@@ -29,9 +31,20 @@ def new_progress() -> Progress:
         TextColumn("left"),
         TimeRemainingColumn(),
         console=error_console,
-        disable=is_quiet(),
-        transient=False,
+        disable=is_quiet() or (transient and not error_console.is_terminal),
+        transient=transient,
     )
+
+
+@contextmanager
+def bar(text: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the time left for one piece of work, gone when it is done; drawn on a terminal only.
+
+    Yields what the work has to call with (done, total).
+    """
+    with new_progress(transient=True) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 class StudyBars:

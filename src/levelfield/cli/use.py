@@ -1,4 +1,4 @@
-"""`levelfield embed`, `search` and `evaluate`: a finished run is a usable model."""
+"""`levelfield embed` and `search`: a finished run is a usable model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from levelfield.cli.console import console, is_quiet
 from levelfield.data import create, is_image
 from levelfield.embedder import load
 from levelfield.errors import BadInput
-from levelfield.evaluation import Evaluation, evaluate, split
 from levelfield.files import write_text, write_whole
 
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
@@ -25,9 +23,6 @@ def add_to(app: typer.Typer) -> None:
     app.command("search", epilog="Example: levelfield search runs/demo/margin/seed0-1a2b3c --gallery photos query.jpg")(
         search
     )
-    app.command(
-        "evaluate", epilog="Example: levelfield evaluate --embeddings e.npy --labels y.npy --metrics recall@1,map@r"
-    )(measure)
 
 
 def embed(
@@ -78,26 +73,6 @@ def search(
             console.print(f"  {neighbour['similarity']:.3f}  {neighbour['path']}", highlight=False, soft_wrap=True)
 
 
-def measure(
-    run: Annotated[Path | None, typer.Argument(help="A run folder; or give --embeddings and --labels.")] = None,
-    embeddings: Annotated[Path | None, typer.Option("--embeddings", help="A .npy file, one row per image.")] = None,
-    labels: Annotated[Path | None, typer.Option("--labels", help="A .npy file of whole numbers.")] = None,
-    metrics: Annotated[
-        str, typer.Option("--metrics", help="Names with commas between; see levelfield list metrics.")
-    ] = ("recall@1,recall@2,recall@4,recall@8,r_precision,map@r,nmi"),
-    distance: Annotated[str, typer.Option("--distance", help="cosine, euclidean or dot.")] = "cosine",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with the signatures.")] = False,
-) -> None:
-    """Measure a run's stored test embeddings, or anybody's arrays."""
-    if (run is None) == (embeddings is None and labels is None):
-        raise BadInput("Give a run folder, or --embeddings with --labels.")
-    wanted = tuple(split(metrics))
-    if not wanted:
-        raise BadInput("--metrics names none; see `levelfield list metrics`.")
-    rows, classes = _stored(run) if run is not None else _arrays(embeddings, labels)
-    _print_result(evaluate(rows, classes, metrics=wanted, distance=distance), as_json)
-
-
 def find_images(place: Path) -> list[Path]:
     """All images under a folder in a fixed order, those a CSV lists, or the one file that is named."""
     if place.is_file() and place.suffix.lower() == ".csv":
@@ -110,48 +85,3 @@ def find_images(place: Path) -> list[Path]:
     if not found:
         raise BadInput(f"There is no image under {place}.")
     return found
-
-
-def _stored(run: Path) -> tuple[np.ndarray, np.ndarray]:
-    if not (run / "per_query.npz").exists():
-        raise BadInput(
-            f"{run} holds no measured test embeddings: it is no finished run, or it was trained on every class."
-        )
-    with np.load(run / "per_query.npz") as arrays:
-        return np.load(run / "embeddings.npy"), arrays["labels"]
-
-
-def _arrays(embeddings: Path | None, labels: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    if embeddings is None or labels is None:
-        raise BadInput("--embeddings and --labels belong together: one whole number per row.")
-    return _array(embeddings), _array(labels)
-
-
-def _array(path: Path) -> np.ndarray:
-    try:
-        loaded: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(f"{path} is no readable .npy file: {error}") from error
-    if not isinstance(loaded, np.ndarray):
-        raise BadInput(f"{path} holds several arrays; a .npy file with one is needed.")
-    return loaded
-
-
-def _print_result(result: Evaluation, as_json: bool) -> None:
-    if as_json:
-        content = {name: {"value": result[name], "signature": str(result.signature(name))} for name in result}
-        typer.echo(json.dumps({"metrics": content, "queries": result.n_queries, "lone": result.n_lone}, indent=2))
-        return
-    table = Table(pad_edge=False)
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    for name in result:
-        spread = f" ± {result.spread[name]:.4f}" if name in result.spread else ""
-        table.add_row(name, f"{result[name]:.4f}{spread}")
-    console.print(table)
-    console.print(
-        f"{result.n_queries:,} queries, {result.n_lone:,} of them without a relative. "
-        f"Signature: {result.signature(next(iter(result)))}",
-        highlight=False,
-        soft_wrap=True,
-    )

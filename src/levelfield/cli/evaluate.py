@@ -1,0 +1,187 @@
+"""`levelfield evaluate`: measure a run's stored test embeddings, or anybody's arrays. Nothing is trained."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from levelfield.cli.arrays import read_array, read_labels
+from levelfield.cli.console import bar, error_console, is_quiet
+from levelfield.cli.evaluated import Evaluated, as_data, show, write_per_class, write_per_query
+from levelfield.errors import BadInput
+from levelfield.evaluation import Rates, Threshold, evaluate, same_or_not, split
+from levelfield.files import write_text
+from levelfield.studies.again import PARTS, embed_part, is_refined, stored_test
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "evaluate", epilog="Example: levelfield evaluate --embeddings e.npy --labels y.npy --metrics recall@1,map@r"
+    )(measure)
+
+
+def _option(panel: str, flag: str, text: str, **more: Any) -> Any:
+    return typer.Option(flag, help=text, rich_help_panel=panel, **more)
+
+
+_INPUT, _HOW, _SAME, _OUTPUT = "Of arrays", "How it is measured", "Same or not", "What comes out"
+
+
+def measure(
+    run: Annotated[Path | None, typer.Argument(help="A run folder; or give --embeddings and --labels.")] = None,
+    embeddings: Annotated[Path | None, _option(_INPUT, "--embeddings", "A .npy file, one row per image.")] = None,
+    labels: Annotated[Path | None, _option(_INPUT, "--labels", "One per row, numbers or text (.npy, .txt, .csv).")]
+    = None,
+    gallery: Annotated[Path | None, _option(_INPUT, "--gallery", "Search these rows (.npy) instead.")] = None,
+    gallery_labels: Annotated[Path | None, _option(_INPUT, "--gallery-labels", "One label per gallery row.")] = None,
+    query_ids: Annotated[
+        Path | None, _option(_INPUT, "--query-ids", "Gallery row that is query i itself; -1: none.")
+    ] = None,
+    metrics: Annotated[
+        str | None, _option(_HOW, "--metrics", "With commas between (levelfield list metrics); else the usual ones.")
+    ] = None,
+    k: Annotated[str, _option(_HOW, "--k", "What a bare recall or precision stands for.")] = "1,2,4,8",
+    distance: Annotated[
+        str | None, _option(_HOW, "--distance", "cosine (if left out), euclidean, dot, hamming; several: a row each.")
+    ] = None,
+    binary: Annotated[bool, _option(_HOW, "--binary", "One bit per number: short for hamming.")] = False,
+    dim: Annotated[str | None, _option(_HOW, "--dim", "The first columns only; several (32,64): a row each.")] = None,
+    average: Annotated[str, _option(_HOW, "--average", "Mean over queries, or over classes: query, class.")] = "query",
+    ties: Annotated[str, _option(_HOW, "--ties", "expected, pessimistic or optimistic.")] = "expected",
+    lone: Annotated[str, _option(_HOW, "--lone", "Queries without relatives: exclude, or miss.")] = "exclude",
+    starts: Annotated[int, _option(_HOW, "--starts", "k-means starts of nmi, ami, ari, f1.", min=1)] = 3,
+    ci: Annotated[float, _option(_HOW, "--ci", "Level of the intervals; 0: none.")] = 0.95,
+    seed: Annotated[int, _option(_HOW, "--seed", "Of intervals and k-means.")] = 0,
+    memory: Annotated[str, _option(_HOW, "--memory", "What the search may take.")] = "2GB",
+    threshold: Annotated[bool, _option(_SAME, "--threshold", "From which similarity on are two the same?")] = False,
+    rule: Annotated[str, _option(_SAME, "--rule", "equal_error or balanced.")] = "equal_error",
+    false_match: Annotated[
+        float | None, _option(_SAME, "--false-match", "Instead: at most this rate of false matches, as 0.01.")
+    ] = None,
+    choose_on: Annotated[
+        str, _option(_SAME, "--choose-on", "Which classes of a run choose: validation or training.")
+    ] = "validation",
+    validation: Annotated[
+        Path | None, _option(_SAME, "--validation", "Without a run: embeddings (.npy) that choose.")
+    ] = None,
+    validation_labels: Annotated[Path | None, _option(_SAME, "--validation-labels", "Their labels.")] = None,
+    per_class: Annotated[Path | None, _option(_OUTPUT, "--per-class", "Write each class's mean (CSV).")] = None,
+    per_query: Annotated[Path | None, _option(_OUTPUT, "--per-query", "Write each query's values (CSV).")] = None,
+    out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write what --json prints.")] = None,
+    signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show how each figure was made.")] = False,
+    as_json: Annotated[bool, _option(_OUTPUT, "--json", "Print JSON, signatures included.")] = False,
+) -> None:
+    """Measure a run's stored test embeddings, or anybody's arrays."""
+    subject = _subject(run, embeddings, labels, gallery, gallery_labels, query_ids)
+    settings: dict[str, Any] = {
+        "metrics": None if metrics is None else _words("metrics", metrics), "k": _numbers("k", k), "average": average,
+        "ties": ties, "lone": lone, "starts": starts, "ci": ci or None, "seed": seed, "memory": memory,
+    }  # fmt: skip
+    axes = [(d, each) for each in _distances(distance, binary) for d in (_numbers("dim", dim) if dim else [None])]
+    wants_threshold = threshold or false_match is not None
+    chooser = _chooser(run, choose_on, validation, validation_labels) if wants_threshold else None
+    goal: str | dict[str, float] = rule if false_match is None else {"false_match": false_match}
+    found = []
+    for columns, each in axes:
+        with bar(f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})") as progress:
+            result = evaluate(**subject.arrays, **settings, dim=columns, distance=each, progress=progress)
+        decided = None if chooser is None else _decide(chooser, subject, goal, each, columns, ci or None, seed)
+        found.append(Evaluated(result, each, subject.refined, decided, choose_on if run else "validation"))
+    data = [as_data(one) for one in found]
+    text = json.dumps(data[0] if len(data) == 1 else data, indent=2, allow_nan=False)
+    if out is not None:
+        write_text(out, text + "\n")
+    if per_class is not None:
+        write_per_class(per_class, found)
+    if per_query is not None:
+        write_per_query(per_query, found, subject.names, subject.paths)
+    if as_json:
+        typer.echo(text)
+    else:
+        show(found, signatures=signatures)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is measured. `arrays` are the arguments of `evaluate`."""
+
+    arrays: dict[str, Any]
+    names: np.ndarray
+    paths: list[str] | None = None
+    refined: bool = False
+
+
+def _subject(
+    run: Path | None, embeddings: Path | None, labels: Path | None, gallery: Path | None, gallery_labels: Path | None,
+    query_ids: Path | None,
+) -> _Subject:
+    if (run is None) == (embeddings is None and labels is None):
+        raise BadInput("Give a run folder, or --embeddings with --labels.")
+    if run is not None:
+        if gallery or gallery_labels or query_ids:
+            raise BadInput("--gallery, --gallery-labels and --query-ids go with --embeddings: a run's test images are "
+                           "searched among themselves.")
+        rows, names, paths = stored_test(run)
+        return _Subject({"embeddings": rows, "labels": names}, names, paths, is_refined(run))
+    if embeddings is None or labels is None:
+        raise BadInput("--embeddings and --labels belong together: one label per row.")
+    names = read_labels(labels)
+    arrays: dict[str, Any] = {"embeddings": read_array(embeddings), "labels": names}
+    if gallery is not None:
+        arrays["gallery"] = read_array(gallery)
+    if gallery_labels is not None:
+        arrays["gallery_labels"] = read_labels(gallery_labels)
+    if query_ids is not None:
+        arrays["query_ids"] = read_labels(query_ids)
+    return _Subject(arrays, names)
+
+
+def _chooser(
+    run: Path | None, choose_on: str, validation: Path | None, validation_labels: Path | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings and labels that choose the threshold."""
+    if run is not None:
+        if validation or validation_labels:
+            raise BadInput("--validation and --validation-labels go with --embeddings: a run embeds its own classes.")
+        if choose_on not in PARTS:
+            raise BadInput(f"--choose-on {choose_on}: {' or '.join(PARTS)} is possible.")
+        return embed_part(run, choose_on, progress=not is_quiet() and error_console.is_terminal)
+    if validation is None or validation_labels is None:
+        raise BadInput("--threshold needs --validation and --validation-labels: embeddings of classes that are not "
+                       "tested, to choose it on.")
+    return read_array(validation), read_labels(validation_labels)
+
+
+def _decide(
+    chooser: tuple[np.ndarray, np.ndarray], subject: _Subject, rule: str | dict[str, float], distance: str,
+    dim: int | None, ci: float | None, seed: int,
+) -> tuple[Threshold, Rates]:
+    with bar("choosing the threshold") as progress:
+        chosen = same_or_not(*chooser, distance=distance, rule=rule, dim=dim, ci=ci, seed=seed, progress=progress)
+    with bar("judging the threshold") as progress:
+        rows, labels = subject.arrays["embeddings"], subject.names
+        return chosen, chosen.rates(rows, labels, ci=ci, seed=seed, progress=progress)
+
+
+def _distances(distance: str | None, binary: bool) -> list[str]:
+    named = _words("distance", distance) if distance is not None else []
+    return list(dict.fromkeys([*(named or ([] if binary else ["cosine"])), *(["hamming"] if binary else [])]))
+
+
+def _words(flag: str, text: str) -> list[str]:
+    found = split(text)
+    if not found:
+        raise BadInput(f"--{flag} names none" + ("; see `levelfield list metrics`." if flag == "metrics" else "."))
+    return list(found)
+
+
+def _numbers(flag: str, text: str) -> list[int]:
+    words = _words(flag, text)
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise BadInput(f"--{flag} {text}: whole numbers above 0 with commas between are needed, as in 1,10,100.")
+    return [int(word) for word in words]

@@ -1,0 +1,262 @@
+"""What `levelfield evaluate` prints and writes: tables for people, JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.measure import Measurement
+from rich.table import Table
+
+from levelfield.cli.console import console
+from levelfield.errors import BadInput
+from levelfield.evaluation import Evaluation, Rate, Rates, Threshold
+from levelfield.files import write_text
+
+_DECISIONS = {
+    "cosine": "their cosine is {} or more", "dot": "their inner product is {} or more",
+    "euclidean": "their distance is {} or less", "hamming": "at most {} bits differ",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One evaluation of one representation, perhaps with a threshold and its rates on the test classes."""
+
+    result: Evaluation
+    distance: str
+    refined: bool = False
+    decided: tuple[Threshold, Rates] | None = None
+    chosen_on: str = "validation"
+
+    @property
+    def dim(self) -> int:
+        return self._representation.dim
+
+    @property
+    def bytes(self) -> int:
+        """Of one embedding."""
+        return math.ceil(self.dim * self._representation.bits / 8)
+
+    @property
+    def _representation(self) -> Any:
+        return next(iter(self.result.signatures.values())).representation
+
+    def signature(self, name: str) -> str:
+        signature = self.result.signature(name)
+        return str(signature.declared(refined="yes") if self.refined else signature)
+
+
+def as_data(one: Evaluated) -> dict[str, Any]:
+    """All figures as plain data; what is no number is None."""
+    result = one.result
+    content: dict[str, Any] = {}
+    for name in result:
+        content[name] = {"value": result[name], "signature": one.signature(name)}
+        if name in result.intervals:
+            found = result.intervals[name]
+            content[name]["interval"] = {"level": found.level, "queries": found.queries, "classes": found.classes}
+        if name in result.per_start:
+            content[name]["starts"] = result.per_start[name]
+    data = {"metrics": content, "queries": result.n_queries, "lone": result.n_lone, "dim": one.dim,
+            "distance": one.distance, "bytes": one.bytes}  # fmt: skip
+    if one.decided is not None:
+        threshold, rates = one.decided
+        data["threshold"] = {
+            "value": threshold.value, "interval": threshold.interval, "level": threshold.level, "rule": threshold.rule,
+            "chosen_on": one.chosen_on, "signature": threshold.signature,
+            "rates": {one.chosen_on: asdict(threshold.validation), "test": asdict(rates)},
+        }  # fmt: skip
+    plain: dict[str, Any] = _finite(data)
+    return plain
+
+
+def write_per_class(path: Path, found: list[Evaluated]) -> None:
+    """One line per class that has counted queries: its label, their number, their mean of each retrieval metric."""
+    lines = []
+    for one in found:
+        means = {name: one.result.per_class(name) for name in _per_query_metrics(one)}
+        shared = next(iter(means.values()))
+        for place, (name, queries) in enumerate(zip(shared.classes, shared.queries, strict=True)):
+            values = {metric: repr(float(each.means[place])) for metric, each in means.items()}
+            lines.append({**_axes(one, found), "class": name, "queries": queries, **values})
+    _write_lines(path, lines)
+
+
+def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths: list[str] | None) -> None:
+    """One line per query, in the order of the embeddings; `lone` queries have no relatives."""
+    lines = []
+    for one in found:
+        for row, name in enumerate(names):
+            where = {"path": paths[row]} if paths is not None else {}
+            values = {metric: repr(float(one.result.per_query[metric][row])) for metric in _per_query_metrics(one)}
+            lines.append({**_axes(one, found), "row": row, **where, "label": name, "lone": int(one.result.lone[row]),
+                          **values})  # fmt: skip
+    _write_lines(path, lines)
+
+
+def show(found: list[Evaluated], *, signatures: bool) -> None:
+    """Print a table, what it is about, and the thresholds."""
+    first = found[0].result
+    if len(found) == 1:
+        console.print(_one_table(first))
+    else:
+        wide = _table_of_rows(found)
+        needed = Measurement.get(console, console.options.update(width=10_000), wide).maximum
+        console.print(wide if needed <= console.width else _table_of_columns(found))
+    _say(" ".join(_about(found)))
+    for one in found:
+        if one.decided is not None:
+            _show_threshold(one, several=len(found) > 1)
+    if signatures:
+        _say("")
+        for one in found:
+            for name in one.result:
+                _say(one.signature(name))
+            if one.decided is not None:
+                _say(one.decided[0].signature)
+
+
+def _one_table(result: Evaluation) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    if result.intervals:
+        level = _per_cent(next(iter(result.intervals.values())).level)
+        table.add_column(f"{level} over classes", justify="right")
+        table.add_column(f"{level} over queries", justify="right")
+    spread = result.spread
+    for name in result:
+        cells = [f"{result[name]:.4f}"]
+        if name in result.intervals:
+            cells += [_span(result.intervals[name].classes), _span(result.intervals[name].queries)]
+        elif name in spread and len(result.per_start[name]) > 1:
+            cells[0] += f" ± {spread[name]:.4f}"
+        table.add_row(name, *cells)
+    return table
+
+
+def _table_of_rows(found: list[Evaluated]) -> Table:
+    """A row for each representation."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("distance", "dim", "bytes", *found[0].result):
+        table.add_column(name, justify="left" if name == "distance" else "right")
+    for one in found:
+        table.add_row(one.distance, f"{one.dim}", f"{one.bytes}", *(_cell(one.result, name) for name in one.result))
+    return table
+
+
+def _table_of_columns(found: list[Evaluated]) -> Table:
+    """A column for each representation: for many metrics on a narrow screen."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("metric")
+    for one in found:
+        table.add_column(f"{one.distance}\ndim {one.dim}\n{one.bytes} bytes", justify="right")
+    for name in found[0].result:
+        table.add_row(name, *(_cell(one.result, name) for one in found))
+    return table
+
+
+def _cell(result: Evaluation, name: str) -> str:
+    value = f"{result[name]:.4f}"
+    if name not in result.intervals:
+        return value
+    low, high = result.intervals[name].classes
+    return f"{value}\n" + ("-" if math.isnan(low) else f"{low:.3f}-{high:.3f}")
+
+
+def _about(found: list[Evaluated]) -> list[str]:
+    result = found[0].result
+    classes = len(np.unique(result.query_codes))
+    said = [f"{result.n_queries:,} queries of {classes:,} classes" + (
+        f", {found[0].distance}, {found[0].dim} numbers each." if len(found) == 1 else ".")]
+    if result.n_lone:
+        treated = "do not count" if not result.counted.all() else "count as 0"
+        said.append(f"{result.n_lone:,} of them are without a relative and {treated}.")
+    if result.intervals:
+        said.append("Intervals over classes: what other classes of this kind would give" + (
+            "; over queries: other images of these classes." if len(found) == 1 else "."))
+    if any(len(starts) > 1 for starts in result.per_start.values()):
+        starts = len(next(iter(result.per_start.values())))
+        said.append(f"±: standard deviation over {starts} k-means starts.")
+    return said
+
+
+def _show_threshold(one: Evaluated, *, several: bool) -> None:
+    assert one.decided is not None
+    threshold, rates = one.decided
+    chosen, digits = threshold.validation, 0 if one.distance == "hamming" else 4
+    about = f" ({one.distance}, dim {one.dim})" if several else ""
+    interval = "" if math.isnan(threshold.level) else (
+        f" ({_per_cent(threshold.level)}: {_span(threshold.interval, digits)})")
+    decision = _DECISIONS[one.distance].format(f"{threshold.value:.{digits}f}")
+    _say(f"\nSame or not{about}: two images are the same if {decision}{interval}.")
+    _say(f"Chosen for {_goal(threshold.rule)} on {chosen.classes:,} {one.chosen_on} classes "
+         f"({chosen.images:,} images), judged on {rates.classes:,} test classes ({rates.images:,} images).")
+    if one.chosen_on == "training":
+        _say("DEVIATION: the network was trained on the classes that chose this threshold. There it separates classes "
+             "better than it ever will elsewhere; the rates on the test classes are the ones to believe.")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("classes")
+    for head in ("false matches\n(different, called the same)", "false non-matches\n(same, called different)"):
+        table.add_column(head, justify="right")
+    for name, found in ((one.chosen_on, chosen), ("test", rates)):
+        table.add_row(name, _rate(found.false_match), _rate(found.false_non_match))
+    console.print(table)
+
+
+def _goal(rule: str) -> str:
+    name, _, limit = rule.partition("<=")
+    if limit:
+        return f"a rate of false matches of at most {100 * float(limit):g} %"
+    return {"equal_error": "equal rates of both errors", "balanced": "the smallest mean of both errors"}[name]
+
+
+def _rate(rate: Rate) -> str:
+    interval = "" if math.isnan(rate.low) else f" ({100 * rate.low:.3g} to {100 * rate.high:.3g})"
+    return f"{100 * rate.value:.3g} %{interval}\n{rate.errors:,} of {rate.pairs:,}"
+
+
+def _span(bounds: tuple[float, float], digits: int = 4) -> str:
+    return "-" if math.isnan(bounds[0]) else f"{bounds[0]:.{digits}f} to {bounds[1]:.{digits}f}"
+
+
+def _per_cent(level: float) -> str:
+    return f"{100 * level:g} %"
+
+
+def _say(text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _per_query_metrics(one: Evaluated) -> list[str]:
+    if not one.result.per_query:
+        raise BadInput("None of these metrics has a value per query or class: --per-class and --per-query need one of "
+                       "retrieval, as recall@1.")
+    return list(one.result.per_query)
+
+
+def _axes(one: Evaluated, found: list[Evaluated]) -> dict[str, Any]:
+    return {"distance": one.distance, "dim": one.dim} if len(found) > 1 else {}
+
+
+def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(lines[0]) if lines else ["class"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_text(path, table.getvalue())
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

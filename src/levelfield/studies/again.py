@@ -1,0 +1,53 @@
+"""A finished run, asked again: its test embeddings as stored, and its other classes embedded by its model."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.embedder import load
+from levelfield.errors import BadInput
+from levelfield.studies.ground import ground_for
+from levelfield.studies.store import read_spec
+
+PARTS = ("validation", "training")
+
+
+def stored_test(folder: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The test embeddings of a run, the classes' names and the paths of the images. Nothing is trained or embedded."""
+    if not all((folder / name).exists() for name in ("embeddings.npy", "items.csv", "training.json")):
+        raise BadInput(
+            f"{folder} holds no test embeddings: it is no finished run, or it was trained on every class."
+        )
+    with (folder / "items.csv").open(encoding="utf-8", newline="") as file:
+        items = list(csv.DictReader(file))
+    rows: np.ndarray = np.load(folder / "embeddings.npy", mmap_mode="r", allow_pickle=False)
+    return rows, np.array([item["class"] for item in items]), [item["path"] for item in items]
+
+
+def is_refined(folder: Path) -> bool:
+    """Whether the run's method changed the embeddings at test time."""
+    content = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    return bool(content["measured"].get("refined"))
+
+
+def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Raw embeddings of a run's validation or training classes, by its model, and the classes' names."""
+    if is_refined(folder):
+        raise BadInput(
+            f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
+        )
+    ground = ground_for(read_spec(folder), None, "cpu")
+    indices = ground.fold.validation if part == "validation" else ground.fold.train
+    if not len(indices):
+        raise BadInput(
+            f"{folder} has no validation classes, and a threshold may not be chosen on the test classes. Train again "
+            "with some (levelfield compare STUDY protocol.validation=0.2), or say --choose-on training: the network "
+            "knows those classes, so that the threshold will look better there than it is."
+        )
+    catalog = ground.catalog
+    rows = load(folder).embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)
+    return rows, np.array(catalog.class_names)[catalog.labels[indices]]

@@ -1,0 +1,295 @@
+"""`levelfield evaluate`: figures of runs and of anybody's arrays, as tables, JSON and CSV; refusals in one message."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_room import Levelfield
+
+from levelfield import evaluate
+from levelfield.cli.console import error_console
+from levelfield.evaluation import same_or_not
+
+ARRAYS = ["--embeddings", "e.npy", "--labels", "y.npy"]
+VALIDATION = ["--validation", "v.npy", "--validation-labels", "vy.npy"]
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with embeddings of test and of validation classes."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    for rows, labels, first in (("e.npy", "y.npy", 0), ("v.npy", "vy.npy", 100)):
+        classes = np.repeat(np.arange(10), 5)
+        np.save(rows, (random.normal(size=(10, 8))[classes] + random.normal(size=(50, 8))).astype(np.float32))
+        np.save(labels, first + classes)
+    return tmp_path
+
+
+@pytest.fixture
+def held_out(levelfield: Levelfield, room: Path) -> Path:
+    """A run with validation classes."""
+    words = ["seeds=1", "methods=[contrastive]", "protocol.validation=0.5", "conditions.batch=2x2"]
+    assert levelfield("-q", "compare", "small.yaml", *words).code == 0
+    return next(Path("runs/small/contrastive").glob("seed0-*"))
+
+
+def read(path: str) -> list[dict[str, str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_repeats_its_figures_and_trains_nothing(levelfield: Levelfield, trained: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+    stored = json.loads((trained / "metrics.json").read_text())["values"]
+    content = json.loads(levelfield("evaluate", trained, "--metrics", "recall@1,map@r", "--json").printed)
+    assert {name: one["value"] for name, one in content["metrics"].items()} == stored
+    assert content["metrics"]["map@r"]["signature"].startswith("map@r|self:id|")
+    assert f"{stored['map@r']:.4f}" in levelfield("evaluate", trained).printed
+    assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
+
+
+def test_arrays_give_what_python_gives(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["--k", "1,3", "--average", "class", "--ties", "pessimistic", "--lone", "miss", "--ci", "0.8"]
+    content = json.loads(levelfield("evaluate", *ARRAYS, *words, "--seed", "3", "--memory", "1GB", "--json").printed)
+    result = evaluate(np.load("e.npy"), np.load("y.npy"), k=(1, 3), average="class", ties="pessimistic", lone="miss",
+                      ci=0.8, seed=3)  # fmt: skip
+    assert list(content["metrics"]) == list(result)
+    for name, found in content["metrics"].items():
+        assert found["value"] == result[name]
+        assert found["signature"] == str(result.signature(name))
+        assert tuple(found["interval"]["classes"]) == result.intervals[name].classes
+        assert tuple(found["interval"]["queries"]) == result.intervals[name].queries
+        assert found["interval"]["level"] == 0.8
+
+
+def test_the_screen_says_what_was_measured(levelfield: Levelfield, arrays: Path) -> None:
+    said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1,nmi").printed
+    assert "95 % over classes" in said
+    assert "50 queries of 10 classes, cosine, 8 numbers each." in said
+    assert re.search(r"nmi +0\.\d{4} ± 0\.\d{4}", said)
+    assert "recall@1|self" not in said
+    assert "recall@1|self:id" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--signatures").printed
+    assert "over classes" not in levelfield("evaluate", *ARRAYS, "--ci", "0").printed
+
+
+def test_text_labels_and_lone_queries(levelfield: Levelfield, arrays: Path) -> None:
+    np.save("e.npy", np.eye(3)[[0, 0, 1, 1, 2]])
+    np.save("y.npy", np.array(["a", "a", "b", "b", "c"]))
+    said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1").printed
+    assert "1.0000" in said
+    assert "1 of them are without a relative and do not count" in said
+    assert "count as 0" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--lone", "miss").printed
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("y.txt", "cat\ncat\n dog \ndog\n"),
+        ("y.csv", "label\ncat\ncat\ndog\ndog\n"),
+        ("y.csv", "cat\ncat\ndog\ndog\n"),
+        ("y.csv", '\ufeffpath,class\n"a,b",cat\nb,cat\nc,dog\nd,dog\n'),
+        ("y.txt", "7\n7\n8\n8"),
+        ("y.txt", "9223372036854775808\n9223372036854775808\nx\nx\r\n"),
+    ],
+)
+def test_labels_may_be_text_files_and_tables(levelfield: Levelfield, arrays: Path, name: str, text: str) -> None:
+    np.save("e.npy", [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+    Path(name).write_text(text, encoding="utf-8")
+    words = ["--embeddings", "e.npy", "--labels", name, "--metrics", "map", "--json", "--per-class", "c.csv"]
+    assert json.loads(levelfield("evaluate", *words).printed)["metrics"]["map"]["value"] == 1
+    assert [int(line["queries"]) for line in read("c.csv")] == [2, 2]
+
+
+def test_dimensions_and_bits_are_rows_of_one_table(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["--dim", "2,8", "--distance", "cosine", "--binary", "--metrics", "recall@1"]
+    lines = levelfield("evaluate", *ARRAYS, *words).printed.splitlines()
+    shown = [line.split()[:3] for line in lines if re.match(" *(cosine|hamming) ", line)]
+    assert shown == [["cosine", "2", "8"], ["cosine", "8", "32"], ["hamming", "2", "1"], ["hamming", "8", "1"]]
+    content = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)
+    rows, labels = np.load("e.npy"), np.load("y.npy")
+    for one in content:
+        right = evaluate(rows, labels, metrics=["recall@1"], dim=one["dim"], distance=one["distance"])
+        assert one["metrics"]["recall@1"]["value"] == right["recall@1"]
+    alone = json.loads(levelfield("evaluate", *ARRAYS, "--binary", "--metrics", "recall@1", "--json").printed)
+    assert alone["distance"] == "hamming"
+
+
+def test_a_table_that_does_not_fit_is_turned(levelfield: Levelfield, arrays: Path) -> None:
+    said = levelfield("evaluate", *ARRAYS, "--dim", "2,4,8").printed
+    assert "…" not in said
+    assert re.search(r"dim 2 +dim 4 +dim 8", said)
+    assert re.search(r"r_precision +0\.\d{4} +0\.\d{4} +0\.\d{4} *\n", said)
+
+
+def test_a_gallery_is_searched(levelfield: Levelfield, arrays: Path) -> None:
+    np.save("ids.npy", np.arange(50))
+    words = ["--gallery", "e.npy", "--gallery-labels", "y.npy", "--metrics", "map@r", "--json"]
+    itself = json.loads(levelfield("evaluate", *ARRAYS, "--metrics", "map@r", "--json").printed)
+    same = json.loads(levelfield("evaluate", *ARRAYS, *words, "--query-ids", "ids.npy").printed)
+    assert same["metrics"] == itself["metrics"]
+    found = json.loads(levelfield("evaluate", *ARRAYS, *words).printed)
+    assert found["metrics"]["map@r"]["value"] > itself["metrics"]["map@r"]["value"]
+
+
+def test_values_per_class_and_per_query_are_written(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["--metrics", "map,nmi", "--per-class", "new/c.csv", "--per-query", "q.csv", "--out", "o.json", "--json"]
+    printed = levelfield("evaluate", *ARRAYS, *words).printed
+    result = evaluate(np.load("e.npy"), np.load("y.npy"), metrics=["map"])
+    assert [float(line["map"]) for line in read("q.csv")] == result.per_query["map"].tolist()
+    assert [line["label"] for line in read("q.csv")] == [str(label) for label in np.load("y.npy")]
+    assert [float(line["map"]) for line in read("new/c.csv")] == result.per_class("map").means.tolist()
+    assert Path("o.json").read_text() == printed
+    both = levelfield("evaluate", *ARRAYS, "--metrics", "map", "--dim", "4,8", "--per-class", "c.csv")
+    assert both.code == 0
+    assert [line["dim"] for line in read("c.csv")] == ["4"] * 10 + ["8"] * 10
+
+
+def test_a_run_names_its_images_and_classes(levelfield: Levelfield, trained: Path) -> None:
+    assert levelfield("evaluate", trained, "--per-query", "q.csv", "--per-class", "c.csv").code == 0
+    assert read("q.csv")[0]["path"].endswith("class 04/0.png")
+    assert [line["class"] for line in read("c.csv")] == ["class 04", "class 05", "class 06", "class 07"]
+
+
+def test_a_threshold_is_chosen_on_validation_arrays(levelfield: Levelfield, arrays: Path) -> None:
+    words = [*ARRAYS, *VALIDATION, "--metrics", "recall@1"]
+    found = json.loads(levelfield("evaluate", *words, "--false-match", "0.02", "--json").printed)["threshold"]
+    chosen = same_or_not(np.load("v.npy"), np.load("vy.npy"), rule={"false_match": 0.02})
+    rates = chosen.rates(np.load("e.npy"), np.load("y.npy"))
+    assert found["value"] == chosen.value
+    assert tuple(found["interval"]) == chosen.interval
+    assert found["rates"]["test"]["false_match"]["value"] == rates.false_match.value
+    assert found["rates"]["test"]["false_non_match"]["high"] == rates.false_non_match.high
+    said = levelfield("evaluate", *words, "--threshold").printed
+    equal = same_or_not(np.load("v.npy"), np.load("vy.npy"))
+    assert f"two images are the same if their cosine is {equal.value:.4f} or more (95 %: " in said
+    assert "equal rates of both errors on 10 validation classes (50 images)" in said
+    assert "DEVIATION" not in said
+    bits = levelfield("evaluate", *words, "--threshold", "--rule", "balanced", "--binary", "--ci", "0").printed
+    assert re.search(r"the same if at most \d+ bits differ\.", bits)
+
+
+def test_a_run_chooses_on_its_validation_classes(levelfield: Levelfield, held_out: Path) -> None:
+    found = json.loads(levelfield("evaluate", held_out, "--threshold", "--json").printed)["threshold"]
+    assert found["chosen_on"] == "validation"
+    assert (found["rates"]["validation"]["classes"], found["rates"]["validation"]["images"]) == (2, 8)
+    assert (found["rates"]["test"]["classes"], found["rates"]["test"]["images"]) == (4, 16)
+    # the validation images embedded by `levelfield embed` choose the same
+    rows = []
+    for label in ("02", "03"):
+        levelfield("-q", "embed", held_out, f"photos/class {label}", "--raw", "--out", "e.npy")
+        rows.append(np.load("e.npy"))
+    assert same_or_not(np.concatenate(rows), np.repeat([2, 3], 4), ci=None).value == found["value"]
+
+
+def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Levelfield, trained: Path) -> None:
+    said = levelfield("evaluate", trained, "--threshold").error
+    assert "has no validation classes" in said
+    assert "protocol.validation=0.2" in said
+    assert "--choose-on training" in said
+    said = levelfield("evaluate", trained, "--threshold", "--choose-on", "training").printed
+    assert "DEVIATION: the network was trained on the classes that chose this threshold." in said
+    assert "on 4 training classes (16 images)" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["photos"], "no finished run"),
+        ([], "Give a run folder"),
+        (["RUN", "--labels", "y.npy"], "Give a run folder, or"),
+        (["RUN", "--gallery", "e.npy"], "go with --embeddings"),
+        (["RUN", "--threshold", "--validation", "e.npy"], "go with --embeddings"),
+        (["RUN", "--threshold", "--choose-on", "test"], "validation or training is possible"),
+        (["--embeddings", "e.npy"], "belong together"),
+        (["--labels", "y.npy"], "belong together"),
+        (["--embeddings", "gone.npy", "--labels", "y.npy"], "gone.npy is no readable .npy"),
+        (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no readable .npy"),
+        (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is no readable .npy"),
+        (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds several arrays"),
+        (["--embeddings", "e.npy", "--labels", "objects.npy"], "objects are never read"),
+        (["--embeddings", "e.npy", "--labels", "gone.txt"], "gone.txt is no readable list"),
+        (["--embeddings", "e.npy", "--labels", "two.csv"], "one of them has to be called label or class"),
+        (["--embeddings", "e.npy", "--labels", "hole.txt"], "hole.txt has no label in row 1"),
+        (["--embeddings", "e.npy", "--labels", "empty.txt"], "empty.txt holds no label"),
+        (["--embeddings", "e.npy", "--labels", "short.npy"], "12 embeddings but 7 labels"),
+        (["--embeddings", "y.npy", "--labels", "y.npy"], "shape (12,)"),
+        (["--embeddings", "nan.npy", "--labels", "y.npy"], "the first is row 5"),
+        (["--embeddings", "e.npy", "--labels", "real.npy"], "whole numbers"),
+        ([*ARRAYS, "--gallery", "e.npy"], "without gallery_labels"),
+        ([*ARRAYS, "--query-ids", "y.npy"], "belong to a gallery"),
+        ([*ARRAYS, "--metrics", ","], "--metrics names none"),
+        ([*ARRAYS, "--metrics", "mpa@r"], "Did you mean 'map@r'"),
+        ([*ARRAYS, "--distance", "cosin"], "Did you mean 'cosine'"),
+        ([*ARRAYS, "--average", "clas"], "Did you mean 'class'"),
+        ([*ARRAYS, "--dim", "64"], "dim=64 was asked of embeddings with 4 columns"),
+        ([*ARRAYS, "--dim", "two"], "whole numbers above 0"),
+        ([*ARRAYS, "--k", "0"], "whole numbers above 0"),
+        ([*ARRAYS, "--ci", "95"], "between 0 and 1"),
+        ([*ARRAYS, "--memory", "much"], "much"),
+        ([*ARRAYS, "--metrics", "nmi", "--per-class", "c.csv"], "None of these metrics has a value per query"),
+        ([*ARRAYS, "--threshold"], "--validation and --validation-labels"),
+        ([*ARRAYS, "--threshold", "--validation", "e.npy", "--validation-labels", "y.npy"], "also chose the threshold"),
+        ([*ARRAYS, "--false-match", "2", "--validation", "e.npy", "--validation-labels", "y.npy"], "between 0 and 1"),
+        ([*ARRAYS, "--out", "empty.txt/o.json"], "Cannot write"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)  # fmt: skip
+def test_what_cannot_be_measured_is_refused_in_one_message(
+    levelfield: Levelfield, trained: Path, words: list[str], said: str
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(12, 4))
+    Path("blank.npy").touch()
+    Path("empty.txt").touch()
+    Path("hole.txt").write_text("a\n\nb\n")
+    Path("two.csv").write_text("a,b\n1,2\n")
+    np.save("e.npy", rows)
+    np.save("y.npy", np.repeat(np.arange(4), 3))
+    np.save("real.npy", np.arange(12.0))
+    np.save("short.npy", np.arange(7))
+    np.save("objects.npy", np.array([{"a": 1}] * 12), allow_pickle=True)
+    np.savez("both.npz", a=rows)
+    rows[5, 1] = np.nan
+    np.save("nan.npy", rows)
+    told = levelfield("evaluate", *[trained if word == "RUN" else word for word in words])
+    assert said in told.error
+    assert not told.out
+
+
+def test_what_is_undefined_is_null_in_json(levelfield: Levelfield, arrays: Path) -> None:
+    np.save("y.npy", np.arange(50))
+    text = levelfield("evaluate", *ARRAYS, "--metrics", "map", "--json").printed
+    content = json.loads(text, parse_constant=pytest.fail)
+    assert content["metrics"]["map"]["value"] is None
+    assert content["metrics"]["map"]["interval"]["classes"] == [None, None]
+    assert "nan" in levelfield("evaluate", *ARRAYS, "--metrics", "map").printed
+
+
+def test_files_are_written_before_anything_is_printed(
+    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("levelfield.cli.evaluate.show", broken)
+    assert levelfield("evaluate", *ARRAYS, "--metrics", "map", "--out", "o.json", "--per-query", "q.csv").code == 130
+    assert json.loads(Path("o.json").read_text())["queries"] == 50
+    assert len(read("q.csv")) == 50
+
+
+def test_the_time_left_is_shown_on_a_terminal_only(
+    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "left" not in levelfield("evaluate", *ARRAYS).err
+    monkeypatch.setattr(error_console, "_force_terminal", True)
+    monkeypatch.setattr(error_console, "is_interactive", True)
+    monkeypatch.setenv("TERM", "xterm")
+    shown = levelfield("evaluate", *ARRAYS).err
+    assert "measuring (cosine)" in shown
+    assert "left" in shown
+    assert "left" not in levelfield("-q", "evaluate", *ARRAYS).err
