@@ -11,6 +11,7 @@ from levelfield import batching
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 
 UNEVEN = np.repeat(np.arange(12), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13])
+MEMORY = np.random.default_rng(0).normal(size=(len(UNEVEN), 3))  # for those that look at embeddings
 
 
 def spc(labels=UNEVEN, *, batch_size=12, n=2, **settings):
@@ -70,26 +71,26 @@ def test_plan_is_a_pure_function_of_seed_and_epoch(name):
         return batching.create(name, UNEVEN, batch_size=6, seed=seed)
 
     np.random.seed(0)  # noqa: NPY002  (the global generator must not matter)
-    first = make(1).plan(4)
+    first = make(1).plan(4, MEMORY)
     np.random.seed(1)  # noqa: NPY002
     sampler = make(1)
-    sampler.plan(0)
-    assert np.array_equal(first, sampler.plan(4))
-    assert not np.array_equal(first, make(2).plan(4))
-    assert not np.array_equal(first, make(1).plan(5))
+    sampler.plan(0, MEMORY)
+    assert np.array_equal(first, sampler.plan(4, MEMORY))
+    assert not np.array_equal(first, make(2).plan(4, MEMORY))
+    assert not np.array_equal(first, make(1).plan(5, MEMORY))
 
 
 @pytest.mark.parametrize("name", batching.names())
 def test_renaming_classes_in_order_does_not_change_the_plan(name):
     renamed = UNEVEN * 2**25 + 17
-    plans = [batching.create(name, labels, batch_size=6).plan(0) for labels in (UNEVEN, renamed)]
+    plans = [batching.create(name, labels, batch_size=6).plan(0, MEMORY) for labels in (UNEVEN, renamed)]
     assert np.array_equal(*plans)
 
 
 @pytest.mark.parametrize("name", batching.names())
 def test_shares_of_processes_make_up_the_batch_of_one(name):
-    whole = batching.create(name, UNEVEN, batch_size=12).plan(2)
-    shares = [batching.create(name, UNEVEN, batch_size=12, rank=rank, world=3).plan(2) for rank in range(3)]
+    whole = batching.create(name, UNEVEN, batch_size=12).plan(2, MEMORY)
+    shares = [batching.create(name, UNEVEN, batch_size=12, rank=rank, world=3).plan(2, MEMORY) for rank in range(3)]
     assert np.array_equal(np.concatenate(shares, axis=1), whole)
 
 
