@@ -9,7 +9,13 @@ from __future__ import annotations
 from levelfield.batching._registry import create, describe, names, register
 from levelfield.batching.balanced import Balanced
 from levelfield.batching.base import Batching, Promise
+from levelfield.batching.choice import Choice
+from levelfield.batching.d2_coreset import D2Coreset
+from levelfield.batching.ddm import DistanceMatching
 from levelfield.batching.episodes import Episodes
+from levelfield.batching.fitting import Fit, check_fit, fits, fitting
+from levelfield.batching.frd import FrechetMatching
+from levelfield.batching.greedy_coreset import GreedyCoreset
 from levelfield.batching.layout import Layout, fit_batch
 from levelfield.batching.m_per_class import MPerClass
 from levelfield.batching.n_pair import Pairs
@@ -21,7 +27,13 @@ from levelfield.batching.spc_r import RandomWithPair
 __all__ = [
     "Balanced",
     "Batching",
+    "Choice",
+    "D2Coreset",
+    "DistanceMatching",
     "Episodes",
+    "Fit",
+    "FrechetMatching",
+    "GreedyCoreset",
     "Layout",
     "MPerClass",
     "Pairs",
@@ -30,9 +42,12 @@ __all__ = [
     "Random",
     "RandomWithPair",
     "SamplesPerClass",
+    "check_fit",
     "create",
     "describe",
     "fit_batch",
+    "fits",
+    "fitting",
     "names",
     "register",
     "report",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,24 @@ from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import check_keywords
 
 _BATCHINGS: Registry[Batching] = Registry("batching", "batchings")
-register, names, describe = _BATCHINGS.register, _BATCHINGS.names, _BATCHINGS.facts
+names, describe = _BATCHINGS.names, _BATCHINGS.facts
+_Entry = TypeVar("_Entry", bound=type[Batching])
+
+
+def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
+    """Decorator: enter a batching under `name`, with a sentence on what comes together."""
+
+    def enter(entry: _Entry) -> _Entry:
+        entry.name = name
+        _BATCHINGS.register(name, what)(entry)
+        return entry
+
+    return enter
+
+
+def maker(name: str) -> Callable[..., Batching]:
+    """The class of that name, or `my_batches.py:MyBatching`."""
+    return load_from_file(name) if is_file_reference(name) else _BATCHINGS.get(name)
 
 
 def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int, **settings: Any) -> Batching:
@@ -24,6 +41,6 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int, **
     >>> batches.plan(0).shape
     (1, 4)
     """
-    make = load_from_file(name) if is_file_reference(name) else _BATCHINGS.get(name)
+    make = maker(name)
     check_keywords(f"batching '{name}'", settings, make)
     return make(labels, batch_size=batch_size, **settings)

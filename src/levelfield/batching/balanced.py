@@ -64,7 +64,8 @@ class Balanced(Batching):
     def promise(self) -> Promise:
         if self.small == "refill":
             return Promise(min(self.shapes), super().promise().together, self.batch_size // min(self.shapes))
-        return Promise(min(self.shapes), self.batch_size // max(self.shapes), self.batch_size // min(self.shapes))
+        fewest, most = min(self.shapes), max(self.shapes)
+        return Promise(fewest, self.batch_size // most, self.batch_size // fewest, most)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "samples_per_class": self.samples_per_class, "mode": self.mode,

@@ -31,6 +31,7 @@ class Promise(NamedTuple):
     classes: int  # at least so many distinct ones
     together: int  # at least one class has so many places
     most: int  # no class has more places
+    most_classes: int | None = None  # no batch has more distinct ones; None: not known
 
 
 class Batching(ABC):
@@ -43,6 +44,8 @@ class Batching(ABC):
     writes `_plan`; `promise` if it can say more than any batch of that size.
     """
 
+    name: str = ""
+    """The one it is registered under."""
     needs_memory: bool = False
     group: int = 1
     repeating: int = 0
@@ -56,8 +59,9 @@ class Batching(ABC):
         own = inspect.signature(cls.__init__)
         if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
             known = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD and name != "self"}
-            shared = inspect.signature(Batching.__init__).parameters
-            known |= {name: shared[name] for name in Common.__annotations__ if name not in known}
+            assert cls.__base__ is not None
+            shared = inspect.signature(cls.__base__).parameters
+            known |= {name: p for name, p in shared.items() if name not in known}
             cls.__signature__ = inspect.Signature(list(known.values()))  # type: ignore[attr-defined]
 
     def __init__(
@@ -124,6 +128,18 @@ class Batching(ABC):
         if epoch < 0 or not 0 <= step <= self.batches:
             raise BadInput(f"There is no batch {step} of epoch {epoch}; an epoch has {self.batches} batches.")
         self.epoch, self.step = epoch, step
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether a memory is to be filled before `epoch` is planned."""
+        return False
+
+    def fill(self, rows: np.ndarray) -> None:  # noqa: B027
+        """An embedding for every image, for batchings with a memory."""
+
+    @property
+    def memory_age(self) -> float | None:
+        """Steps since a row of the memory was written, on average; None without one."""
+        return None
 
     def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:  # noqa: B027  (listening is optional)
         """Called after each step. Batchings by label alone do not listen."""

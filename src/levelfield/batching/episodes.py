@@ -75,7 +75,7 @@ class Episodes(Batching):
     def promise(self) -> Promise:
         each = self.support + self.query
         repeated = self.episodes if self.across == "replace" else 1
-        return Promise(self.classes * (self.episodes // repeated), each, each * repeated)
+        return Promise(self.classes * (self.episodes // repeated), each, each * repeated, self.classes * self.episodes)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "episodes": self.episodes, "support": self.support, "query": self.query,

@@ -55,7 +55,8 @@ class MPerClass(Batching):
         self._groups.need(self.batch_size // self.group, self.batch_size)
 
     def promise(self) -> Promise:
-        return Promise(self.batch_size // self.group, self.group, self.group)
+        classes = self.batch_size // self.group
+        return Promise(classes, self.group, self.group, classes)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small}

@@ -21,7 +21,8 @@ class Random(Batching):
     def promise(self) -> Promise:
         sizes = np.sort(np.unique(self.labels, return_counts=True)[1])[::-1]
         fewest = int(np.searchsorted(np.cumsum(sizes), self.batch_size)) + 1  # if the largest classes come together
-        return Promise(fewest, super().promise().together, min(self.batch_size, int(sizes[0])))
+        return Promise(fewest, super().promise().together, min(self.batch_size, int(sizes[0])),
+                       min(self.batch_size, len(sizes)))
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         if self.batch_size > len(self.labels):

@@ -87,6 +87,10 @@ class Remembering(Batching):
         self.memory.fill(rows)
         self._kept = None
 
+    @property
+    def memory_age(self) -> float:
+        return self.memory.mean_age
+
     def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
         """What the loss saw in this step. Several processes gather all indices and embeddings of the batch first."""
         if self.refresh == "steps":

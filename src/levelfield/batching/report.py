@@ -20,6 +20,18 @@ class PlanReport:
     max_uses: int  # of any image
     classes_seen: int
 
+    def summary(self) -> dict[str, float]:
+        """The epoch in a few numbers, for a record: means over batches, and what is counted once."""
+        return {
+            "batches": len(self.classes),
+            "classes": float(self.classes.mean()),
+            "repeats": float(self.repeats.mean()),
+            "anchors_with_positive": float(self.anchors_with_positive.mean()),
+            "coverage": self.coverage,
+            "max_uses": self.max_uses,
+            "classes_seen": self.classes_seen,
+        }
+
 
 def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:
     """The facts about `plan` [batches, size] of positions into `labels`.

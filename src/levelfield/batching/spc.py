@@ -62,8 +62,8 @@ class SamplesPerClass(Batching):
         if self._groups.small == "refill" and self._groups.few:
             return Promise(self.classes_per_batch, super().promise().together, self.group)
         if self.replace:
-            return Promise(1, self.group, self.batch_size)
-        return Promise(self.classes_per_batch, self.group, self.group)
+            return Promise(1, self.group, self.batch_size, self.classes_per_batch)
+        return Promise(self.classes_per_batch, self.group, self.group, self.classes_per_batch)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small,

@@ -57,7 +57,8 @@ class RandomWithPair(Batching):
             return least  # the last image may be its own partner
         sizes = np.sort(self._groups.sizes)[::-1]
         fewest = int(np.searchsorted(np.cumsum(sizes), self.batch_size)) + 1
-        return Promise(fewest, max(2, least.together), min(self.batch_size, int(sizes[0])))
+        return Promise(fewest, max(2, least.together), min(self.batch_size, int(sizes[0])),
+                       min(self.batch_size, len(sizes)))
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "uniform": self.uniform, "replace": self.replace}

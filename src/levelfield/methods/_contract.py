@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.batching import Layout
+from levelfield.batching import Choice, Layout
 from levelfield.errors import BadSpecification
 from levelfield.objectives import Objective
 
@@ -31,7 +31,7 @@ class Batch:
     inputs: Inputs
     labels: Tensor
     indices: np.ndarray
-    roles: Any
+    roles: Mapping[str, np.ndarray] | None
     epoch: int
     step: int
 
@@ -46,7 +46,8 @@ class Batch:
 
     def _slice(self, rows: slice) -> Batch:
         inputs = self.inputs[rows] if isinstance(self.inputs, Tensor) else tuple(part[rows] for part in self.inputs)
-        return Batch(inputs, self.labels[rows], self.indices[rows], self.roles, self.epoch, self.step)
+        # roles number the rows of the whole batch, and what comes in parts has no need of them
+        return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Method(nn.Module):
         objective: nn.Module | None = None,
         *,
         batch: str | None = None,
-        batching: str | None = None,
+        batching: str | Mapping[str, Any] | None = None,
         lr: float | None = None,
         trials: int = 0,
     ) -> None:
@@ -174,9 +175,14 @@ class Method(nn.Module):
         objective: Any = self.objective
         if not isinstance(objective, Objective):
             return {"loss": objective(rows, batch.labels)}
-        loss = objective(rows, batch.labels, roles=batch.roles, generator=generator)
+        loss = objective(rows, batch.labels, roles=self.told(batch), generator=generator)
         self.shown = objective.shown
         return {"loss": loss}
+
+    def told(self, batch: Batch) -> dict[str, np.ndarray] | None:
+        """The roles of the batch that the objective knows; the others are nothing to it."""
+        known = getattr(getattr(self.objective, "facts", None), "roles", ())
+        return {name: rows for name, rows in (batch.roles or {}).items() if name in known} or None
 
     def active(self) -> int | None:
         """How many tuples the last step used; None if the objective has no such thing."""
@@ -240,7 +246,7 @@ class Method(nn.Module):
         if self.layout is not None:
             declared.append(Deviation("batch", None, str(self.layout)))
         if self.batching is not None or self.layout is not None:
-            declared.append(Deviation("batching", None, self.batching or self.layout.batching))  # type: ignore[union-attr]
+            declared.append(Deviation("batching", None, str(Choice.of(self.batching, self.layout))))
         if self.lr is not None:
             declared.append(Deviation("lr", None, self.lr))
         return declared

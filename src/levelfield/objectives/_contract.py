@@ -14,6 +14,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
+from levelfield.miners.switch import Switched, switched_share
 from levelfield.objectives._closed import full_precision
 from levelfield.objectives._given import Given, checked
 from levelfield.randomness import stream
@@ -32,6 +33,8 @@ class Facts:
     tuples: str = "pairs"  # what it takes as `tuples`: "pairs", "triplets", "none"
     needs: tuple[str, ...] = ()  # "num_classes", "dim", "miner"
     batch: str = "2 per class"
+    least: tuple[int, int] = (2, 2)  # a batch must have so many classes, and so many images of one, to teach anything
+    roles: tuple[str, ...] = ()  # parts that it can be told by `roles`
     miners: tuple[str, ...] = ()  # those that fit, the default first
     sources: Mapping[str, str] = field(default_factory=dict)  # setting -> where its default comes from
     search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
@@ -52,6 +55,7 @@ class Objective(nn.Module):
     facts: ClassVar[Facts] = Facts(paper="", formula="")
     active: Tensor | int | None = None  # tuples or terms that were not zero in the last call
     dim: int | None = None  # how many numbers a row must have; None if any
+    switched: Tensor | None = None  # share of the last call's tuples that `switch` changed
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
         super().__init__()
@@ -138,7 +142,10 @@ class Objective(nn.Module):
             return given.tuples
         if self.miner is None:
             return None
-        return self.miner(geometry.detached(), given.labels, generator=given.generator)
+        found = self.miner(geometry.detached(), given.labels, generator=given.generator)
+        if isinstance(self.miner, Switched) and isinstance(found, Tensor):
+            self.switched = switched_share(found)
+        return found
 
     def chosen_triplets(self, geometry: Geometry, given: Given) -> Tensor | None:
         """As `chosen`, for objectives that can use nothing but triplets (t, 3)."""

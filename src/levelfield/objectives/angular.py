@@ -57,6 +57,7 @@ def strengths(alpha: float) -> tuple[float, float]:
         use="Where the shape of a triangle should count and not its size; its n-pair part wants raw rows, so "
         "watch their norms.",
         tuples="pairs",
+        roles=("anchor", "positive"),
         miners=("n_pair", "all", "random"),
         sources={
             "alpha": "001; 002 A.1 (PML: 40)",

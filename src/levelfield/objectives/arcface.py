@@ -58,6 +58,7 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "scale": "002 A.1",
             "margin": "002 A.1: 0.5 radians",

@@ -32,6 +32,7 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "scale": "PML; 000's code",
             "margin": "PML; 000's code",

@@ -114,6 +114,7 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
         tuples="none",
         needs=("num_classes", "dim"),
         batch="6 or more per class",
+        roles=("anchors",),
         sources={
             "temperature": "Elezi et al. 2020: 24 on CUB (79 CARS, 54 SOP)",
             "iterations": "Elezi et al. 2020",
@@ -143,6 +144,8 @@ class GroupLoss(Objective):
     >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
     ['cross_entropy', 'group']
     """
+
+    normalize = False  # rows are taken as they are
 
     def __init__(
         self,

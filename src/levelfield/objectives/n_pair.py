@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -12,6 +13,7 @@ from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._given import check_rows
 from levelfield.objectives._log_sums import (
     add_norms_slope_,
     against_strangers,
@@ -74,6 +76,7 @@ def first_pairs(labels: Tensor) -> Tensor:
         formula="1/b sum_a sum_p log(1 + sum_n e^(s_an - s_ap)) + nu mean_i |x_i|^nu_power",
         use="Two images of each of many classes: every pair is classified against all others in the batch.",
         tuples="pairs",
+        roles=("anchor", "positive"),
         miners=("n_pair", "all", "random"),
         sources={
             "form": "002 code; 'all' is 002 eq. 4, 'pairs' is 001, Sohn 2016",
@@ -90,8 +93,9 @@ class NPair(Objective):
 
     `form="sampled"`: one positive per anchor (002's code), mean over the pairs. `"all"`: every positive, divided by
     the batch size. `"pairs"`: one pair of each class, each against the positives of the other pairs (001); `symmetric`
-    averages with the roles swapped. Explicit tuples are pairs (N, 2); without, `sampled` asks the miner and `pairs`
-    takes the first two rows of each class. `equal_class` is for pairs of one class in the form `pairs`.
+    averages with the roles swapped. Explicit tuples are pairs (N, 2), as are the roles {"anchor": rows,
+    "positive": rows}; without, `sampled` asks the miner and `pairs` takes the first two rows of each class.
+    `equal_class` is for pairs of one class in the form `pairs`.
 
     >>> loss = NPair(form="all", nu=0.0)
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # log(1 + 2)
@@ -159,7 +163,7 @@ class NPair(Objective):
 
     def _quick_pairs(self, given: Given) -> Tensor | None:
         """One pair of each class: only its rows are looked at, and no column is of the pair's own class."""
-        if given.tuples is not None:
+        if given.tuples is not None or given.roles is not None:
             return None
         pairs = first_pairs(given.labels)
         listed, count = pairs.T.reshape(-1), max(1, len(pairs))
@@ -190,6 +194,8 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
         if given.tuples is not None:
             raise BadInput(f"Objective '{objective.facts.name}' with form 'all' uses every pair and takes no tuples.")
         return None
+    if given.tuples is None and given.roles is not None:
+        return pairs_of_roles(given, objective.facts.name)
     if form == "pairs" and given.tuples is None:
         return first_pairs(given.labels)
     found: Tuples | None = objective.chosen(geometry, given)
@@ -204,6 +210,22 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
             f"{tuple(pairs.shape)}."
         )
     return pairs[:, :2]  # of triplets, anchor and positive
+
+
+def pairs_of_roles(given: Given, objective: str) -> Tensor:
+    """The pairs (N, 2) that `roles` say: {"anchor": rows, "positive": rows}, the k-th of one with that of the other."""
+    roles = given.roles
+    if not isinstance(roles, Mapping) or set(roles) != {"anchor", "positive"}:
+        what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
+        raise BadInput(
+            f'Objective \'{objective}\' got roles {what}; it needs {{"anchor": rows, "positive": rows}}.'
+        )
+    ends = [torch.as_tensor(roles[name], device=given.labels.device).long() for name in ("anchor", "positive")]
+    for name, rows in zip(("anchors", "positives"), ends, strict=True):
+        check_rows(rows, len(given.labels), objective, name)
+    if ends[0].shape != ends[1].shape or ends[0].dim() != 1:
+        raise BadInput(f"Objective '{objective}' got {len(ends[0])} anchors and {len(ends[1])} positives.")
+    return torch.stack(ends, 1)
 
 
 def n_pair_loss(

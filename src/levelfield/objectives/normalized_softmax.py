@@ -30,6 +30,7 @@ from levelfield.settings import number, one_of
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "temperature": "Zhai & Wu 2019; 001; 002",
             "label_smoothing": "Zhai & Wu 2019: none (001: 0.1)",

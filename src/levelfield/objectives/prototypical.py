@@ -80,6 +80,7 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
         use="When few images of a class will be known, and new ones are compared with their mean.",
         tuples="none",
         batch="support and query, 5 + 5 per class",
+        roles=("support", "query", "episode"),
         sources={"squared": "Snell et al. 2017; 001's code", "normalize": "001 table 1"},
         search={"squared": [True, False], "normalize": [True, False]},
         tags={

@@ -37,6 +37,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "alpha": "Kim et al. 2020, section 4.2",
             "delta": "Kim et al. 2020, section 4.2",

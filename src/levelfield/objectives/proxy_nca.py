@@ -43,6 +43,7 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "scale": "001's and 002's code: both sides times 3",
             "include_true": "Movshovitz-Attias et al. 2017; 001; 002 (PML and others include it)",

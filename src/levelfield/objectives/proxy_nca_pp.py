@@ -32,6 +32,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
         tuples="none",
         needs=("num_classes", "dim"),
         batch="4 per class",
+        least=(1, 1),
         sources={
             "temperature": "Teh et al. 2020: 1/9",
             "proxy_init": "Teh et al.'s code: normal/8",

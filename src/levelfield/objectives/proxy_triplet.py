@@ -37,6 +37,7 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "margin": "001's code",
             "scale": "001's code: its multiplier 3 is for NCA only",

@@ -61,6 +61,7 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
         use="Where triplets leave classes wide: positive pairs are also held below distances between strangers.",
         tuples="triplets",
         batch="3 classes, 2 per class",
+        least=(3, 2),
         miners=("distance_weighted", "random", "semihard", "softhard", "all"),
         sources={
             "margin1": "002 A.1 (its code: 0.2)",

@@ -52,6 +52,7 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "la": "Qian et al. 2019, section 4 (002: 8)",
             "gamma": "Qian et al. 2019, section 4; 002",

@@ -39,6 +39,7 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",
+        least=(1, 1),
         sources={
             "temperature": "none (004: 0.2 CUB, 1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",
             "label_smoothing": "none (004's code: 0.1)",
@@ -65,6 +66,7 @@ class Softmax(Objective):
     True
     """
 
+    normalize = False  # rows are taken as they are
     weight: Tensor
     bias: Tensor | None
 

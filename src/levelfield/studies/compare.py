@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from levelfield import batching, methods
+from levelfield import methods
+from levelfield.batching import Choice, check_fit
 from levelfield.data import Catalog, protocols
 from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, LevelfieldError
@@ -119,5 +120,9 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
     except BadSpecification as error:
         raise BadSpecification(f"Method '{run.label}': {error}") from error
     layout = method.layout or conditions.layout
-    name = method.batching or layout.batching
-    batching.create(name, labels[fold.train], batch_size=layout.batch_size, **layout.settings)
+    try:
+        epoch = conditions.batches_per_epoch
+        made = Choice.of(method.batching, layout).make(labels[fold.train], layout, batches_per_epoch=epoch)
+        check_fit(made, method.objective)
+    except LevelfieldError as error:
+        raise type(error)(f"Method '{run.label}': {error}") from error

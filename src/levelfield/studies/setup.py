@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from levelfield import batching, methods
-from levelfield.batching import Batching, Layout
+from levelfield import methods
+from levelfield.batching import Batching, Choice, Layout, check_fit
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method
@@ -62,14 +62,11 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
 
 def planner(setup: Setup, ground: Ground, conditions: Conditions, seed: int) -> Batching:
     """The batching of a run over its training images."""
-    return batching.create(
-        setup.method.batching or setup.layout.batching,
-        ground.train_labels,
-        batch_size=setup.layout.batch_size,
-        seed=seed,
-        batches_per_epoch=conditions.batches_per_epoch,
-        **setup.layout.settings,
-    )
+    chosen = Choice.of(setup.method.batching, setup.layout)
+    epoch = conditions.batches_per_epoch
+    made = chosen.make(ground.train_labels, setup.layout, seed=seed, batches_per_epoch=epoch)
+    check_fit(made, setup.method.objective)
+    return made
 
 
 def _method(spec: RunSpec, ground: Ground) -> Method:

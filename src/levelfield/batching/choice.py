@@ -1,0 +1,57 @@
+"""A batching as a study names it: `n_pair`, or `episodes: {support: 2, query: 2}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Unpack
+
+from levelfield.batching._registry import create, maker
+from levelfield.batching.base import Batching, Common, Labels
+from levelfield.batching.layout import Layout
+from levelfield.errors import BadSpecification
+from levelfield.settings import accepted
+
+
+class Choice(NamedTuple):
+    """A batching's name, and what is set besides what the layout of the batch says.
+
+    >>> chosen = Choice.of({"episodes": {"support": 2, "query": 2}}, Layout.parse("6x4"))
+    >>> print(chosen)
+    episodes (support=2, query=2)
+    >>> print(Choice.of(None, Layout.parse("6x4")))
+    spc
+    """
+
+    name: str
+    settings: dict[str, Any]
+
+    @classmethod
+    def of(cls, written: str | Mapping[str, Any] | None, layout: Layout | None = None) -> Choice:
+        """What is written in a study; without anything the batching that makes such a layout."""
+        if written is None:
+            assert layout is not None  # nothing says what comes together
+            return cls(layout.batching, {})
+        if isinstance(written, str):
+            return cls(written, {})
+        if not isinstance(written, Mapping) or len(written) != 1:
+            raise BadSpecification(f"'batching' is {written!r}; it must be a name, as in n_pair, or a name with "
+                                   "settings, as in {episodes: {support: 2, query: 2}}.")
+        ((name, settings),) = written.items()
+        if not isinstance(settings, Mapping | None):
+            raise BadSpecification(f"The settings of batching '{name}' are {settings!r}; pairs of key and value are "
+                                   "needed.")
+        return cls(str(name), dict(settings or {}))
+
+    def make(self, labels: Labels, layout: Layout, **common: Unpack[Common]) -> Batching:
+        """This batching over `labels`, in batches of that layout as far as it has one.
+
+        >>> Choice("n_pair", {}).make([0, 0, 1, 1], Layout.parse("2x2")).plan(0).shape
+        (1, 4)
+        """
+        takes = accepted(maker(self.name)) or {}
+        shape = {key: value for key, value in layout.settings.items() if key in takes}
+        return create(self.name, labels, batch_size=layout.batch_size, **{**shape, **common, **self.settings})
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.name} ({told})" if told else self.name
