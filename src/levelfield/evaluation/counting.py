@@ -15,17 +15,19 @@ from levelfield.evaluation.inputs import Array
 
 FEW = 4  # relatives of which the farthest is compared first
 SHORT = 64  # so many similarities are sorted by insertion
-SEARCH = 400  # from so many relatives on, a binary search costs less than as many comparisons
+SEARCH = 256  # from so many relatives on, a binary search costs less than as many comparisons
 
 
-@intrinsic
-def _plus(typing: Any, number: Any, flag: Any) -> Any:
+def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
     """A number and one more if the flag is set, in 32 bits: in 64 the compiler often fails to use vectors."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.add(arguments[0], builder.zext(arguments[1], arguments[0].type))
 
     return types.int32(types.int32, types.boolean), build
+
+
+_plus: Any = intrinsic(_plus_typed)
 
 
 @njit(cache=True, nogil=True)
@@ -94,6 +96,7 @@ def count(
     is beyond `reach[q]` is dropped, with all that come after it; the nearest never. Where `SEARCH` or more are asked
     for, both counts are steps: their running sums are the numbers (see `sum_steps`).
     """
+    kept, places = np.empty(width + 1, block.dtype), np.empty(64, np.int64)
     for line in range(height):
         query = row + line
         asked = active[query]
@@ -110,12 +113,13 @@ def count(
             values[own[query] - column] = -np.inf
         start = starts[query]
         if asked >= SEARCH:
-            _search(values, near[start : start + asked], above[start : start + asked], level[start : start + asked])
+            part = slice(start, start + asked)
+            _search(values, near[part], above[part], level[part], kept, places)
             continue
-        reached = True
+        reaching = 1
         for step in range(asked):  # the farthest of a few first: if no value reaches it, none reaches the others
             leads = step % FEW == 0
-            if not (leads or reached):
+            if not leads and reaching == 0:
                 continue
             at = start + (min(step + FEW, asked) if leads else step) - 1
             limit, more, same = near[at], np.int32(0), np.int32(0)
@@ -124,39 +128,53 @@ def count(
                 same = _plus(same, values[place] == limit)
             above[at] += more
             level[at] += same
-            reached = more + same > 0 if leads else reached
+            if leads:
+                reaching = int(more) + int(same)
         while asked > 1 and asked - 1 + above[start + asked - 1] >= reach[query]:
             asked -= 1
         active[query] = asked
 
 
 @njit(cache=True, nogil=True)
-def _search(values: Array, near: Array, above: Array, level: Array) -> None:
-    """Each value is nearer than all relatives from some place on: a step up there."""
-    count, lowest = len(near), near[-1]
-    for value in values:
-        if value < lowest:
-            continue
-        low, high = 0, count  # the first relative that is farther than the value
-        while low < high:
-            middle = (low + high) >> 1
-            if near[middle] < value:
-                high = middle
-            else:
-                low = middle + 1
-        if low < count:
-            above[low] += 1
-        if low > 0 and near[low - 1] == value:
-            if low < count:
-                level[low] -= 1
-            bottom, high = 0, low - 1  # the first relative that is level with it
-            while bottom < high:
-                middle = (bottom + high) >> 1
-                if near[middle] <= value:
-                    high = middle
-                else:
-                    bottom = middle + 1
-            level[bottom] += 1
+def _search(values: Array, near: Array, above: Array, level: Array, kept: Array, places: Array) -> None:
+    """Each value is nearer than all relatives from some place on: a step up there. `kept`, `places`: room to work in.
+
+    Many values go through the binary search side by side: none waits for the memory that another asks for.
+    """
+    count, many = len(near), 0
+    for value in values:  # those that count at all
+        kept[many] = value
+        many += value >= near[-1]
+    for start in range(0, many, len(places)):
+        some, size = min(many - start, len(places)), count
+        places[:some] = 0
+        while size > 1:
+            half = size >> 1
+            for one in range(some):
+                places[one] += half * (near[places[one] + half - 1] >= kept[start + one])
+            size -= half
+        for one in range(some):
+            value = kept[start + one]
+            place = places[one] + (near[places[one]] >= value)  # the first relative that is farther
+            if place < count:
+                above[place] += 1
+            if place > 0 and near[place - 1] == value:
+                if place < count:
+                    level[place] -= 1
+                level[_first_level(near, place - 1)] += 1
+
+
+@njit(cache=True, nogil=True)
+def _first_level(near: Array, place: int) -> int:
+    """The first relative as near as the one at `place`."""
+    low, high = 0, place
+    while low < high:
+        middle = (low + high) >> 1
+        if near[middle] <= near[place]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @njit(cache=True, nogil=True)
