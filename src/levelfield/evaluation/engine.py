@@ -20,7 +20,7 @@ from levelfield.evaluation.clustering import tabulate
 from levelfield.evaluation.counts import Progress
 from levelfield.evaluation.distances import DISTANCES, Prepared, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
-from levelfield.evaluation.kmeans import STEPS, kmeans
+from levelfield.evaluation.kmeans import STEPS, clusterings
 from levelfield.evaluation.metrics import Metric, describe, parse_all
 from levelfield.evaluation.neighbours import neighbours
 from levelfield.evaluation.points import measure
@@ -143,6 +143,6 @@ def _clustering(
     if not wanted:
         return {}
     clusters = len(np.unique(inputs.query_codes))
-    tables = [tabulate(inputs.query_codes, kmeans(ready().query, clusters, seed=seed, start=start))
-              for start in range(starts)]
+    tables = [tabulate(inputs.query_codes, found)
+              for found in clusterings(ready().query, clusters, seed=seed, starts=range(starts))]
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in wanted}

@@ -9,13 +9,13 @@ import torch
 from torch.nn import functional as F
 
 from levelfield.errors import BadInput
+from levelfield.evaluation.counts import Progress
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.nearest import ahead, half_squares, nearest
 from levelfield.evaluation.order import canonical_order
 from levelfield.randomness import numpy_stream
 
 STEPS = 20
-Progress = Callable[[int, int], object]  # (done, total)
 
 
 def kmeans(
