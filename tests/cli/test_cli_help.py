@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_room import Levelfield
 
-COMMANDS = ["compare", "train", "evaluate", "embed", "search", "list", "cache", "report", "init", "check"]
+COMMANDS = ["compare", "train", "evaluate", "embed", "search", "list", "cache", "report", "init", "check", "toy"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,62 @@
+"""002, figures 6 and 12: lines, their embeddings without and with the switch, and the singular values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.evaluation import spectrum
+from levelfield.reports.figures._drawing import colour, panels, save
+from levelfield.toy import Outcome, Setting
+
+TEST_RADIUS = 1.25  # test rows are drawn on a wider circle, so that they do not hide the training rows
+
+
+def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Path) -> Path:
+    """One row of panels for each form: the data, the rows under each setting, the spectra of the training rows."""
+    columns = max(len(found) for found in outcomes.values()) + 2
+    figure, axes = panels(len(outcomes), columns, width=2.6 * columns, height=2.9 * len(outcomes))
+    for row, (form, found) in zip(axes, outcomes.items(), strict=True):
+        _data(row[0], form, found[0][1])
+        for axis, (setting, outcome) in zip(row[1:], found, strict=False):
+            _circle(axis, setting.label, outcome)
+        _spectra(row[-1], found)
+    return save(figure, path)
+
+
+def _data(axis: Any, form: str, outcome: Outcome) -> None:
+    for label in range(4):
+        own = outcome.train_labels == label
+        axis.plot(*outcome.train[own].T, "o", color=colour(label), markersize=3)
+        own = outcome.test_labels == label
+        axis.plot(*outcome.test[own].T, "x", color=colour(label + 4), markersize=4)
+    axis.set(aspect="equal", xlim=(0, 1.1), ylim=(0, 1.1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    axis.set_title(f"{form}: data\n(o train, x test)", fontsize=9)
+
+
+def _circle(axis: Any, title: str, outcome: Outcome) -> None:
+    turn = np.linspace(0, 2 * np.pi, 200)
+    for radius in (1.0, TEST_RADIUS):
+        axis.plot(radius * np.cos(turn), radius * np.sin(turn), color="#cccccc", linewidth=0.7, zorder=0)
+    for label in range(4):
+        axis.plot(*outcome.train_rows[outcome.train_labels == label].T, "o", color=colour(label), markersize=3)
+        tested = TEST_RADIUS * outcome.test_rows[outcome.test_labels == label]
+        axis.plot(*tested.T, "x", color=colour(label + 4), markersize=4)
+    axis.set(aspect="equal", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), xticks=[], yticks=[])
+    axis.spines[:].set_visible(False)
+    axis.set_title(title.replace(", ", ",\n").replace(": ", ":\n"), fontsize=9)
+
+
+def _spectra(axis: Any, found: Sequence[tuple[Setting, Outcome]]) -> None:
+    width = 0.8 / len(found)
+    for number, (setting, outcome) in enumerate(found):
+        values = spectrum(outcome.train_rows)
+        place = np.arange(2) + (number - (len(found) - 1) / 2) * width
+        axis.bar(place, values / values.sum(), width, color=colour(number), label=setting.label)
+    axis.axhline(0.5, color="#888888", linewidth=0.8, linestyle=":")
+    axis.set(xticks=[0, 1], xticklabels=["first", "second"], ylim=(0, 1))
+    axis.set_title("singular values\n(share, training rows)", fontsize=9)
+    axis.legend(fontsize=6, frameon=False)
