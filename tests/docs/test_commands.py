@@ -40,8 +40,9 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             Image.fromarray(pixels).resize((64, 64)).save(room / "photos" / f"class{label}" / f"{number}.jpg")
     shutil.copy(room / "photos" / "class0" / "0.jpg", room / "query.jpg")
     shutil.copytree(pages.ROOT / "studies", room / "studies")
-    np.save(room / "e.npy", random.normal(size=(CLASSES * EACH, 8)))
-    np.save(room / "y.npy", np.repeat(np.arange(CLASSES), EACH))
+    for rows, labels, first in (("e", "y", 0), ("g", "gy", 0), ("v", "vy", 100)):  # test, gallery, validation
+        np.save(room / f"{rows}.npy", random.normal(size=(CLASSES * EACH, 8)))
+        np.save(room / f"{labels}.npy", first + np.repeat(np.arange(CLASSES), EACH))
     for page in pages.PAGES:
         for block in pages.blocks(page):
             if block.file and not block.file.startswith(("src/", "tests/")):
