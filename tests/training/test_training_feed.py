@@ -10,8 +10,9 @@ import torch
 from training_world import LABELS, Recorded, Stored
 
 from levelfield import batching
+from levelfield.batching.drawing import occurrences
 from levelfield.errors import BadInput
-from levelfield.training.feed import Feed, Images, PlannedBatch, StoredRows, occurrences, view_numbers, view_stream
+from levelfield.training.feed import Feed, Images, PlannedBatch, StoredRows, view_numbers, view_stream
 
 IDENTITIES = [f"image {i}" for i in range(len(LABELS))]
 
@@ -161,5 +162,7 @@ def test_only_a_batching_with_a_memory_is_shown_the_rows():
     assert shown == []
     feed.batching.needs_memory = True
     feed.observe(batch, torch.zeros(6, 8))
-    feed.observe(batch, None)
     assert shown == [(batch.indices.tolist(), (6, 8))]
+    for few in (None, torch.zeros(3, 8)):  # a memory with rows that nobody renews would mislead
+        with pytest.raises(BadInput, match="each of the 6 images"):
+            feed.observe(batch, few)

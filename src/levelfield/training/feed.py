@@ -6,8 +6,9 @@ interruptions can change a bit.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise, tee
+from itertools import chain, pairwise, tee
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,9 +16,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from levelfield.batching import Batching
+from levelfield.batching import Batching, report
+from levelfield.batching.drawing import occurrences
 from levelfield.methods import Batch, Inputs
 from levelfield.randomness import numpy_stream
+from levelfield.training.memory import Filler
 
 
 class PlannedBatch(NamedTuple):
@@ -46,16 +49,27 @@ class Feed:
         *,
         device: torch.device | str = "cpu",
         names: Sequence[str] = (),
+        embed: Callable[[], np.ndarray] | None = None,
+        unit_rows: bool = False,
     ) -> None:
         self.source = source
         self.batching = batching
         self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64))
         self.device = torch.device(device)
         self._names = names
+        self._filler = Filler(batching, embed, unit=unit_rows)
+        self.planning = 0.0  # seconds, filling a memory included
+        self._planned: np.ndarray | None = None
 
     def batches(self, start: int) -> Iterator[Batch]:
         """Batch after batch from global step `start`, without end."""
-        plans, ahead = tee(self._plans(start))  # a source with workers asks for plans before their batches come out
+        epochs = self._epochs(start)
+        # A memory learns until the last step of an epoch, so nobody may ask for the next plan before.
+        for plans in epochs if self.batching.needs_memory else [chain.from_iterable(epochs)]:
+            yield from self._fed(plans)
+
+    def _fed(self, plans: Iterator[PlannedBatch]) -> Iterator[Batch]:
+        plans, ahead = tee(plans)  # a source with workers asks for plans before their batches come out
         for planned, inputs in zip(plans, self.source.batches(ahead), strict=True):
             epoch, step, positions, _ = planned
             labels = self.labels.index_select(0, torch.from_numpy(positions))
@@ -63,9 +77,15 @@ class Feed:
                 inputs, labels = _to(inputs, self.device), labels.to(self.device)
             yield Batch(inputs, labels, positions, self.batching.roles, epoch, step)
 
+    def epoch_facts(self, step: int) -> dict[str, float]:
+        """What the epoch planned last is like (or that of `step`, if nothing was planned here): classes, coverage."""
+        plan = self.batching.plan(step // len(self.batching)) if self._planned is None else self._planned
+        told = report(self.batching.labels, plan).summary()
+        return told | {"repeating_classes": self.batching.repeating, "skipped_classes": self.batching.skipped}
+
     def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
-        if self.batching.needs_memory and embeddings is not None and len(embeddings) == len(batch.indices):
-            self.batching.observe(batch.indices, embeddings.cpu().numpy())
+        """What came out of the embedder in a step, for a batching with a memory."""
+        self._filler.observe(batch, embeddings)
 
     def state_dict(self) -> dict[str, Any]:
         return self.batching.state_dict()
@@ -79,15 +99,22 @@ class Feed:
         shown = [str(self._names[i]) if len(self._names) else str(int(i)) for i in batch.indices[:most]]
         return ", ".join(shown) + (", ..." if len(batch.indices) > most else "")
 
-    def _plans(self, start: int) -> Iterator[PlannedBatch]:
-        step, length = start, len(self.batching)
+    def _epochs(self, start: int) -> Iterator[Iterator[PlannedBatch]]:
         while True:
-            epoch, offset = divmod(step, length)
-            plan = self.batching.plan(epoch)
-            before = occurrences(plan.ravel()).reshape(plan.shape)
-            for positions, seen in zip(plan[offset:], before[offset:], strict=True):
-                yield PlannedBatch(epoch, step, positions, seen)
-                step += 1
+            yield self._epoch(start)
+            start += len(self.batching) - start % len(self.batching)
+
+    def _epoch(self, step: int) -> Iterator[PlannedBatch]:
+        """The rest of an epoch from `step` on; planned when its first batch is asked for."""
+        epoch, offset = divmod(step, len(self.batching))
+        began = time.perf_counter()
+        self._filler.fill_if_due(epoch)
+        plan = self.batching.plan(epoch)
+        self._planned = plan
+        before = occurrences(plan.ravel()).reshape(plan.shape)
+        self.planning += time.perf_counter() - began
+        for number, (positions, seen) in enumerate(zip(plan[offset:], before[offset:], strict=True)):
+            yield PlannedBatch(epoch, step + number, positions, seen)
 
 
 class StoredRows:
@@ -149,21 +176,6 @@ class Images(Dataset[Tensor]):
 def view_stream(number: int, identity: str) -> np.random.Generator:
     """The stream of an image's kept view: the same for every seed, so that all runs share the stored rows."""
     return numpy_stream(0, "view", number, identity)
-
-
-def occurrences(positions: np.ndarray) -> np.ndarray:
-    """How often each entry stood before: an image that comes again gets another view.
-
-    >>> occurrences(np.array([7, 3, 7, 7])).tolist()
-    [0, 0, 1, 2]
-    """
-    order = np.argsort(positions, kind="stable")
-    ranked = positions[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    counts = np.arange(len(positions)) - np.repeat(starts, np.diff(np.r_[starts, len(positions)]))
-    result = np.empty(len(positions), dtype=np.int64)
-    result[order] = counts
-    return result
 
 
 def view_numbers(seed: int, planned: PlannedBatch, views: int, count: int) -> np.ndarray:

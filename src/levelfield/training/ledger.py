@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from levelfield.batching import Layout
+from levelfield.batching import Choice, Layout
 from levelfield.errors import Unfair
 from levelfield.methods import Deviation, Method
 from levelfield.training.conditions import Conditions
@@ -26,8 +26,10 @@ class Measured:
     learned_buffers: int = 0
     layout: str = ""
     batching: str = ""
+    epoch: dict[str, float] = field(default_factory=dict)  # what the batches of the last epoch were
     images: int = 0
     rows_through_trunk: int = 0
+    memory_rows: int = 0
     rows_changed: int = 0
     steps: int = 0
     dim: int = 0
@@ -58,7 +60,7 @@ class Measured:
         if not trains or self.steps > conditions.steps:
             found["steps"] = self.steps
         if self.images:
-            found["trunk_passes"] = round(self.rows_through_trunk / self.images, 3)
+            found["trunk_passes"] = round((self.rows_through_trunk - self.memory_rows) / self.images, 3)
         return _departures(found, conditions)
 
 
@@ -114,7 +116,9 @@ def settle(
         if what not in done:
             raise Unfair(f"The method declares '{said[what].text}', but its run did not do so.")
     tuning = [d for d in declared(method, conditions) if d.what == "tuning_trials"]
-    return [*done.values(), *tuning]
+    # follows from the batching, which is declared
+    memory = [Deviation("memory_rows", None, measured.memory_rows)] if measured.memory_rows else []
+    return [*done.values(), *memory, *tuning]
 
 
 def measure_setup(
@@ -128,7 +132,7 @@ def measure_setup(
 ) -> Measured:
     """What can be counted before the first step. `reference_parameters`: trunk above the cut plus the common head."""
     names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
-    measured = Measured(layout=str(layout), batching=method.batching or layout.batching)
+    measured = Measured(layout=str(layout), batching=str(Choice.of(method.batching, layout)))
     trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
     measured.extra_parameters = max(0, sum(p.numel() for p in trainable) - reference_parameters)
     for optimiser in optimisers:

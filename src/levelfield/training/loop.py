@@ -69,10 +69,14 @@ def train(
     generator, parameters = torch.Generator(), dict(embedder.named_parameters())
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
         while progress.step < conditions.steps and not progress.finished:
-            step, passes, asked = progress.step, embedder.passes, time.perf_counter()
+            step, passes, planning, asked = progress.step, embedder.passes, feed.planning, time.perf_counter()
             unchanged = embedder.trunk.changed
             batch = next(batches)
             progress.waiting += time.perf_counter() - asked
+            progress.planning += feed.planning - planning
+            if embedder.passes > passes:  # to fill the memory of a batching
+                progress.memory_rows += embedder.passes - passes
+                resting = None  # back to training mode
             if resting != (step < conditions.trunk_warmup):
                 resting = step < conditions.trunk_warmup
                 rest(embedder, optimisers, resting)
@@ -83,10 +87,13 @@ def train(
             before = weights_of(parameters) if look else {}
             total, idle, active = 0.0, True, None
             shown: dict[str, torch.Tensor] = {}
+            seen: list[torch.Tensor] = []
             reseed(generator, seed, "step", step)
             seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
             for part in batch.parts(conditions.accumulate):
                 terms = method.step(embedder, part, generator)
+                seen += latest
+                latest.clear()
                 check_terms(terms)
                 loss = reduce(torch.add, terms.values())
                 if conditions.accumulate > 1:
@@ -114,7 +121,7 @@ def train(
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=True)
 
-            rows = latest[-1] if latest else None
+            rows = torch.cat(seen) if seen else None
             feed.observe(batch, rows)
             progress.step += 1
             progress.images += len(batch.labels)
@@ -133,7 +140,8 @@ def train(
                     "idle": progress.idle_batches,
                     "factor": factor(step, conditions, drops=progress.drops),
                 }
-                entry |= {k: v for k, v in {"active": active, "norm": norm}.items() if v is not None}
+                known = {"active": active, "norm": norm, "memory_age": feed.batching.memory_age}
+                entry |= {k: v for k, v in known.items() if v is not None}
                 entry |= method.counts()
                 if shown:
                     entry["terms"] = {name: float(term) for name, term in shown.items()}

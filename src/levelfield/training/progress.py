@@ -24,7 +24,9 @@ class Progress:
     images: int = 0
     seconds: float = 0.0
     waiting: float = 0.0
+    planning: float = 0.0
     rows_through_trunk: int = 0
+    memory_rows: int = 0
     rows_changed: int = 0
     idle_batches: int = 0
     collapsed: bool = False

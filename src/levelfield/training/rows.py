@@ -15,7 +15,7 @@ COLLAPSE = 1e-4  # a spread below this: all rows point the same way, or nowhere;
 
 @contextmanager
 def latest_rows(embedder: Embedder) -> Iterator[deque[Tensor]]:
-    """Inside, the last entry is what came out of the embedder last."""
+    """Inside, the one entry is what came out of the embedder last; whoever took it may clear it."""
     latest: deque[Tensor] = deque(maxlen=1)
     hook = embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach()))
     try:
