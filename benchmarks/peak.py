@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+import ctypes
 import gc
 import json
 import subprocess
@@ -28,6 +29,7 @@ def measured(who: str, name: str, *, quick: bool) -> int:
     sample = (QUICK if quick else SHAPES)[name].sample()
     warm_up(who)  # imports, compiled loops and the libraries' own buffers are not counted
     gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)  # memory that was freed and kept would hide what the call takes
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is there now
     before = _kilobytes("VmRSS")
     CALLS[who](sample)
