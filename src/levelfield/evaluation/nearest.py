@@ -9,6 +9,7 @@ import torch
 
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.products import TILE, tiled
+from levelfield.evaluation.workers import share
 
 # A block of 480 x 960 scores is 2 MB in float32: subtracting and searching it there costs 2 % of the product.
 _ROWS, _COLUMNS = 10 * TILE, 20 * TILE
@@ -33,12 +34,12 @@ def nearest(
     if not len(columns):
         return best, name
     targets, half = _targets(centres, half, columns)
-    height = _ROWS * max(_COLUMNS // targets.shape[1], 1)  # few columns: more rows at once
-    buffer = torch.empty(height * min(targets.shape[1], _COLUMNS), dtype=targets.dtype)
-    for begin in range(0, count, height):
-        place = slice(begin, min(begin + height, count))
+    width = min(targets.shape[1], _COLUMNS)
+    height = _ROWS * (_COLUMNS // width)  # few columns: more rows at once
+
+    def look(place: slice) -> None:
         block = torch.from_numpy(tiled(rows[place]) if positions is None else tiled(rows, positions[place]))
-        size = place.stop - begin
+        size, buffer = place.stop - place.start, torch.empty(len(block) * width, dtype=block.dtype)
         for left in range(0, targets.shape[1], _COLUMNS):
             right = targets[:, left : left + _COLUMNS]
             scores = torch.mm(block, right, out=buffer[: len(block) * right.shape[1]].view(len(block), -1)).numpy()
@@ -47,7 +48,10 @@ def nearest(
             score, label = scores[np.arange(size), found], columns[found + left]
             better = score > best[place]  # later columns have higher numbers
             best[place], name[place] = np.where(better, score, best[place]), np.where(better, label, name[place])
-        tell(size * len(columns))
+
+    places = (slice(begin, min(begin + height, count)) for begin in range(0, count, height))
+    for place in share(places, look, threads=torch.get_num_threads()):
+        tell((place.stop - place.start) * len(columns))
     return best, name
 
 
