@@ -16,6 +16,7 @@ from rich.table import Table
 from levelfield.cli.console import StudyBars, console, is_quiet
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.reports import show, write_all
+from levelfield.reports.figures import check_figures, draw_figures, figures_of
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
 from levelfield.studies.leaderboard import Leaderboard, gather
@@ -62,6 +63,7 @@ def compare(
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
     chosen = choose_study(study, overrides, data, skip_unreadable)
+    check_figures(figures_of(chosen))
     runs = prepare(chosen, device=device)
     folder = out / chosen.name
     jobs = jobs or os.cpu_count() or 1
@@ -72,7 +74,7 @@ def compare(
     if dry_run:
         return
     board = run_and_gather(chosen, runs, folder, jobs, options)
-    paths = write_all(board, folder)
+    paths = write_all(board, folder) + draw_figures(figures_of(chosen), board, runs, folder)
     show(board, console)
     console.print(f"\nWritten: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
     _print_next(board, chosen, out, data)

@@ -21,6 +21,7 @@ from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports import show, write_all
+from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
 from levelfield.studies import gather, read_study
 from levelfield.studies.own_data import fit_to
 from levelfield.studies.store import read_plan
@@ -110,15 +111,22 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A study's folder, such as runs/demo.")],
     out: Annotated[Path | None, typer.Option("--out", help="Where the tables go; default: the study's folder.")] = None,
     metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
+    figures: Annotated[
+        list[str] | None, typer.Option("--figure", help=f"A figure, may come again: {', '.join(FIGURES)}.")
+    ] = None,
 ) -> None:
-    """Print the leaderboard of existing runs, and write it as CSV, JSON and Markdown. Trains nothing."""
+    """Print the leaderboard of existing runs, write it as CSV, JSON and Markdown, draw figures. Trains nothing.
+
+    Without --figure those are drawn that the study names.
+    """
     runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
     chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
     for name in chosen:
         evaluation.parse(name)
+    wanted = check_figures(figures or figures_of(study))
     board = gather(study.name, runs, folder, chosen)
-    paths = write_all(board, out or folder)
+    paths = write_all(board, out or folder) + draw_figures(wanted, board, runs, folder, out)
     show(board, console)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
 

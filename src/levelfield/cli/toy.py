@@ -12,8 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import console, new_progress
-from levelfield.reports.figures import draw_toy
-from levelfield.reports.figures._drawing import check_name
+from levelfield.reports.figures import check_name, draw_toy
 from levelfield.toy import FORMS, Figures, Outcome, Setting, figures_of, settings, train
 from levelfield.toy.experiment import PREFERRED_SWITCH
 

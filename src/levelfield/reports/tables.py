@@ -119,6 +119,11 @@ def explanation(board: Leaderboard) -> list[str]:
             + f"{first['queries']:,} queries against {first['gallery']:,} images, the query itself left out; "
             f"{first['distance']} distance; ties: {first['ties']}; queries without relatives: {first['lone']}."
         )
+    lines += [
+        f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds went into planning batches."
+        for row in board.rows
+        if row.planning > 0.05 * row.seconds
+    ]
     lines += [f"Missing: {text}." for text in board.missing]
     lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
     return lines

@@ -44,6 +44,7 @@ class Row:
     variation: dict[str, Any]
     first_run: str
     tied_with_best: bool = False
+    planning: float = 0.0  # seconds of training that went into choosing batches
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,7 @@ def _row(
         warnings,
         dict(pairs[0][0].variation),
         str(results[0].folder),
+        planning=float(np.mean([result.summary.get("planning", 0.0) for result in results])),
     )
 
 

@@ -22,6 +22,7 @@ from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.files import write_json, write_text, write_whole
 from levelfield.methods import Method
+from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
 from levelfield.studies.plan import RunSpec
 from levelfield.studies.setup import Setup, planner, set_up
@@ -29,6 +30,7 @@ from levelfield.studies.store import FINISHED, claim, read_result
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import changed, only, settle
+from levelfield.training.memory import sees_unit_rows
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     measured = setup.measured
     measured.images, measured.steps = progress.images, progress.step
     measured.rows_through_trunk, measured.rows_changed = progress.rows_through_trunk, progress.rows_changed
+    measured.memory_rows = progress.memory_rows
     if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
         measured.layout = f"{progress.images / progress.step:g}"
     measured.dim = embeddings.shape[1]
@@ -81,6 +84,9 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     internal = ("checks_since_best", "checks_since_drop")
     summary = {key: value for key, value in asdict(progress).items() if key not in internal}
     summary["best"] = progress.best if progress.history else None
+    if setup.method.trains:
+        rows = ground.embed(setup.embedder, ground.fold.train, tell, "training embeddings")
+        summary["rho_train"] = spectra.record(rows, ground.train_labels, folder)
     told = [{**asdict(deviation), "text": deviation.text} for deviation in deviations]
     write_json(folder / "training.json", {"summary": summary, "measured": asdict(measured), "deviations": told})
 
@@ -93,9 +99,11 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
         ground.train_labels,
         device=options.device,
         names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
+        embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings"),
+        unit_rows=sees_unit_rows(setup.method.objective),
     )
     with _board(folder, options) as board:
-        return train(
+        progress = train(
             setup.embedder,
             setup.method,
             feed,
@@ -108,6 +116,8 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
             board=board,
             tell=lambda done, total: tell("training", done, total),
         )
+    setup.measured.epoch = feed.epoch_facts(max(0, progress.step - 1))
+    return progress
 
 
 def _validation(

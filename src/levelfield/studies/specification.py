@@ -93,6 +93,7 @@ class Study(BaseModel):
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1, 2), min_length=1)
     metrics: tuple[str, ...] = Field(("recall@1", "map@r", "nmi"), min_length=1)
     vary: dict[str, list[Any]] = Field(default_factory=dict)
+    figures: tuple[str, ...] = ()
 
     @field_validator("name")
     @classmethod
@@ -121,9 +122,9 @@ class Study(BaseModel):
             return tuple(range(value))
         return value
 
-    @field_validator("metrics", mode="before")
+    @field_validator("metrics", "figures", mode="before")
     @classmethod
-    def _one_metric_may_stand_alone(cls, value: Any) -> Any:
+    def _one_may_stand_alone(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
     @field_validator("vary")
@@ -149,7 +150,7 @@ class Study(BaseModel):
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
             raise ValueError(f"two methods are called '{twice[0]}': give one a `label`")
-        for name, values in (("seed", self.seeds), ("metric", self.metrics)):
+        for name, values in (("seed", self.seeds), ("metric", self.metrics), ("figure", self.figures)):
             if len(set(values)) != len(values):
                 raise ValueError(f"a {name} stands twice in {list(values)}")
         return self

@@ -1,5 +1,53 @@
 """Figures of studies and of the toy experiment. Importing this imports no drawing library."""
 
-from levelfield.reports.figures.toy import draw_toy
+from __future__ import annotations
 
-__all__ = ["draw_toy"]
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from levelfield.errors import unknown
+from levelfield.reports.figures._drawing import check_name
+from levelfield.reports.figures._rows import Drawn, drawn
+from levelfield.reports.figures.leaderboard import draw_leaderboard
+from levelfield.reports.figures.recall_rho import draw_recall_rho
+from levelfield.reports.figures.spectra import draw_spectra
+from levelfield.reports.figures.sweep import draw_sweep
+from levelfield.reports.figures.toy import draw_toy
+from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.plan import PlannedRun
+from levelfield.studies.specification import Study
+
+__all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of"]
+
+FIGURES: dict[str, Callable[[list[Drawn], str, Path], Path]] = {
+    "leaderboard": draw_leaderboard,
+    "recall-rho": draw_recall_rho,
+    "spectra": draw_spectra,
+    "sweep": draw_sweep,
+}
+
+
+def check_figures(names: Iterable[str]) -> list[str]:
+    """The names, if there are such figures.
+
+    >>> check_figures(["spectra"])
+    ['spectra']
+    """
+    names = list(names)
+    for name in names:
+        if name not in FIGURES:
+            raise unknown("figure", name, FIGURES)
+    return names
+
+
+def figures_of(study: Study) -> list[str]:
+    """Those the study names; without any, a sweep over one or two keys is drawn."""
+    return list(study.figures) or (["sweep"] if 1 <= len(study.vary) <= 2 else [])
+
+
+def draw_figures(
+    names: Iterable[str], board: Leaderboard, runs: list[PlannedRun], folder: Path, out: Path | None = None
+) -> list[Path]:
+    """Draw figures of a study by name, as PNG beside its tables; returns the paths."""
+    rows = drawn(board, runs, folder)
+    return [FIGURES[name](rows, board.metrics[0], (out or folder) / f"{name}.png") for name in check_figures(names)]

@@ -1,0 +1,67 @@
+"""The rows of a leaderboard with what a figure needs besides: the runs behind them, and their training embeddings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.studies.leaderboard import Cell, Leaderboard, Row
+from levelfield.studies.plan import PlannedRun
+from levelfield.studies.spectra import read
+from levelfield.studies.store import Result, read_result
+
+REGULARISERS = ("switch", "mixup")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One row of the leaderboard and its finished runs."""
+
+    row: Row
+    label: str  # without what varies
+    method: str
+    settings: dict[str, Any]
+    results: list[Result]
+
+    def cell(self, metric: str) -> Cell:
+        return self.row.cells[metric]
+
+    @property
+    def rho(self) -> float | None:
+        """Spectral decay of the training embeddings, mean over seeds; None if nothing was trained."""
+        values = [result.summary["rho_train"] for result in self.results if "rho_train" in result.summary]
+        return float(np.mean(values)) if values else None
+
+    def spectrum(self, kind: str) -> np.ndarray:
+        """Mean over seeds of the training embeddings' spectrum."""
+        return np.mean([read(result.folder, kind) for result in self.results], axis=0)
+
+    @property
+    def regularised(self) -> bool:
+        return any(self.settings.get(key) for key in REGULARISERS)
+
+    @property
+    def pair(self) -> str:
+        """The same for a method with and without its regulariser."""
+        plain = {key: value for key, value in self.settings.items() if key not in REGULARISERS}
+        return json.dumps([self.method, plain, self.row.variation], sort_keys=True)
+
+
+def drawn(board: Leaderboard, runs: list[PlannedRun], folder: Path) -> list[Drawn]:
+    """All rows that have a finished run, best first."""
+    found = []
+    for row in board.rows:
+        own = [run for run in runs if run.row == row.label and run.spec.seed in row.seeds]
+        results = [result for run in own if (result := read_result(run.folder(folder))) is not None]
+        method = own[0].spec.method
+        found.append(Drawn(row, own[0].label, method.name, method.settings, results))
+    return found
+
+
+def errors(cell: Cell) -> list[list[float]] | None:
+    """The interval of a cell as distances below and above its mean."""
+    return None if cell.low is None or cell.high is None else [[cell.mean - cell.low], [cell.high - cell.mean]]
