@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,13 @@ from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.pairs import count_pairs, pair_set
 
 DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_draws() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mistakes, "DRAWS", 300)
+        yield
 
 
 def drawn(seed: int, *, classes: int = 12, dim: int = 6, noise: float = 0.8, most: int = 6) -> tuple[Array, Array]:
@@ -96,6 +105,13 @@ def test_same_decides_as_the_rates_count(distance: str) -> None:
     assert rates.false_match.errors == (decided & other).sum()
     assert rates.false_non_match.errors == (~decided & ~other).sum()
     assert found.same(rows[0], rows).shape == (len(rows),)
+    tensors = torch.from_numpy(rows).requires_grad_()
+    for one in (tensors[:1], tensors[0], rows[0].tolist()):
+        np.testing.assert_array_equal(found.same(one, tensors), found.same(rows[0], rows))
+    with pytest.raises(BadInput, match="second has 5 columns"):
+        found.same(rows, rows[:, :5])
+    with pytest.raises(BadInput, match="first: 1 of 1 rows have a NaN"):
+        found.same(np.full(6, np.nan), rows)
 
 
 @settings(deadline=None, max_examples=20)
@@ -167,10 +183,9 @@ def test_classes_that_never_differ_can_only_be_refused_or_taken_all() -> None:
     assert not found.same(np.ones(3), np.ones(3)).any()
 
 
-def test_rates_hold_the_truth_as_often_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mistakes, "DRAWS", 300)
+def test_rates_hold_the_truth_as_often_as_they_say() -> None:
     found = same_or_not(*drawn(0, classes=200), ci=None)
-    large = found.rates(*renamed(drawn(10**6, classes=3000)), ci=None)
+    large = found.rates(*renamed(drawn(10**6, classes=2000)), ci=None)
     truth = (large.false_match.value, large.false_non_match.value)
     repeats, level, held = 100, 0.9, np.zeros(2)
     for seed in range(repeats):
@@ -182,11 +197,8 @@ def test_rates_hold_the_truth_as_often_as_they_say(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("rule", ["equal_error", {"false_match": 0.02}], ids=str)
-def test_the_interval_of_a_threshold_holds_what_many_classes_would_choose(
-    monkeypatch: pytest.MonkeyPatch, rule: str | dict[str, float],
-) -> None:
-    monkeypatch.setattr(mistakes, "DRAWS", 300)
-    truth = same_or_not(*drawn(10**6, classes=2000), rule=rule, ci=None).value
+def test_the_interval_of_a_threshold_holds_what_many_classes_would_choose(rule: str | dict[str, float]) -> None:
+    truth = same_or_not(*drawn(10**6, classes=1000), rule=rule, ci=None).value
     repeats, level = 60, 0.9
     found = [same_or_not(*drawn(seed, classes=40), rule=rule, ci=level).interval for seed in range(repeats)]
     held = np.mean([low <= truth <= high for low, high in found])
@@ -198,7 +210,7 @@ def test_groups_of_classes_give_the_interval_of_classes(monkeypatch: pytest.Monk
     one = same_or_not(rows, labels).interval
     monkeypatch.setattr(pairs_module, "GROUPS", 95)
     other = same_or_not(rows, labels).interval
-    assert other[1] - other[0] == pytest.approx(one[1] - one[0], rel=0.3)
+    assert other[1] - other[0] == pytest.approx(one[1] - one[0], rel=0.4)
     np.testing.assert_allclose(one, other, atol=0.5 * (one[1] - one[0]))
 
 
@@ -253,8 +265,8 @@ def renamed(sample: tuple[Array, Array]) -> tuple[Array, Array]:
     [
         (np.eye(4), [0, 0, 0, 0], "validation embeddings are all of one class"),
         (np.eye(4), [0, 1, 2, 3], "each of the 4 classes has one image"),
-        (np.eye(4), [0, 0, 1], "4 embeddings but 3 labels"),
-        (np.diag([1, 2, np.nan, 3]), [0, 0, 1, 1], "the first is row 2"),
+        (np.eye(4), [0, 0, 1], "4 validation embeddings but 3 validation labels"),
+        (np.diag([1, 2, np.nan, 3]), [0, 0, 1, 1], "validation embeddings: 1 of 4 rows .* the first is row 2"),
     ],
 )
 def test_what_cannot_choose_is_refused(rows: Array, labels: list[int], said: str) -> None:
@@ -280,7 +292,7 @@ def test_classes_that_chose_are_not_tested() -> None:
         found.rates(rows, labels + 10)
     with pytest.raises(BadInput, match="both be numbers or both be text"):
         found.rates(rows, labels.astype(str))
-    with pytest.raises(BadInput, match="5 columns and those that chose the threshold 6"):
+    with pytest.raises(BadInput, match="test embeddings has 5 columns and the embeddings that chose the threshold 6"):
         found.rates(rows[:, :5], labels + 100)
     with pytest.raises(BadInput, match="test embeddings are all of one class"):
         found.rates(rows, np.full(len(rows), 99))

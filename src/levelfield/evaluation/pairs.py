@@ -23,7 +23,7 @@ from levelfield.randomness import numpy_stream
 Progress = Callable[[int, int], object]
 BINS = 2**18
 GROUPS = 200  # more classes than this are drawn again in groups
-_ROWS, _COLUMNS = 1024, 2048  # of a block: 8 MB in float32
+_ROWS, _COLUMNS = 512, 1024  # of a block: 2 MB in float32
 _NEAR = 0.99  # the Euclidean grid spans the distances between this share of the rows; nobody wants a threshold beyond
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.bootstrap import check_level
 from levelfield.evaluation.distances import DISTANCES, unit_rows
-from levelfield.evaluation.inputs import Array, check_inputs
+from levelfield.evaluation.inputs import Array, class_names, finite_rows
 from levelfield.evaluation.mistakes import Curve, Drawn, Rates, Rule
 from levelfield.evaluation.pairs import Counts, PairSet, Progress, count_pairs, pair_set
 
@@ -53,7 +53,7 @@ class Threshold:
         >>> same_or_not(rows, ["a", "a", "b", "b"], ci=None).same([[1.0, 0.2]], [[1.0, 0.1], [0.2, 1.0]])
         array([ True, False])
         """
-        one, other = (np.atleast_2d(np.asarray(rows, dtype=np.float64))[:, : self.dim] for rows in (first, second))
+        one, other = (self._rows(rows, name) for rows, name in ((first, "first"), (second, "second")))
         if self.distance == "cosine":
             one, other = unit_rows(one), unit_rows(other)
         if self.distance in ("cosine", "dot"):
@@ -64,17 +64,26 @@ class Threshold:
             result = -0.5 * np.square(one - other).sum(axis=1) >= self.similarity
         return result
 
+    def _rows(self, rows: Any, name: str) -> Array:
+        """Of one embedding or several, in float64."""
+        several = rows if np.ndim(rows) > 1 else rows[None] if hasattr(rows, "ndim") else [rows]
+        found = finite_rows(several, name, None)
+        self._check_columns(found.shape[1], name)
+        return found[:, : self.dim].astype(np.float64)
+
+    def _check_columns(self, columns: int, name: str) -> None:
+        if columns != self.columns:
+            raise BadInput(f"{name} has {columns} columns and the embeddings that chose the threshold {self.columns}: "
+                           "the same number is needed.")
+
     def rates(
         self, embeddings: Any, labels: Any, *, ci: float | None = 0.95, seed: int = 0, progress: Progress | None = None,
     ) -> Rates:
         """How often the threshold is wrong on all pairs of a test set, whose classes must not have chosen it."""
-        inputs = check_inputs(embeddings, labels)
-        if inputs.query.shape[1] != self.columns:
-            raise BadInput(f"The test embeddings have {inputs.query.shape[1]} columns and those that chose the "
-                           f"threshold {self.columns}: the same number is needed.")
-        _refuse_common(self.classes, inputs.classes)
-        pairs = pair_set(inputs.query[:, : self.dim], inputs.query_codes, distance=self.distance, seed=seed,
-                         what="test embeddings")
+        self._check_columns(np.shape(embeddings)[-1], "test embeddings")
+        rows, codes, classes = _read(embeddings, labels, "test", self.dim)
+        _refuse_common(self.classes, classes)
+        pairs = pair_set(rows, codes, distance=self.distance, seed=seed, what="test embeddings")
         edge = np.array([self.similarity / pairs.scale**2])
         return Drawn(pairs, count_pairs(pairs, edge, fine=False, progress=progress)).rates(ci, seed)
 
@@ -104,9 +113,8 @@ def same_or_not(
         check_level(ci)
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
-    inputs = check_inputs(validation_embeddings, validation_labels)
-    rows = check_inputs(inputs.query, inputs.query_codes, dim=dim).query if dim is not None else inputs.query
-    pairs = pair_set(rows, inputs.query_codes, distance=distance, seed=seed, what="validation embeddings")
+    rows, codes, classes = _read(validation_embeddings, validation_labels, "validation", dim)
+    pairs = pair_set(rows, codes, distance=distance, seed=seed, what="validation embeddings")
     curve, counts, numbers = _counted(pairs, wanted, seed, progress)
     chosen = curve.choose(wanted)
     low = high = math.nan
@@ -115,7 +123,8 @@ def same_or_not(
         low, high = sorted(_in_units(bound, distance, pairs.scale) for bound in drawn)
     edge = float(pairs.grid.edges(np.array(chosen)))
     return Threshold(_in_units(edge, distance, pairs.scale), (low, high), ci or math.nan, str(wanted), distance,
-                     rows.shape[1], curve.rates(chosen), inputs.query.shape[1], edge * pairs.scale**2, inputs.classes)
+                     rows.shape[1], curve.rates(chosen), np.shape(validation_embeddings)[1], edge * pairs.scale**2,
+                     classes)
 
 
 def _counted(
@@ -135,6 +144,14 @@ def _counted(
     numbers = np.insert(numbers, 0, 0)  # the sample was misleading: look at all pairs
     counts = count_pairs(pairs, pairs.grid.edges(numbers), progress=progress)
     return Curve(pairs, counts, 0), counts, numbers
+
+
+def _read(embeddings: Any, labels: Any, who: str, dim: int | None) -> tuple[Array, Array, Array]:
+    """(rows, codes, classes) of a set, refused by its name if it cannot be used."""
+    rows = finite_rows(embeddings, f"{who} embeddings", dim)
+    names = class_names(labels, f"{who} labels", len(rows), f"{who} embeddings")
+    classes, codes = np.unique(names, return_inverse=True)
+    return rows, codes, classes
 
 
 def _in_units(similarity: float, distance: str, scale: float) -> float:
