@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from levelfield.evaluation.arrangement import Arrangement
 from levelfield.evaluation.inputs import Array
 
-Progress = Callable[[int, int], object]  # (done, total)
 EVERYWHERE = 2**62  # a reach: every relative matters, wherever it stands
 
 

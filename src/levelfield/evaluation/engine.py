@@ -17,13 +17,13 @@ from levelfield.evaluation.arrangement import arrange
 from levelfield.evaluation.bootstrap import check_level, intervals
 from levelfield.evaluation.budget import pairs_within
 from levelfield.evaluation.clustering import tabulate
-from levelfield.evaluation.counts import Progress
 from levelfield.evaluation.distances import DISTANCES, Prepared, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.kmeans import STEPS, clusterings
 from levelfield.evaluation.metrics import Metric, describe, parse_all
 from levelfield.evaluation.neighbours import neighbours
 from levelfield.evaluation.points import measure
+from levelfield.evaluation.progress import Progress, in_stages
 from levelfield.evaluation.ranks import TIES, tie_groups
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
 from levelfield.evaluation.search import search
@@ -52,7 +52,7 @@ def evaluate(
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
     memory: what retrieval may take beyond the caller's arrays ("2GB", "500MB" or bytes). It needs the embeddings once
     more, 64 MB and 12 bytes for each pair of query and relative; with less, queries are searched in several rounds.
-    progress: called with (done, total), entries of the similarity matrix, while the search goes on.
+    progress: called with (done, total) from the start and while the search and k-means go on, in similarities.
 
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1], metrics=["recall@1", "map@r"])
     >>> dict(result)
@@ -78,8 +78,13 @@ def evaluate(
     counted = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
     of_set = measure(inputs.query, inputs.query_codes, [one for one in wanted if one.kind == "geometry"],
                      distance=distance)
-    per_query = _retrieval(inputs, [one for one in wanted if one.kind == "retrieval"], ties, distance, memory, progress)
-    per_start = _clustering(ready, inputs, [one for one in wanted if one.kind == "clustering"], starts, seed)
+    searched, clustered = ([one for one in wanted if one.kind == kind] for kind in ("retrieval", "clustering"))
+    clusters = len(np.unique(inputs.query_codes))
+    hear_search, hear_clusters = in_stages(progress, [
+        len(inputs.query) * len(inputs.gallery) if searched else 0,
+        starts * (STEPS + 1) * len(inputs.query) * clusters if clustered else 0])
+    per_query = _retrieval(inputs, searched, ties, distance, memory, hear_search)
+    per_start = _clustering(ready, inputs, clustered, clusters, starts, seed, hear_clusters)
     values = {metric.name: of_set[metric.name] if metric.name in of_set
               else mean_of(per_query[metric.name], inputs.query_codes, counted, average=average)
               if metric.name in per_query else math.fsum(per_start[metric.name]) / starts for metric in wanted}
@@ -137,12 +142,12 @@ def _retrieval(
 
 
 def _clustering(
-    ready: Callable[[], Prepared], inputs: Inputs, wanted: list[Metric], starts: int, seed: int,
+    ready: Callable[[], Prepared], inputs: Inputs, wanted: list[Metric], clusters: int, starts: int, seed: int,
+    progress: Progress | None,
 ) -> dict[str, tuple[float, ...]]:
     """All clustering metrics from the same k-means starts."""
     if not wanted:
         return {}
-    clusters = len(np.unique(inputs.query_codes))
-    tables = [tabulate(inputs.query_codes, found)
-              for found in clusterings(ready().query, clusters, seed=seed, starts=range(starts))]
+    found = clusterings(ready().query, clusters, seed=seed, starts=range(starts), progress=progress)
+    tables = [tabulate(inputs.query_codes, one) for one in found]
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in wanted}

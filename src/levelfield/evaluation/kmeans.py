@@ -9,10 +9,10 @@ import torch
 from torch.nn import functional as F
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.counts import Progress
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.nearest import ahead, half_squares, nearest
 from levelfield.evaluation.order import canonical_order
+from levelfield.evaluation.progress import Progress
 from levelfield.randomness import numpy_stream
 
 STEPS = 20

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from levelfield.evaluation.arrangement import Arrangement
-from levelfield.evaluation.counts import Counts, Progress, empty_counts
+from levelfield.evaluation.counts import Counts, empty_counts
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.order import first_twins
 from levelfield.evaluation.products import TILE, in_tiles
+from levelfield.evaluation.progress import Progress
 
 _ENTRIES = 2**22  # of a panel, if it has more than one tile of rows
 

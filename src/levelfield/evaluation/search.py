@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from levelfield.evaluation.arrangement import Arrangement
-from levelfield.evaluation.counts import Counts, Progress
+from levelfield.evaluation.counts import Counts
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.panels import search_panels
 from levelfield.evaluation.products import TILE, steady
+from levelfield.evaluation.progress import Progress
 
 WAYS = ("walk", "panels")
 
