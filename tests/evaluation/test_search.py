@@ -190,6 +190,27 @@ def test_memory_too_small_says_what_is_needed():
     assert dict(evaluate(points, labels, memory=least)) == dict(evaluate(points, labels))
 
 
+def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(monkeypatch):
+    arranged = arrange(check_inputs(np.eye(4), [0, 0, 1, 1]), distance="dot")
+    cpu = torch.device("cpu")
+    assert search_module.best_way(arranged, cpu) == "walk"
+    assert search_module.best_way(arranged, torch.device("cuda")) == "panels"
+    with monkeypatch.context() as patch:
+        patch.setattr(search_module, "steady", lambda *_: False)
+        assert search_module.best_way(arranged, cpu) == "panels"
+    monkeypatch.setattr(search_module.importlib.util, "find_spec", lambda name: None)
+    assert search_module.best_way(arranged, cpu) == "panels"
+
+
+def test_a_file_mapped_to_memory_is_read_and_not_changed(tmp_path):
+    random = np.random.default_rng(8)
+    points, labels = grid(random, 300), random.integers(0, 30, 300)
+    np.save(tmp_path / "rows.npy", points)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert np.shares_memory(check_inputs(mapped, labels).query, mapped)
+    assert dict(evaluate(mapped, labels)) == dict(evaluate(points, labels))
+
+
 def test_an_error_of_a_thread_is_raised():
     from levelfield.evaluation.workers import share
 

@@ -1,0 +1,49 @@
+"""The benchmark of the evaluation in its smallest form: that it runs and says what it measured, never how fast."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
+    """What a quick run of one set prints and writes."""
+    out = tmp_path_factory.mktemp("speed") / "evaluation.json"
+    finished = subprocess.run(
+        [sys.executable, str(FOLDER / "evaluation.py"), "--quick", "--no-pml", "--only", "In-Shop-like",
+         "--out", str(out)],
+        env={**os.environ, "COLUMNS": "120"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout, json.loads(out.read_text(encoding="utf-8"))["figures"]
+
+
+def test_every_figure_has_its_target(measured: tuple[str, list[dict[str, Any]]]) -> None:
+    printed, figures = measured
+    found = {(figure["what"], figure["peer"]): figure for figure in figures}
+    assert found["every retrieval metric", "product"]["target"] == 1.3
+    assert found["every retrieval metric", "product"]["good"] == 1.1
+    assert found["extra memory", "-"]["unit"] == "MB"
+    assert all(np.isfinite(figure["value"]) for figure in figures)
+    assert "targets reached" in printed
+
+
+def test_synthetic_sets_have_the_sizes_of_the_real_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    shape = importlib.import_module("samples").Shape(3_000, 560, 2.2, sizes=(2, 12), dim=4)
+    sample = shape.sample()
+    sizes = np.bincount(sample.labels)
+    assert (len(sample.query), len(sizes)) == (3_000, 560)
+    assert 2 <= sizes.min() < sizes.max() <= 12
+    assert sample.pairs == (sizes * (sizes - 1)).sum()
