@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import torch
+import numpy as np
+import yaml
 
-from levelfield import batching, data, evaluation, methods, miners, objectives
+from levelfield import batching, data, evaluation, methods, miners, objectives, published
 from levelfield.cli.facts import as_range, as_written, grouped
 from levelfield.data import protocols
 from levelfield.testing import LAWS
@@ -74,29 +75,26 @@ def objective_facts() -> str:
 
 
 def compatibility() -> str:
-    """What fits together: miners as the objectives say, batches by trying whether there is anything to learn from."""
-    batches = {"`spc`, 4 of each": 4, "`spc`, 2 of each": 2, "`random`, no two of a class": 1}
+    """Which miners fit, as the objectives say."""
     rows = []
     for name in objectives.names():
         fitting = objectives.describe(name).miners
         words = {miner: "default" if number == 0 else "yes" for number, miner in enumerate(fitting)}
-        cells = [words.get(miner, "") for miner in miners.names()]
-        cells += ["yes" if _learns(name, per_class) else "" for per_class in batches.values()]
-        rows.append((f"[`{name}`](#{name})", *cells))
-    return _table(("objective", *(f"`{miner}`" for miner in miners.names()), *batches), rows)
+        if fitting:
+            rows.append((f"[`{name}`](#{name})", *(words.get(miner, "") for miner in miners.names())))
+    return _table(("objective", *(f"`{miner}`" for miner in miners.names())), rows)
 
 
-# Weights of terms that a single image has by itself: with them every batch has a gradient.
-PENALTIES = {"angular": "nu", "generalized_lifted": "nu", "n_pair": "nu", "snr": "lam"}
-
-
-def _learns(name: str, per_class: int) -> bool:
-    """Whether a batch of 24 with so many images of each class gives the objective a gradient."""
-    labels = torch.arange(24) // per_class
-    rows = torch.randn(24, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    objective = objectives.create(name, num_classes=24, dim=8, **({PENALTIES[name]: 0.0} if name in PENALTIES else {}))
-    objective(rows, labels, generator=torch.Generator().manual_seed(0)).backward()
-    return rows.grad is not None and bool(rows.grad.abs().sum() > 0)
+def batches_that_fit() -> str:
+    """What `batching.fits` says of every batching with its defaults, in batches of 40 images of 60 classes of 12."""
+    labels = np.repeat(np.arange(60), 12)
+    made = {f"`{name}`": batching.create(name, labels, batch_size=40) for name in batching.names()}
+    made["`spc`, 1 of each"] = batching.create("spc", labels, batch_size=40, samples_per_class=1)
+    rows = []
+    for name in objectives.names():
+        verdicts = [batching.fits(one, objectives.describe(name)).verdict for one in made.values()]
+        rows.append((f"[`{name}`](#{name})", *("" if verdict == "no" else verdict for verdict in verdicts)))
+    return _table(("objective", *made), rows)
 
 
 def gallery() -> str:
@@ -152,8 +150,24 @@ def method_facts() -> str:
 
 
 def batching_facts() -> str:
-    rows = [(f"`{name}`", batching.describe(name)) for name in batching.names()]
-    return _table(("batching", "what comes together"), rows)
+    rows = []
+    common = {"self", "labels", "batch_size", *batching.Common.__annotations__}
+    for name in batching.names():
+        takes = inspect.signature(batching.maker(name)).parameters.values()
+        own = ", ".join(f"`{key.name}` {_shown(key.default)}" for key in takes if key.name not in common)
+        rows.append((f"`{name}`", batching.describe(name), own))
+    return _table(("batching", "what comes together", "settings"), rows)
+
+
+def published_batches() -> str:
+    rows = []
+    for entry in published.batches():
+        data = "" if entry.dataset == "all" else f" on {entry.dataset}"
+        epoch = f", `batches_per_epoch: {entry.batches_per_epoch}`" if entry.batches_per_epoch else ""
+        written = yaml.safe_dump(entry.batching, default_flow_style=True, sort_keys=False).split("\n")[0]
+        how = f"`batch: {entry.batch}`, `batching: {written}`{epoch}"
+        rows.append((entry.paper, f"{entry.methods}{data}", how, entry.source))
+    return _table(("paper", "for", "a study writes", "where it is said"), rows)
 
 
 def dataset_facts() -> str:
@@ -192,6 +206,7 @@ def laws() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
+    "fits": batches_that_fit, "published_batches": published_batches,
     "gallery": gallery, "miners": miner_facts, "methods": method_facts, "batchings": batching_facts,
     "datasets": dataset_facts, "metrics": metric_facts, "protocols": protocol_facts, "laws": laws,
 }

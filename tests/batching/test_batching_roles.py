@@ -86,7 +86,7 @@ def test_with_replacement_an_image_may_come_twice():
 
 
 def test_what_episodes_need_is_said():
-    with pytest.raises(BadSpecification, match=r"25 is not a multiple of 2 episodes x \(3 support \+ 2 query\)"):
+    with pytest.raises(BadSpecification, match=r"25 is not a multiple of 2 episode\(s\) x \(3 support \+ 2 query\)"):
         batching.create("episodes", LABELS, batch_size=25, episodes=2, support=3, query=2)
     with pytest.raises(BadInput, match="A batch needs 12 distinct classes; there are 10"):
         batching.create("episodes", LABELS, batch_size=24, episodes=2, support=1, query=1, across="distinct")

@@ -22,6 +22,7 @@ from levelfield.batching.frd import FrechetScorer, Normal
 from levelfield.batching.greedy_coreset import FarthestFirst
 from levelfield.embedder.head import Head, start_at
 from levelfield.embedder.pooling import pool
+from levelfield.errors import LevelfieldError
 from levelfield.evaluation import clustering
 from levelfield.geometry import Geometry, unit
 from levelfield.miners.switch import switch_triplets
@@ -405,6 +406,21 @@ def d2_coreset(case: Case) -> Outputs:
     return {"probabilities": chances(density.log, sums.total, power, barred), "log_density": density.log}
 
 
+def m_per_class(case: Case) -> Outputs:
+    """Images of an epoch for each row of settings; -1 where it is refused."""
+    settings(case, [])
+
+    def length(classes: int, m: int, size: int, asked: int) -> int:
+        labels = np.repeat(np.arange(classes), 4)
+        try:
+            made = batching.create("m_per_class", labels, batch_size=size or None, samples_per_class=m, length=asked)
+        except LevelfieldError:
+            return -1
+        return made.plan(0).size
+
+    return {"lengths": np.array([length(*row) for row in case.arrays["settings"].tolist()])}
+
+
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("loss", "group_loss"): group_loss,
     ("loss", "switched_triplet"): switched_triplets,
@@ -425,6 +441,7 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("metric", "confidence_interval"): interval,
     ("sampler", "batch-stats"): batch_stats,
     ("sampler", "spc"): samples_per_class,
+    ("sampler", "m-per-class"): m_per_class,
     ("sampler", "frd"): frd,
     ("sampler", "ddm"): ddm,
     ("sampler", "greedy-coreset"): greedy_coreset,

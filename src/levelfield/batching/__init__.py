@@ -6,9 +6,9 @@ True
 
 from __future__ import annotations
 
-from levelfield.batching._registry import create, describe, names, register
+from levelfield.batching._registry import create, describe, maker, names, register
 from levelfield.batching.balanced import Balanced
-from levelfield.batching.base import Batching, Promise
+from levelfield.batching.base import Batching, Common, Promise
 from levelfield.batching.choice import Choice
 from levelfield.batching.d2_coreset import D2Coreset
 from levelfield.batching.ddm import DistanceMatching
@@ -28,6 +28,7 @@ __all__ = [
     "Balanced",
     "Batching",
     "Choice",
+    "Common",
     "D2Coreset",
     "DistanceMatching",
     "Episodes",
@@ -48,6 +49,7 @@ __all__ = [
     "fit_batch",
     "fits",
     "fitting",
+    "maker",
     "names",
     "register",
     "report",

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from levelfield.batching.base import Batching
+from levelfield.errors import BadSpecification
 from levelfield.registry import Registry, is_file_reference, load_from_file
-from levelfield.settings import check_keywords
+from levelfield.settings import accepted, check_keywords
 
 _BATCHINGS: Registry[Batching] = Registry("batching", "batchings")
 names, describe = _BATCHINGS.names, _BATCHINGS.facts
@@ -32,7 +33,7 @@ def maker(name: str) -> Callable[..., Batching]:
     return load_from_file(name) if is_file_reference(name) else _BATCHINGS.get(name)
 
 
-def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int, **settings: Any) -> Batching:
+def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | None, **settings: Any) -> Batching:
     """A batching by name (or `my_batches.py:MyBatching`) over `labels`.
 
     settings: seed=0, batches_per_epoch=None, rank=0, world=1, and the batching's own.
@@ -43,4 +44,6 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int, **
     """
     make = maker(name)
     check_keywords(f"batching '{name}'", settings, make)
+    if batch_size is None and (accepted(make) or {}).get("batch_size", 0) is not None:
+        raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class can do without.")
     return make(labels, batch_size=batch_size, **settings)

@@ -53,7 +53,7 @@ class Episodes(Batching):
         each = self.support + self.query
         self.classes, left = divmod(batch_size, self.episodes * each)
         if left or not self.classes:
-            raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.episodes} episodes x "
+            raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.episodes} episode(s) x "
                                    f"({self.support} support + {self.query} query) images.")
         self.group = self.classes * each
         super().__init__(labels, batch_size=batch_size, **common)

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-__all__ = ["Entry", "hyperparameters"]
+__all__ = ["Batches", "Entry", "batches", "hyperparameters"]
 
 
 class Entry(NamedTuple):
@@ -20,6 +20,18 @@ class Entry(NamedTuple):
     params: dict[str, Any]
 
 
+class Batches(NamedTuple):
+    """The batches one paper trains some methods with; `batch` and `batching` as a study writes them."""
+
+    paper: str
+    methods: str
+    dataset: str
+    batch: str
+    batching: str | dict[str, Any]
+    batches_per_epoch: int | None
+    source: str
+
+
 @cache
 def hyperparameters() -> tuple[Entry, ...]:
     """Every published setting, in the papers' own words.
@@ -27,5 +39,20 @@ def hyperparameters() -> tuple[Entry, ...]:
     >>> next(entry for entry in hyperparameters() if entry.method == "contrastive").params
     {'margin': 1.0, 'miner': 'distance_weighted', 'distance': 'euclidean'}
     """
-    content = json.loads(files(__package__).joinpath("hyperparameters.json").read_text(encoding="utf-8"))
-    return tuple(Entry(**entry) for entry in content["entries"])
+    return tuple(Entry(**entry) for entry in _entries("hyperparameters.json"))
+
+
+@cache
+def batches() -> tuple[Batches, ...]:
+    """How the papers build their batches.
+
+    >>> next(entry for entry in batches() if entry.methods == "n-pair, angular").batching
+    {'n_pair': {'same_image': 0.1}}
+    """
+    return tuple(Batches(**entry) for entry in _entries("batches.json"))
+
+
+def _entries(name: str) -> list[dict[str, Any]]:
+    content = json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = content["entries"]
+    return found
