@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation import evaluate
+from levelfield.evaluation import counting, evaluate
 from levelfield.evaluation import search as search_module
+from levelfield.evaluation import walk as walk_module
 from levelfield.evaluation.arrangement import arrange
 from levelfield.evaluation.budget import pairs_within
 from levelfield.evaluation.counting import SEARCH
@@ -130,11 +131,12 @@ def test_equal_rows_are_level_for_every_query_wherever_they_stand(way):
 
 @pytest.mark.parametrize("kind", LABELS)
 @pytest.mark.parametrize("size", [Size(), Size(96, 192)])
-def test_two_threads_count_what_one_counts(kind, size):
+def test_two_threads_count_what_one_counts(kind, size, monkeypatch):
     random = np.random.default_rng(3)
     labels = LABELS[kind](random)
     arranged = arrange(check_inputs(grid(random, len(labels), dim=8), labels), distance="cosine")
     reach = np.full(len(labels), EVERYWHERE)
+    monkeypatch.setattr(walk_module, "_WORTH", 1)  # two threads however little there is to do
     before = torch.get_num_threads()
     one, two = (walk(arranged, reach, 0, len(labels), threads=threads, size=size) for threads in (1, 2))
     assert torch.get_num_threads() == before
@@ -209,6 +211,16 @@ def test_a_file_mapped_to_memory_is_read_and_not_changed(tmp_path):
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     assert np.shares_memory(check_inputs(mapped, labels).query, mapped)
     assert dict(evaluate(mapped, labels)) == dict(evaluate(points, labels))
+
+
+def test_loops_that_cannot_be_kept_are_compiled_anew(monkeypatch):
+    def refuse(cache=False, **settings):
+        if cache:
+            raise RuntimeError("cannot cache function")
+        return lambda function: ("compiled", function)
+
+    monkeypatch.setattr(counting, "njit", refuse)
+    assert counting._compiled(len) == ("compiled", len)
 
 
 def test_an_error_of_a_thread_is_raised():

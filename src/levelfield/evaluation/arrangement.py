@@ -38,11 +38,12 @@ class Arrangement:
 
 def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
     """The one copy of the rows that the search works on."""
-    gallery = _sorted(inputs.gallery, inputs.gallery_codes)
-    query = gallery if inputs.self_search else _sorted(inputs.query, inputs.query_codes)
-    columns, order = gallery.order, query.order
-    assert columns is not None  # for the type checker: `_sorted` gives an order
-    assert order is not None
+    columns = class_order(inputs.gallery, inputs.gallery_codes)
+    gallery = Chosen(inputs.gallery, columns, in_tiles(len(columns)))
+    order, query = columns, gallery
+    if not inputs.self_search:
+        order = class_order(inputs.query, inputs.query_codes)
+        query = Chosen(inputs.query, order, in_tiles(len(order)))
     ready = prepare_chosen(query, gallery, distance=distance)
     codes, asked = inputs.gallery_codes[columns], inputs.query_codes[order]
     place = np.full(len(columns) + 1, -1)  # the last entry answers for id -1: no place
@@ -51,7 +52,3 @@ def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
         ready.query, ready.gallery, ready.offset, order, columns, np.searchsorted(codes, asked, "left"),
         np.searchsorted(codes, asked, "right"), place[inputs.query_ids[order]], inputs.self_search,
     )
-
-
-def _sorted(rows: Array, codes: Array) -> Chosen:
-    return Chosen(rows, class_order(rows, codes), in_tiles(len(rows)))

@@ -18,6 +18,14 @@ SHORT = 64  # so many similarities are sorted by insertion
 SEARCH = 256  # from so many relatives on, a binary search costs less than as many comparisons
 
 
+def _compiled(function: Any) -> Any:
+    """Compiled at the first call and kept on disk: beside this file or, if that can't be, in the user's cache."""
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no place to keep it at all: every process compiles anew
+        return njit(nogil=True)(function)
+
+
 def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
     """A number and one more if the flag is set, in 32 bits: in 64 the compiler often fails to use vectors."""
 
@@ -30,7 +38,7 @@ def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
 _plus: Any = intrinsic(_plus_typed)
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def gather(
     block: Array, height: int, width: int, row: int, column: int, first: Array, last: Array, own: Array, offset: Array,
     starts: Array, near: Array,
@@ -46,7 +54,7 @@ def gather(
                 near[at] = value - offset[place] if len(offset) else value
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def sort_short(begin: int, end: int, starts: Array, near: Array) -> None:
     """Sort the similarities of each query from `begin` to `end`, nearest first, unless there are more than `SHORT`."""
     for query in range(begin, end):
@@ -71,7 +79,7 @@ def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
             lines[:] = lines[:, ::-1].copy()
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def turn(block: Array, height: int, width: int, out: Array) -> None:
     """`out[:width, :height]` becomes the transposed block; 16 columns at a time, one line of cache."""
     for left in range(0, width, 16):
@@ -85,7 +93,7 @@ def turn(block: Array, height: int, width: int, out: Array) -> None:
                     out[place, line] = block[line, place]
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def count(
     block: Array, height: int, width: int, row: int, column: int, first: Array, last: Array, own: Array, offset: Array,
     starts: Array, near: Array, active: Array, reach: Array, above: Array, level: Array,
@@ -135,7 +143,7 @@ def count(
         active[query] = asked
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _search(values: Array, near: Array, above: Array, level: Array, kept: Array, places: Array) -> None:
     """Each value is nearer than all relatives from some place on: a step up there. `kept`, `places`: room to work in.
 
@@ -164,7 +172,7 @@ def _search(values: Array, near: Array, above: Array, level: Array, kept: Array,
                 level[_first_level(near, place - 1)] += 1
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _first_level(near: Array, place: int) -> int:
     """The first relative as near as the one at `place`."""
     low, high = 0, place
@@ -177,7 +185,7 @@ def _first_level(near: Array, place: int) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def sum_steps(starts: Array, active: Array, above: Array, level: Array) -> None:
     """Turn the steps of queries with many relatives into numbers."""
     for query in range(len(starts) - 1):

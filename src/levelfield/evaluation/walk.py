@@ -22,6 +22,7 @@ from levelfield.evaluation.products import TILE, in_tiles
 from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.workers import share
 
+_WORTH = 2**20  # entries: with fewer, one more thread costs more than it gains
 _LINES = 2 * TILE  # queries whose relatives are found at a time
 _STEP = 4 * TILE  # on the diagonal blocks are smaller: half of what is computed there was known
 
@@ -78,8 +79,9 @@ def walk(
     """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last place that matters."""
     size = size or Size()
     search = _Search(arranged, reach, empty_counts(arranged, begin, end, reach), size)
-    deque(share(range(begin, end, _LINES), search.find_relatives, threads), maxlen=0)
     total, done = sum(block.entries for block in blocks(arranged, begin, end, size)), 0
+    threads = min(threads, 1 + total // _WORTH)
+    deque(share(range(begin, end, _LINES), search.find_relatives, threads), maxlen=0)
     for block in share(blocks(arranged, begin, end, size), search.count, threads):
         done += block.entries
         if progress is not None:
