@@ -111,3 +111,13 @@ def test_init_refuses_what_compare_would_refuse(levelfield: Levelfield, room: Pa
     assert "1 of 32 images" in levelfield("init", "photos").error
     assert levelfield("init", "photos", "--skip-unreadable").code == 0
     assert yaml.safe_load((room / "photos.yaml").read_text())["data"]["skip_unreadable"] is True
+
+
+def test_report_draws_the_figures_that_are_asked_for(levelfield: Levelfield, compared: Path, tmp_path: Path) -> None:
+    place = tmp_path / "figures"
+    said = levelfield(
+        "report", "runs/small", "--figure", "leaderboard", "--figure", "spectra", "--out", str(place)
+    ).printed
+    assert {path.name for path in place.glob("*.png")} == {"leaderboard.png", "spectra.png"}
+    assert "spectra.png" in said
+    assert "Did you mean 'spectra'" in levelfield("report", "runs/small", "--figure", "spectrum").error

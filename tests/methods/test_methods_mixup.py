@@ -8,7 +8,7 @@ import torch
 from scipy.stats import beta, kstest
 from torch import nn
 
-from levelfield import methods
+from levelfield import batching, methods
 from levelfield.embedder import Embedder, Head, Trunk, backbones
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch
@@ -152,7 +152,7 @@ def test_without_a_wish_the_first_three_depths_that_train_are_mixed(cut, expecte
 def test_a_depth_below_the_cut_is_refused_with_the_cut(cut, layer):
     embedder = network(cut)
     with pytest.raises(BadSpecification, match=f"'{layer}' with cut '{cut}'.*features"):
-        create("triplet", {"layers": [layer]}).check(embedder.trunk)
+        create("triplet", {"layers": [layer]}).check(embedder.trunk, batching.create("random", LABELS, batch_size=4))
 
 
 @pytest.mark.parametrize(
@@ -205,3 +205,10 @@ def test_no_mixup_is_the_plain_method_and_mixup_is_declared():
     assert isinstance(method, Mixed)
     assert not method.separable
     assert ("hidden_states", "changed") in [(d.what, d.method) for d in method.deviations()]
+
+
+@pytest.mark.parametrize(("name", "told"), [("n_pair", "roles"), ("ddm", "remembers")])
+def test_batches_with_roles_or_a_memory_are_refused(name, told):
+    made = batching.create(name, LABELS.numpy(), batch_size=4)
+    with pytest.raises(BadSpecification, match=f"(?s){told}|{name}.*{told}"):
+        create("triplet").check(network("frozen").trunk, made)

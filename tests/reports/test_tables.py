@@ -147,3 +147,13 @@ def test_geometry_says_of_which_set_it_is_and_never_ranks(tmp_path: Path) -> Non
     assert sorted(row.cells["rho"].mean for row in board.rows) == [0.4, float("inf")]
     with pytest.raises(BadSpecification, match="rho: this describes embeddings and does not say which are better"):
         gather("made", runs, tmp_path, ("rho",))
+
+
+def test_the_time_for_planning_batches_is_printed_where_it_counts(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet"], seeds=2)
+    for run in runs:
+        planning = 1.0 if run.label == "margin" else 0.01
+        write_run(run, tmp_path, class_means(0.5, seed=run.spec.seed), seconds=4.0, planning=planning)
+    text = printed(gather("made", runs, tmp_path, ("recall@1",), draws=100))
+    assert "margin: 1.0 of its 4.0 seconds went into planning batches." in " ".join(text.split())
+    assert "triplet: 0" not in text

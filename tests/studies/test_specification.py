@@ -181,3 +181,8 @@ def test_a_study_is_called_as_its_file_and_survives_being_written(tmp_path: Path
 
 def test_the_embedded_demo_is_a_study() -> None:
     assert parse_study(demo_content()).seeds == (0, 1, 2)
+
+
+def test_a_figure_may_stand_alone_and_none_stands_twice() -> None:
+    assert parsed(figures="sweep").figures == ("sweep",)
+    assert "a figure stands twice" in refused(figures=["sweep", "sweep"])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.batching import Choice, Layout
+from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
 from levelfield.objectives import Objective
 
@@ -149,8 +149,8 @@ class Method(nn.Module):
             if parameter.requires_grad
         ]
 
-    def check(self, trunk: Trunk) -> None:
-        """Refuse a trunk that the method cannot be trained on. Asked before anything runs."""
+    def check(self, trunk: Trunk, batching: Batching) -> None:
+        """Refuse a trunk or batches that the method cannot be trained on. Asked before anything runs."""
 
     def embed(
         self,

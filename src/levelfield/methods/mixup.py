@@ -13,6 +13,7 @@ import torch
 from scipy.special import betaincinv
 from torch import Tensor, nn
 
+from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.methods._contract import Batch, Deviation, Method
@@ -150,12 +151,18 @@ class Mixed(Method):
     def separable(self) -> bool:
         return False  # partners come from the whole batch
 
-    def check(self, trunk: Trunk) -> None:
+    def check(self, trunk: Trunk, batching: Batching) -> None:
         self.mixup.depths(trunk)
+        if batching.roles is not None:
+            raise BadSpecification(
+                f"'mixup' mixes classes, and batching '{batching.name}' gives images roles in their class."
+            )
+        if batching.needs_memory:
+            raise BadSpecification(
+                f"Batching '{batching.name}' remembers embeddings of images; with 'mixup' a step has mixed ones only."
+            )
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        if batch.roles is not None:
-            raise BadSpecification("'mixup' mixes classes, which does not go with a batching that gives images roles.")
         trunk: Any = embedder.trunk
         share, partner, depth = self.mixup.draw(len(batch.labels), self.mixup.depths(trunk), generator)
         partner = partner.to(batch.labels.device)

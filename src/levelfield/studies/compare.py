@@ -116,7 +116,6 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
         return
     try:
         check_accumulation(method, conditions)
-        method.check(trunk)
     except BadSpecification as error:
         raise BadSpecification(f"Method '{run.label}': {error}") from error
     layout = method.layout or conditions.layout
@@ -124,5 +123,6 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
         epoch = conditions.batches_per_epoch
         made = Choice.of(method.batching, layout).make(labels[fold.train], layout, batches_per_epoch=epoch)
         check_fit(made, method.objective)
+        method.check(trunk, made)
     except LevelfieldError as error:
         raise type(error)(f"Method '{run.label}': {error}") from error

@@ -1,0 +1,169 @@
+"""Figures: what they show of which rows, and that a file appears."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import matplotlib.figure
+import numpy as np
+import pytest
+from made_runs import METRICS, class_means, planned, write_run
+from PIL import Image
+
+from levelfield.errors import BadInput, UnknownName
+from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
+from levelfield.reports.figures._rows import drawn
+from levelfield.reports.figures.recall_rho import correlation
+from levelfield.studies import spectra
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.plan import PlannedRun
+from levelfield.studies.specification import parse_study
+
+PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]
+
+
+def board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str, ...] = ("lda",)) -> Leaderboard:
+    """Every run is a little better and more compressed than the one before."""
+    for number, run in enumerate(runs):
+        trains = run.label not in untrained
+        summary = {"rho_train": 0.1 * (number + 1)} if trains else {}
+        place = write_run(run, folder, class_means(0.4 + 0.02 * number), steps=5 if trains else 0, **summary)
+        if trains:
+            rows = np.random.default_rng(number).normal(size=(30, 8)) * np.exp(-np.arange(8) * 0.2 * number)
+            spectra.record(rows, np.arange(30) % 5, place)
+    return gather("made", runs, folder, METRICS, draws=100)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
+    """The figures that are saved."""
+    found: list[matplotlib.figure.Figure] = []
+    save = matplotlib.figure.Figure.savefig
+
+    def saved(figure: matplotlib.figure.Figure, *where: object, **how: object) -> None:
+        found.append(figure)
+        save(figure, *where, **how)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", saved)
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != "sweep"])
+def test_a_figure_is_written_beside_the_tables_or_elsewhere(tmp_path: Path, name: str) -> None:
+    runs = planned(PAIRS, seeds=2)
+    made = board(runs, tmp_path / "study")
+    (path,) = draw_figures([name], made, runs, tmp_path / "study")
+    assert path == tmp_path / "study" / f"{name}.png"
+    (other,) = draw_figures([name], made, runs, tmp_path / "study", tmp_path / "out")
+    with Image.open(other) as picture:
+        assert min(picture.size) > 150
+
+
+def test_the_leaderboard_shows_every_row_with_its_interval(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(PAIRS, seeds=2)
+    made = board(runs, tmp_path)
+    draw_figures(["leaderboard"], made, runs, tmp_path)
+    (axis,) = shown[0].axes
+    assert [text.get_text() for text in axis.get_yticklabels()] == [row.label for row in made.rows]
+    assert len(axis.containers) == len(made.rows)
+
+
+def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(PAIRS, seeds=1)
+    made = board(runs, tmp_path)
+    draw_figures(["recall-rho"], made, runs, tmp_path)
+    (axis,) = shown[0].axes
+    arrows = [text for text in axis.texts if getattr(text, "arrow_patch", None) is not None]
+    points = {row.label: (rho, row.cells["recall@1"].mean)
+              for row, rho in zip((one.row for one in drawn(made, runs, tmp_path)),
+                                  (one.rho for one in drawn(made, runs, tmp_path)), strict=True)}  # fmt: skip
+    assert [(arrow.xyann, arrow.xy) for arrow in arrows] == [(points["margin"], points["R-margin"])]
+    labels = {text.get_text() for text in axis.texts} - {""}
+    assert labels == {"margin", "R-margin", "triplet"}, "what trains nothing has no rho"
+
+
+def test_rows_of_a_made_study_correlate_as_they_were_made(tmp_path: Path) -> None:
+    runs = planned(PAIRS, seeds=1)
+    rows = drawn(board(runs, tmp_path), runs, tmp_path)
+    assert correlation([(row, row.rho) for row in rows if row.rho is not None], "recall@1") == pytest.approx(1.0)
+    assert correlation([(rows[-1], 0.2)], "recall@1") is None
+
+
+def test_spectra_are_shares_and_a_pair_has_one_colour(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs = planned(PAIRS, seeds=2)
+    made = board(runs, tmp_path)
+    draw_figures(["spectra"], made, runs, tmp_path)
+    _, whole, classes = shown[0].axes
+    for axis in (whole, classes):
+        lines = {line.get_label().partition(" (")[0]: line for line in axis.lines}
+        assert set(lines) == {"margin", "R-margin", "triplet"}
+        assert all(line.get_ydata().sum() == pytest.approx(1) for line in lines.values())
+        assert lines["margin"].get_color() == lines["R-margin"].get_color() != lines["triplet"].get_color()
+        assert (lines["margin"].get_linestyle(), lines["R-margin"].get_linestyle()) == ("-", "--")
+
+
+def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    vary = {"methods.margin.switch": [0, 0.2, 0.1], "methods.triplet.switch": [0, 0.1, 0.2]}
+    runs = planned(["margin", "triplet", "lda"], seeds=1, vary=vary)
+    assert len(runs) == 7
+    made = board(runs, tmp_path)
+    draw_figures(["sweep"], made, runs, tmp_path)
+    axis = shown[0].axes[0]
+    lines = {line.get_label(): line for line in axis.lines}
+    assert list(lines["margin"].get_xdata()) == list(lines["triplet"].get_xdata()) == [0, 0.1, 0.2]
+    means = {row.label: row.cells["recall@1"].mean for row in made.rows}
+    assert list(lines["margin"].get_ydata()) == [means[f"margin [switch={value}]"] for value in (0, 0.1, 0.2)]
+    assert len(set(lines["lda"].get_ydata())) == 1
+
+
+def test_words_stand_side_by_side_in_a_sweep(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs = planned(["margin"], seeds=1, vary={"methods.margin.miner": ["random", "distance_weighted"]})
+    draw_figures(["sweep"], board(runs, tmp_path), runs, tmp_path)
+    assert {text.get_text() for text in shown[0].axes[0].get_xticklabels()} == {"random", "distance_weighted"}
+
+
+def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs = planned(["margin"], seeds=1, vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.6, 0.8, 1.0]})
+    made = board(runs, tmp_path)
+    draw_figures(["sweep"], made, runs, tmp_path)
+    (image,) = shown[0].axes[0].images
+    means = {json.dumps(row.variation): row.cells["recall@1"].mean for row in made.rows}
+    for i, dim in enumerate((8, 16)):
+        for j, beta in enumerate((0.6, 0.8, 1.0)):
+            key = json.dumps({"conditions.dim": dim, "methods.margin.beta": beta})
+            assert image.get_array()[i, j] == pytest.approx(means[key])
+
+
+def test_figures_that_say_nothing_are_refused(tmp_path: Path) -> None:
+    runs = planned(["lda"], seeds=1)
+    made = board(runs, tmp_path)
+    for name, told in (("sweep", "0 keys"), ("spectra", "nothing was trained"), ("recall-rho", "nothing was trained")):
+        with pytest.raises(BadInput, match=told):
+            draw_figures([name], made, runs, tmp_path)
+    with pytest.raises(UnknownName, match=r"'spectre'\. Did you mean 'spectra'"):
+        check_figures(["spectre"])
+
+
+def test_a_study_that_varies_is_drawn_as_a_sweep_unless_it_says_otherwise() -> None:
+    plain = {"data": "emoji", "methods": ["margin"]}
+    assert figures_of(parse_study(plain)) == []
+    assert figures_of(parse_study({**plain, "vary": {"conditions.dim": [8, 16]}})) == ["sweep"]
+    assert figures_of(parse_study({**plain, "figures": "spectra"})) == ["spectra"]
+
+
+def test_training_spectra_are_those_of_unit_rows(tmp_path: Path) -> None:
+    rows = np.array([[3.0, 0.0], [0.0, 5.0], [0.0, 0.0], [2.0, 0.0]])
+    rho = spectra.record(rows, np.array([0, 0, 1, 1]), tmp_path)
+    np.testing.assert_allclose(spectra.read(tmp_path, "spectrum"), [2**0.5, 1])
+    np.testing.assert_allclose(spectra.read(tmp_path, "class_spectrum")[:2], [1, 0.5])
+    share = np.array([2**0.5, 1]) / (2**0.5 + 1)
+    assert rho == pytest.approx(np.mean(np.log(0.5 / share)))
+    with pytest.raises(BadInput, match="trains nothing, or an older version"):
+        spectra.read(tmp_path / "elsewhere", "spectrum")
