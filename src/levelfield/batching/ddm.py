@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,34 +22,43 @@ BLOCK = 256  # rows whose distances to all others are computed at once
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """What is compared with: how the distances of some rows are distributed, and where the rows lie."""
+    """What is compared with: how the distances of `rows` are distributed."""
 
+    rows: np.ndarray
     low: float
     high: float
     shares: np.ndarray  # of the pairs in each bin; empty without bins
     ordered: np.ndarray  # all distances, ascending; empty with bins
-    mean: np.ndarray
-    std: np.ndarray  # of each coordinate, over n
 
     @classmethod
     def of(cls, rows: np.ndarray, bins: int) -> Distances:
         """In blocks, for any number of rows. bins = 0: the distances themselves."""
-        moments = rows.mean(axis=0), rows.std(axis=0)
         if not bins:
             if len(rows) ** 2 > 2 * MOST_PAIRS:
                 raise BadSpecification(f"distance 'exact' against reference 'data' would sort the distances of all "
                                        f"pairs of {len(rows):,} images: choose distance 'bins' or reference 'pool'.")
             ordered = np.sort(np.concatenate(list(_blocks(rows))))
-            return cls(ordered[0], ordered[-1], np.empty(0), ordered, *moments)
+            return cls(rows, ordered[0], ordered[-1], np.empty(0), ordered)
         ranges = [(block.min(), block.max()) for block in _blocks(rows)]
         low, high = float(min(a for a, _ in ranges)), float(max(b for _, b in ranges))
         counts = np.zeros(bins)
         for block in _blocks(rows):
             counts += np.bincount(codes(block, low, high, bins), minlength=bins)
-        return cls(low, high, counts / counts.sum(), np.empty(0), *moments)
+        return cls(rows, low, high, counts / counts.sum(), np.empty(0))
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "integral", np.r_[0.0, np.cumsum(self.ordered)] / max(1, len(self.ordered)))
+    @cached_property
+    def cumulated(self) -> np.ndarray:
+        return self.shares.cumsum()
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation (over n) of each coordinate."""
+        return self.rows.mean(axis=0), self.rows.std(axis=0)
+
+    @cached_property
+    def _integral(self) -> np.ndarray:
+        """Of the quantile function, up to each of the ordered distances."""
+        return np.r_[0.0, np.cumsum(self.ordered)] / len(self.ordered)
 
     def wasserstein(self, sample: np.ndarray) -> float:
         """1-Wasserstein distance of `sample` (ascending) from the distances themselves.
@@ -60,7 +70,7 @@ class Distances:
         bounds = np.arange(len(sample) + 1) * (count / len(sample))  # in places of `ordered`
         a, b = bounds[:-1], bounds[1:]
         cross = np.searchsorted(self.ordered, sample, side="right").clip(a, b)
-        low, middle, high = (np.interp(at, np.arange(count + 1), self.integral) for at in (a, cross, b))  # type: ignore[attr-defined]
+        low, middle, high = (np.interp(at, np.arange(count + 1), self._integral) for at in (a, cross, b))
         return float((sample * (2 * cross - a - b) / count - 2 * middle + low + high).sum())
 
 
@@ -83,23 +93,23 @@ class DistanceScorer:
     ) -> None:
         self.rows, self.bins, self.moments = rows, bins, moments
         self.distances = pairwise(rows)
-        self.reference = self._own() if reference is None else reference
+        low, high = (reference.low, reference.high) if reference else _range(self.distances)
         if bins:
-            self._codes = codes(self.distances, self.reference.low, self.reference.high, bins)
-            self._cumulated = self.reference.shares.cumsum()
+            self._codes = codes(self.distances, low, high, bins)
+        self.reference = reference or self._own(low, high)
 
     def __call__(self, candidates: np.ndarray) -> np.ndarray:
         if self.bins:
             width = (self.reference.high - self.reference.low) / self.bins
-            scores = width * np.abs(self.shares(candidates).cumsum(axis=1) - self._cumulated).sum(axis=1)
+            scores = width * np.abs(self.shares(candidates).cumsum(axis=1) - self.reference.cumulated).sum(axis=1)
         else:
             pairs = np.triu_indices(candidates.shape[1], 1)
             blocks = (np.sort(self.distances[rows[:, None], rows][pairs]) for rows in candidates)
             scores = np.array([self.reference.wasserstein(block) for block in blocks])
         if not self.moments:
             return scores
-        chosen = self.rows[candidates]
-        gaps = chosen.mean(axis=1) - self.reference.mean, chosen.std(axis=1) - self.reference.std
+        chosen, (mean, std) = self.rows[candidates], self.reference.moments
+        gaps = chosen.mean(axis=1) - mean, chosen.std(axis=1) - std
         return WEIGHT * scores + np.linalg.norm(gaps[0], axis=1) + np.linalg.norm(gaps[1], axis=1)
 
     def shares(self, candidates: np.ndarray) -> np.ndarray:
@@ -111,18 +121,14 @@ class DistanceScorer:
         counts[:, 0] -= size  # the diagonal: distance 0 is in the first bin
         return counts / (size * (size - 1))
 
-    def _own(self) -> Distances:
+    def _own(self, low: float, high: float) -> Distances:
         """`Distances.of` the rows, from the matrix that is there anyway."""
-        count, moments = len(self.rows), (self.rows.mean(axis=0), self.rows.std(axis=0))
+        count = len(self.rows)
         if not self.bins:
-            ordered = np.sort(self.distances[np.triu_indices(count, 1)])
-            return Distances(ordered[0], ordered[-1], np.empty(0), ordered, *moments)
-        np.fill_diagonal(self.distances, self.distances[0, 1])
-        low, high = float(self.distances.min()), float(self.distances.max())
-        np.fill_diagonal(self.distances, 0)
-        counts = np.bincount(codes(self.distances, low, high, self.bins).ravel(), minlength=self.bins)
+            return Distances(self.rows, low, high, np.empty(0), np.sort(self.distances[np.triu_indices(count, 1)]))
+        counts = np.bincount(self._codes.ravel(), minlength=self.bins)
         counts[0] -= count
-        return Distances(low, high, counts / (count * (count - 1)), np.empty(0), *moments)
+        return Distances(self.rows, low, high, counts / (count * (count - 1)), np.empty(0))
 
 
 def pairwise(rows: np.ndarray) -> np.ndarray:
@@ -137,6 +143,14 @@ def pairwise(rows: np.ndarray) -> np.ndarray:
     np.sqrt(result, out=result)
     np.fill_diagonal(result, 0)
     return result
+
+
+def _range(distances: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest distance of a pair; the diagonal is none."""
+    np.fill_diagonal(distances, distances[0, 1])
+    found = float(distances.min()), float(distances.max())
+    np.fill_diagonal(distances, 0)
+    return found
 
 
 def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
