@@ -1,0 +1,86 @@
+"""A hypergraph of a batch, and the two-layer network that passes rows along it (003 section 3.2; Feng et al. 2019)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def semantic_tuples(own: Tensor, distance: Tensor, *, alpha: float) -> Tensor:
+    """Incidence H_ie (b, E): 1 for the class's own samples, exp(-alpha D_ie) for all others, which join by degree.
+
+    own: (b, E), whether the sample is of the hyperedge's class. distance: (b, E), to the class's distribution.
+
+    >>> semantic_tuples(torch.eye(2).bool(), torch.tensor([[0.1, 1.0], [2.0, 0.3]]), alpha=1.0)
+    tensor([[1.0000, 0.3679],
+            [0.1353, 1.0000]])
+    """
+    return torch.where(own, 1.0, (-alpha * distance).exp())
+
+
+def propagation(incidence: Tensor) -> Tensor:
+    """G = Dv^-1/2 H De^-1 H' Dv^-1/2 (b, b), the degrees Dv, De being the sums of H by row and by column.
+
+    incidence: H (b, E), with a 1 in each row and column.
+
+    >>> propagation(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.5000, 0.5000, 0.0000],
+            [0.0000, 0.0000, 1.0000]])
+    """
+    of_rows, of_edges = incidence.sum(1, keepdim=True), incidence.sum(0)
+    scaled = incidence / of_rows.sqrt()
+    return (scaled / of_edges) @ scaled.T
+
+
+def attention(rows: Tensor, query_weight: Tensor, key_weight: Tensor) -> Tensor:
+    """softmax_j(q_i . k_j / sqrt h) (b, b), what a transformer has in the place of G. Weights: (h, d), without bias.
+
+    >>> attention(torch.zeros(2, 3), torch.ones(4, 3), torch.ones(4, 3))
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
+    """
+    queries, keys = rows @ query_weight.T, rows @ key_weight.T
+    return (queries @ keys.T / math.sqrt(len(query_weight))).softmax(1)
+
+
+class Network(NamedTuple):
+    """theta1 (h, d), (h,); batch norm (h,), (h,); theta2 (C, h), (C,)."""
+
+    theta1_weight: Tensor
+    theta1_bias: Tensor
+    bn_weight: Tensor
+    bn_bias: Tensor
+    theta2_weight: Tensor
+    theta2_bias: Tensor
+
+
+def network_logits(
+    rows: Tensor, graph: Tensor, network: Network, *, negative_slope: float = 0.1, bn_eps: float = 1e-5
+) -> Tensor:
+    """G (A theta2' + b2) with A = leaky_relu(batch_norm(G (z theta1' + b1))): class scores (b, C) of rows z (b, d).
+
+    The batch norm always uses this batch's statistics: the network is gone at test time. G A comes first in the second
+    layer, which is the same and spares the product of G with all classes.
+    """
+    theta1, b1, scale, shift, theta2, b2 = network
+    hidden = batch_normalized(graph @ functional.linear(rows, theta1, b1), scale, shift, eps=bn_eps)
+    hidden = functional.leaky_relu(hidden, negative_slope)
+    return (graph @ hidden) @ theta2.T + graph.sum(1, keepdim=True) * b2
+
+
+def batch_normalized(rows: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
+    """Columns with mean 0 and (biased) variance 1, times weight, plus bias. A single row becomes the bias.
+
+    >>> batch_normalized(torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1), eps=0.0)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    samples = max(1, len(rows))
+    centred = rows - rows.sum(0) / samples
+    variance = centred.square().sum(0) / samples
+    return centred * ((variance + eps).rsqrt() * weight) + bias

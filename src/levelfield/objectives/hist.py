@@ -1,0 +1,238 @@
+"""HIST: distributions of the classes tie the batch to a hypergraph, in which a small network classifies the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from levelfield.errors import BadSpecification
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._distributions import Bounds, distances, quick_distances
+from levelfield.objectives._hypergraph import Network, attention, network_logits, propagation, semantic_tuples
+from levelfield.objectives._proxies import check_classes, mean_entropy, start_proxies
+from levelfield.randomness import stream
+from levelfield.settings import number, one_of, whole
+
+Incidence = Literal["semantic", "positives"]
+Variance = Literal["learned", "fixed"]
+Relations = Literal["hypergraph", "attention", "linear"]
+
+
+class Steps(NamedTuple):
+    """What comes out on the way, where the settings ask for it."""
+
+    distance: Tensor | None = None  # D (b, C)
+    hyperedge_classes: Tensor | None = None  # (E,), those of the batch in ascending order
+    incidence: Tensor | None = None  # H (b, E)
+    propagation: Tensor | None = None  # G (b, b), or the attention in its place
+    logits: Tensor | None = None  # (b, C)
+
+
+@register(
+    "hist",
+    Facts(
+        paper="Lim et al. 2022 (003)",
+        equation="003 section 3 and the released code, which clamps the log variances",
+        formula="mean_i CE(-tau D_i, y) + lambda_s mean_i CE(HGNN(z, G)_i, y)\n"
+        "D_ic = sum_f (z_f/|z| - m_f/|m|)^2 / v_f of class c's mean m and variances v = exp(clamp(log_var, 0, 6))\n"
+        "H_ie = 1 if y_i = e, else exp(-alpha D_ie); G = Dv^-1/2 H De^-1 H' Dv^-1/2\n"
+        "HGNN(z, G) = G lrelu(BN(G z theta1)) theta2",
+        use="When classes differ in spread and the batch is small and random: samples learn from all classes they "
+        "resemble. It adds a network and two vectors per class to the training, nothing at test time.",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="any (003: 32 at random)",
+        least=(1, 1),
+        sources={
+            "tau": "003 table 3: 32 on CUB and Cars (16 SOP)",
+            "alpha": "003 table 3: 1.1 on CUB (0.9 Cars, 2 SOP)",
+            "lambda_s": "003 tables 2-3",
+            "distribution_weight": "003: 1 (table 4 tries 0)",
+            "incidence": "003 eq. 5 (table 4: positives)",
+            "variance": "003 section 3.1 (table 5: proxies, which is fixed)",
+            "relations": "003 section 3.2 (table 4: attention, and linear as its baseline)",
+            "hidden": "003 tables 2-3",
+            "log_var_clamp": "authors' code (relu6)",
+            "layer_norm": "003 tables 2-3: without affine",
+            "distribution_lr_multiplier": "003 table 3: 100 on SOP (833 CUB, 1000 Cars)",
+            "hgnn_lr_multiplier": "003 table 3: 10 on Cars and SOP (5 CUB)",
+        },
+        search={
+            "tau": (8, 64, "log"),
+            "alpha": (0.5, 4, "log"),
+            "distribution_lr_multiplier": (1, 1000, "log"),
+            "hgnn_lr_multiplier": (0.5, 50, "log"),
+        },
+    ),
+)
+class Hist(Objective):
+    """Distribution loss and classification in a hypergraph of semantic tuples. Labels are 0..num_classes-1.
+
+    z is the row after a layer norm without parameters. In 003 that is the network's last layer; here rows come raw, so
+    it is done in the loss (`layer_norm=False` for a network that has its own). A row's mean is then nothing to the
+    loss: compare `z` at test time to take it off there, too. It needs 3 dimensions or more: of 2 it leaves a sign.
+
+    Each class has a normal distribution, `means` and `log_vars` (num_classes, dim), and is a hyperedge of every batch
+    it is in. The rest is the network: `theta1`, a batch norm (of the batch's own statistics, also in eval mode, for
+    there is no test time for it) and `theta2`, a row per class. 003's ablations:
+    `incidence="positives"`: a hyperedge has the class's own samples only. `variance="fixed"`: variances of 1, that is,
+    proxies. `distribution_weight=0`: without the distribution loss. `relations="attention"`: one head of softmax
+    attention, with learned queries and keys, in the place of G (003 tells no more of it). `relations="linear"`: a
+    linear classifier of z; alone (`distribution_weight=0`), it is 003's baseline.
+
+    Half of the log variances start below 0, where the clamp leaves them without gradient; only weight decay moves them.
+    The released code leaves samples out whose own probability is 0 in float32; here none is (log-softmax).
+    Memory: O(batch * (batch + num_classes)) besides the parameters and their gradients.
+
+    >>> loss = Hist(num_classes=2, dim=4)
+    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    ['classification', 'distribution']
+    """
+
+    means: nn.Parameter | None
+    log_vars: nn.Parameter | None
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        tau: float = 32.0,
+        alpha: float = 1.1,
+        lambda_s: float = 1.0,
+        distribution_weight: float = 1.0,
+        incidence: Incidence = "semantic",
+        variance: Variance = "learned",
+        relations: Relations = "hypergraph",
+        hidden: int = 512,
+        log_var_clamp: Bounds = (0.0, 6.0),
+        layer_norm: bool = True,
+        distribution_lr_multiplier: float = 100.0,
+        hgnn_lr_multiplier: float = 10.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.tau = number("tau", tau, above=0)
+        self.alpha = number("alpha", alpha, least=0)
+        self.lambda_s = number("lambda_s", lambda_s, least=0)
+        self.distribution_weight = number("distribution_weight", distribution_weight, least=0)
+        if not self.lambda_s and not self.distribution_weight:
+            raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: nothing would be learned.")
+        self.incidence = one_of("incidence", incidence, ("semantic", "positives"))
+        self.variance = one_of("variance", variance, ("learned", "fixed"))
+        self.relations = one_of("relations", relations, ("hypergraph", "attention", "linear"))
+        self.hidden = whole("hidden", hidden, least=1)
+        self.log_var_clamp = _bounds(log_var_clamp)
+        self.layer_norm = one_of("layer_norm", layer_norm, (True, False))
+        self.distribution_lr_multiplier = number("distribution_lr_multiplier", distribution_lr_multiplier, least=0)
+        self.hgnn_lr_multiplier = number("hgnn_lr_multiplier", hgnn_lr_multiplier, least=0)
+        self.num_classes, self.dim = num_classes, dim
+        self._start(generator or stream(0, "hist"))
+
+    def _start(self, generator: torch.Generator) -> None:
+        """Distributions: He-normal by fan-out, std sqrt(2 / num_classes). Layers as torch starts them."""
+        classes, dim = self.num_classes, self.dim
+        assert dim is not None
+        used = self.distribution_weight or (self._in_hypergraph and self.incidence == "semantic")
+        distribution = [start_proxies(classes, dim, init="kaiming_normal", generator=generator) for _ in range(2)]
+        self.means = distribution[0] if used else None
+        self.log_vars = distribution[1] if used and self.variance == "learned" else None
+        self._layers: list[str] = []
+        if not self.lambda_s:
+            return
+        layers = {"theta2": (classes, dim if self.relations == "linear" else self.hidden)}
+        if self.relations != "linear":
+            layers = {"theta1": (self.hidden, dim), **layers}
+            self._own("bn_weight", torch.ones(self.hidden))
+            self._own("bn_bias", torch.zeros(self.hidden))
+        for name, (out, into) in layers.items():
+            self._own(f"{name}_weight", start_proxies(out, into, init="uniform", generator=generator))
+            self._own(f"{name}_bias", (2 * torch.rand(out, generator=generator) - 1) / math.sqrt(into))
+        for name in ("query_weight", "key_weight") if self.relations == "attention" else ():
+            self._own(name, start_proxies(self.hidden, dim, init="uniform", generator=generator))
+
+    def _own(self, name: str, start: Tensor) -> None:
+        self.register_parameter(name, nn.Parameter(start))
+        self._layers.append(name)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        of_layers = dict.fromkeys(self._layers, self.hgnn_lr_multiplier)
+        held = [name for name in ("means", "log_vars") if getattr(self, name) is not None]
+        return dict.fromkeys(held, self.distribution_lr_multiplier) | of_layers
+
+    @property
+    def class_vectors(self) -> nn.Parameter | None:
+        return self.means
+
+    def z(self, embeddings: Tensor) -> Tensor:
+        """What the loss, and whoever compares at test time, looks at: rows after the layer norm, in working precision.
+
+        >>> Hist(num_classes=2, dim=3).z(torch.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[-1.2247,  0.0000,  1.2247]])
+        """
+        return functional.layer_norm(embeddings, embeddings.shape[1:]) if self.layer_norm else embeddings
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        return self._parts(given, distances)
+
+    def quick(self, given: Given) -> Tensor | None:
+        mixed = any(parameter.dtype != given.embeddings.dtype for parameter in self.parameters())
+        return None if mixed or self.log_vars is None else self.total(self._parts(given, quick_distances))
+
+    def _parts(self, given: Given, measured: Callable[..., Tensor]) -> dict[str, Tensor]:
+        check_classes(given.labels, self.num_classes, self._label)
+        found, terms = self.steps(given.embeddings, given.labels, measured=measured), {}
+        if found.distance is not None and self.distribution_weight:
+            entropy = mean_entropy(-self.tau * found.distance, given.labels, given.weights)
+            terms["distribution"] = self.distribution_weight * entropy
+        if found.logits is not None:
+            terms["classification"] = self.lambda_s * mean_entropy(found.logits, given.labels, given.weights)
+        return terms
+
+    def steps(self, embeddings: Tensor, labels: Tensor, *, measured: Callable[..., Tensor] = distances) -> Steps:
+        """The method, step by step, for rows in working precision. `measured`: how distances are computed."""
+        own = {name: parameter for name, parameter in self.named_parameters() if parameter is not None}
+        dtype = torch.promote_types(embeddings.dtype, next(iter(own.values())).dtype)
+        own = {name: parameter.to(dtype) for name, parameter in own.items()}
+        z, distance = self.z(embeddings.to(dtype)), None
+        if "means" in own:
+            distance = measured(z, own["means"], own.get("log_vars"), log_var_clamp=self.log_var_clamp)
+        if not self.lambda_s:
+            return Steps(distance)
+        if self.relations == "linear":
+            return Steps(distance, logits=functional.linear(z, own["theta2_weight"], own["theta2_bias"]))
+        network = Network(*(own[name] for name in Network._fields))
+        if self.relations == "attention":
+            graph = attention(z, own["query_weight"], own["key_weight"])
+            return Steps(distance, propagation=graph, logits=network_logits(z, graph, network))
+        classes = labels.unique()
+        members = labels[:, None] == classes
+        if self.incidence == "positives" or distance is None:
+            tuples = members.to(dtype)
+        else:
+            tuples = semantic_tuples(members, distance[:, classes], alpha=self.alpha)
+        graph = propagation(tuples)
+        return Steps(distance, classes, tuples, graph, network_logits(z, graph, network))
+
+    @property
+    def _in_hypergraph(self) -> bool:
+        return self.lambda_s > 0 and self.relations == "hypergraph"
+
+
+def _bounds(given: object) -> Bounds:
+    """Two numbers, the lower first.
+
+    >>> _bounds([0, 6])
+    (0.0, 6.0)
+    """
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise BadSpecification(f"'log_var_clamp' is {given!r}; two numbers are needed, lowest and highest.")
+    low, high = (number("log_var_clamp", bound) for bound in given)
+    if low > high:
+        raise BadSpecification(f"'log_var_clamp' is {given!r}; the lower number comes first.")
+    return low, high
