@@ -1,0 +1,190 @@
+"""The memory of embeddings, and the plan that is made from it once an epoch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from levelfield import batching
+from levelfield.batching.memory import Memory
+from levelfield.errors import BadInput, BadSpecification
+
+AWARE = ["d2_coreset", "ddm", "frd", "greedy_coreset"]
+LABELS = np.repeat(np.arange(8), 6)
+ROWS = np.random.default_rng(0).normal(size=(48, 5)).astype(np.float32)
+
+
+def make(name="ddm", labels=LABELS, **settings):
+    return batching.create(name, labels, **{"batch_size": 8, "pool": 24, **settings})
+
+
+def test_the_batchings_that_look_at_embeddings_are_these():
+    assert [name for name in batching.names() if batching.create(name, np.arange(240) // 12, batch_size=40).needs_memory
+            ] == AWARE
+
+
+def test_a_row_that_comes_twice_in_a_step_keeps_its_last_embedding_and_ages_count_steps():
+    memory = Memory(4)
+    memory.fill(np.zeros((4, 2)))
+    for step in range(3):
+        memory.write(np.array([1, 3, 1]), np.full((3, 2), step) + [[0.0], [0.25], [0.5]])
+        memory.tick()
+    assert memory.rows[:, 0].tolist() == [0, 2.5, 0, 2.25]
+    assert memory.mean_age == (3 + 0 + 3 + 0) / 4
+    memory.fill(np.ones((4, 2)))
+    assert memory.mean_age == 0
+
+
+def test_the_memory_is_a_copy_of_what_it_is_given():
+    given = ROWS.copy()
+    aware = make()
+    aware.fill(given)
+    given[:] = 7
+    assert np.array_equal(aware.memory.rows, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("indices", "rows", "words"),
+    [
+        ([0, 1], np.ones((2, 4)), "rows of 5 numbers, these have 4"),
+        ([0, 1], np.ones((3, 5)), r"per image of the batch is needed, \(2, dim\)"),
+        ([0, 1], np.full((2, 5), np.nan), "image of the batch 0 holds NaN"),
+        ([0, 1], np.array([[1.0] * 5, [np.inf] * 5]), "image of the batch 1 holds NaN or infinity"),
+    ],
+)
+def test_rows_of_another_width_or_without_a_number_are_refused(indices, rows, words):
+    aware = make()
+    aware.fill(ROWS)
+    with pytest.raises(BadInput, match=words):
+        aware.observe(np.array(indices), rows)
+    assert np.array_equal(aware.memory.rows, ROWS)
+
+
+@pytest.mark.parametrize("rows", [ROWS[:-1], ROWS[0], ROWS[:, :0], np.where(ROWS > 1, np.nan, ROWS)])
+def test_a_memory_of_another_length_or_without_a_number_is_refused(rows):
+    for use in (lambda: make().fill(rows), lambda: make().plan(0, rows)):
+        with pytest.raises(BadInput, match="mbedding"):
+            use()
+
+
+def test_an_empty_memory_says_what_is_missing():
+    for use in (lambda: make().plan(0), lambda: make().observe(np.array([0]), np.ones((1, 5)))):
+        with pytest.raises(BadInput, match="`fill`"):
+            use()
+
+
+@pytest.mark.parametrize("name", AWARE)
+def test_a_plan_is_made_once_an_epoch_and_equals_the_pure_one(name):
+    aware = make(name)
+    aware.fill(ROWS)
+    first = aware.plan(0)
+    assert np.array_equal(first, make(name).plan(0, ROWS))
+    for step in range(3):
+        aware.observe(first[step], ROWS[first[step]] + 3)
+    assert np.array_equal(aware.plan(0), first), "the memory has changed, the plan of the epoch has not"
+    now = aware.memory.rows.copy()
+    assert not np.array_equal(now, ROWS)
+    assert np.array_equal(aware.plan(1), make(name).plan(1, now))
+    assert not np.array_equal(aware.plan(1), make(name).plan(1, ROWS)), "it was planned from what was learned"
+
+
+@pytest.mark.parametrize("name", AWARE)
+@pytest.mark.parametrize("refresh", ["steps", "epoch", "never"])
+def test_resuming_in_the_middle_of_an_epoch_gives_the_same_batches(name, refresh, tmp_path):
+    def walk(aware, epochs, stop=None):
+        """Batches of these epochs, with a model that drifts; stops after so many."""
+        taken = []
+        for _ in range(epochs):
+            if aware.is_due(aware.epoch):
+                aware.fill(ROWS * (1 + aware.epoch))
+            for batch in aware:
+                drift = np.cos(np.array(batch)[:, None] * np.arange(5) + aware.memory.steps)
+                aware.observe(np.array(batch), drift)
+                taken.append(batch)
+                if len(taken) == stop:
+                    return taken
+        return taken
+
+    unhurt = make(name, refresh=refresh)
+    whole = walk(unhurt, 3)
+    struck = make(name, refresh=refresh)
+    first = walk(struck, 3, stop=8)
+    torch.save(struck.state_dict(), tmp_path / "state")
+    again = make(name, refresh=refresh)
+    again.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
+    assert first + walk(again, 2) == whole
+    assert np.array_equal(again.memory.rows, unhurt.memory.rows)
+    assert again.memory_age == unhurt.memory_age
+
+
+def test_a_saved_state_does_not_change_with_the_memory():
+    aware = make()
+    aware.fill(ROWS)
+    aware.plan(0)
+    state = aware.state_dict()
+    aware.observe(np.arange(8), np.ones((8, 5)))
+    assert np.array_equal(state["memory"]["rows"].numpy(), ROWS)
+
+
+@pytest.mark.parametrize("change", [{"pool": 25}, {"refresh": "never"}, {"project": 2}, {"bins": 7}, {"moments": True},
+                                    {"candidates": 3}, {"shared": True}, {"reference": "data"}, {"seed": 1}])
+def test_the_state_of_other_settings_is_refused(change):
+    with pytest.raises(BadInput, match="other"):
+        make(**change).load_state_dict(make().state_dict())
+
+
+@pytest.mark.parametrize("name", AWARE)
+def test_shares_of_processes_make_up_the_batch_of_one_also_from_their_own_memory(name):
+    one = make(name)
+    one.fill(ROWS)
+    shares = [make(name, rank=rank, world=2) for rank in range(2)]
+    for share in shares:
+        share.fill(ROWS)
+    assert np.array_equal(np.concatenate([share.plan(0) for share in shares], axis=1), one.plan(0))
+    shares[1].load_state_dict(shares[0].state_dict())
+    assert np.array_equal(shares[1].plan(0), one.plan(0)[:, 4:]), "the state of one process serves all"
+
+
+def test_a_loader_with_workers_gets_the_plan():
+    aware = make("frd")
+    aware.fill(ROWS)
+    expected = make("frd").plan(0, ROWS)
+    loader = DataLoader(TensorDataset(torch.arange(48)), batch_sampler=aware, num_workers=2)
+    assert [batch.tolist() for (batch,) in loader] == expected.tolist()
+    assert aware.epoch == 1
+
+
+@pytest.mark.parametrize("name", AWARE)
+def test_a_projection_is_drawn_once_an_epoch_and_has_fewer_dimensions(name):
+    plan = make(name, project=2).plan(0, ROWS)
+    assert np.array_equal(plan, make(name, project=2).plan(0, ROWS))
+    assert not np.array_equal(plan, make(name).plan(0, ROWS))
+    with pytest.raises(BadSpecification, match="fewer than the 5 dimensions"):
+        make(name, project=5).plan(0, ROWS)
+
+
+@pytest.mark.parametrize("name", AWARE)
+@pytest.mark.parametrize("change", [{"pool": 1}, {"pool": 2.5}, {"refresh": "daily"}, {"project": -1},
+                                    {"samples_per_class": 0}, {"batch_size": 1, "samples_per_class": 1}])
+def test_settings_are_checked(name, change):
+    with pytest.raises(BadSpecification):
+        make(name, **change)
+
+
+@pytest.mark.parametrize(("name", "change"), [
+    ("ddm", {"distance": "euclidean"}), ("ddm", {"bins": 0}), ("ddm", {"moments": 1}), ("ddm", {"candidates": 0}),
+    ("frd", {"reference": "images"}), ("frd", {"shared": "yes"}), ("frd", {"pool": 6}), ("frd", {"bins": 50}),
+    ("greedy_coreset", {"soft": 1.5}), ("greedy_coreset", {"distinct_classes": "no"}), ("greedy_coreset", {"pool": 3}),
+    ("d2_coreset", {"power": -1}), ("d2_coreset", {"pool": "most"}), ("d2_coreset", {"soft": 0.9}),
+])
+def test_settings_of_each_are_checked(name, change):
+    with pytest.raises(BadSpecification):
+        make(name, **change)
+
+
+@pytest.mark.parametrize("name", AWARE)
+def test_too_few_classes_are_refused_with_a_size_that_fits(name):
+    with pytest.raises(BadInput, match=r"needs 12 classes; there are 8.*at most 8x2"):
+        make(name, batch_size=24)
