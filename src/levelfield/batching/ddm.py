@@ -172,10 +172,16 @@ def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
     squares = np.einsum("nd,nd->n", rows, rows)
     for start in range(0, len(rows), BLOCK):
         stop = min(start + BLOCK, len(rows))
-        found = squares[start:stop, None] + squares[start:] - 2 * rows[start:stop] @ rows[start:].T
-        later = np.arange(start, len(rows)) > np.arange(start, stop)[:, None]
-        if later.any():
-            yield np.sqrt(found[later].clip(min=0))
+        found = rows[start:stop] @ rows[start:].T
+        found *= -2
+        found += squares[start:]
+        found += squares[start:stop, None]
+        np.sqrt(np.maximum(found, 0, out=found), out=found)
+        among, others = found[:, : stop - start], found[:, stop - start :]
+        if stop - start > 1:
+            yield among[np.triu_indices(stop - start, 1)]
+        if stop < len(rows):
+            yield others.ravel()
 
 
 @register("ddm", "the best of 10 SPC batches: distances of its embeddings distributed most like those of a pool")
