@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield import batching
-from levelfield.batching.episodes import places
+from levelfield.batching.episodes import places, with_replacement
 from levelfield.errors import BadInput, BadSpecification
 
 LABELS = np.repeat(np.arange(10), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
@@ -83,6 +83,13 @@ def test_small_classes_are_divided_in_proportion():
 def test_with_replacement_an_image_may_come_twice():
     sampler = batching.create("episodes", LABELS, batch_size=30, support=5, query=5, replace=True, batches_per_epoch=50)
     assert batching.report(LABELS, sampler.plan(0)).repeats.min() > 0
+
+
+def test_with_replacement_no_image_is_preferred():
+    for size, support in ((3, 4), (6, 2)):
+        cards = with_replacement(np.full(20_000, size), support, 2, np.random.default_rng(0))
+        for part in (cards[:, :support], cards[:, support:]):
+            assert abs(np.bincount(part.ravel()) / part.size - 1 / size).max() < 0.01
 
 
 def test_what_episodes_need_is_said():
