@@ -20,7 +20,7 @@ EVERY = [(name, preset) for name in objectives.names() for preset in _presets.pr
 
 @pytest.mark.parametrize(("name", "preset"), EVERY)
 def test_every_preset_makes_an_objective(name: str, preset: str) -> None:
-    objective = objectives.create(name, num_classes=3, dim=4, preset=preset)
+    objective = objectives.create(name, num_classes=3, dim=8, preset=preset)
     assert isinstance(objective, objectives.Objective)
 
 
@@ -59,6 +59,9 @@ def test_every_preset_makes_an_objective(name: str, preset: str) -> None:
         ("normalized_softmax", "002/sop", {"proxy_lr_multiplier": 200.0}),
         ("normalized_softmax", "002", {"proxy_lr_multiplier": 1.0}),  # CUB: what holds everywhere, not SOP's own
         ("softmax", "004/cars", {"temperature": 0.1111111111111, "label_smoothing": 0.1}),
+        ("message_passing", "004", {"heads": 2, "steps": 1, "temperature": 0.2, "dropout": 0.1, "null_logit": True}),
+        ("message_passing", "004/cars", {"heads": 8, "steps": 2, "concat_steps": True, "label_smoothing": 0.1}),
+        ("message_passing", "004/inshop", {"heads": 4, "temperature": pytest.approx(0.1859, abs=1e-4)}),
         ("group_loss", "004/sop", {"temperature": 54}),
         ("soft_triple", "qian2019", {"la": 20, "centers_per_class": 10}),
         ("n_pair", "001", {"form": "pairs", "nu": 0.0005}),

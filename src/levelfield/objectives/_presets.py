@@ -44,7 +44,7 @@ METHODS = {
     "snr_contrastive": ("snr", ""),
     "prototype": ("prototypical", ""),
     "proxy_softmax": ("normalized_softmax", ""),
-    "mpn": ("softmax", ""),
+    "mpn": ("message_passing", ""),
     "drml_proxy_anchor": ("proxy_anchor", "drml"),
     "rho_contrastive": ("contrastive", "rho"),
     "rho_triplet": ("triplet", "rho"),
@@ -52,6 +52,7 @@ METHODS = {
     "rho_margin_beta12": ("margin", "rho"),
     "rho_margin_beta06": ("margin", "rho_beta06"),
 }
+ALSO = {("softmax", "mpn")}  # its auxiliary loss alone: "Cross-Entropy" in 004's table 3
 _NO_UPPER = {"distance_weighted": {"upper": None, "empty": "skip"}}  # 002's code reads 1.4 and never applies it
 _CLOSEST = {"semihard": {"mode": "closest"}}
 _PML = {"reduction": "mean_nonzero", "miner": "all"}
@@ -87,6 +88,7 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("mlrc", "normalized_softmax", ""): {"proxy_init": "normal"},
     ("mlrc", "snr", ""): {"form": "contrastive", **_PML},
     ("mlrc", "multi_similarity", ""): {"epsilon": None},
+    ("004", "message_passing", ""): {"null_logit": True, "input_projection": True},
     ("proxy_nca_port", "proxy_nca", ""): {"smoothing": "others"},
 }
 FORMS |= {("003", *key[1:]): value for key, value in FORMS.items() if key[0] == "mlrc"}
@@ -97,6 +99,11 @@ NAMES: dict[tuple[str | None, str], str] = {
     ("angular", "lambda_"): "angular_weight",
     ("multi_similarity", "lambda_"): "base",
     ("normalized_softmax", "dropout"): "dropout",
+    ("message_passing", "dropout"): "dropout",
+    ("message_passing", "heads"): "heads",
+    ("message_passing", "layers"): "steps",
+    ("message_passing", "message_passing_steps"): "steps",
+    ("message_passing", "concat_steps"): "concat_steps",
     (None, "l2_weight"): "nu",
     (None, "beta_regularization"): "nu",
     (None, "reg_weight"): "lam",
@@ -130,7 +137,7 @@ CONDITIONS = {
     *("optimizer", "optimizer_eps", "adam_eps", "weight_decay", "grad_clip", "grad_clip_value", "bn_freeze"),
     *("backbone", "pooling", "pool", "image_size", "layer_norm", "weight_norm", "dropout", "classifier_dropout"),
     *("binarized", "distance", "miner", "miners", "lower_cutoff", "upper_cutoff", "search", "low_temperature"),
-    *("message_passing_steps", "heads", "layers", "losses", "reduction_of_backbone_features", "random_erasing"),
+    *("message_passing_steps", "heads", "layers", "concat_steps", "losses", "reduction_of_backbone_features", "random_erasing"),
     *("batch_sampler", "features_dim", "branches", "weight_reconstruction", "weight_representation"),
     *("embedding_scale", "proxy_scale", "embedding_multiplier"),
 }
@@ -180,7 +187,11 @@ def _ours(entry: Entry) -> tuple[str, str]:
 
 
 def _entries(objective: str, paper: str) -> list[Entry]:
-    return [entry for entry in hyperparameters() if entry.paper in PAPERS[paper] and _ours(entry)[0] == objective]
+    return [
+        entry
+        for entry in hyperparameters()
+        if entry.paper in PAPERS[paper] and (_ours(entry)[0] == objective or (objective, entry.method) in ALSO)
+    ]
 
 
 def _offered(objective: str) -> list[Preset]:

@@ -1,0 +1,212 @@
+"""Message passing (004): the samples of a batch tell each other what they are, and are classified after that."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.geometry import unit, working
+from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._messages import Choices, Drop, Network, dropout, nothing_dropped, standardised
+from levelfield.objectives._proxies import check_classes, mean_entropy, start_proxies
+from levelfield.objectives.softmax import softmax_logits
+from levelfield.randomness import stream
+from levelfield.settings import number, one_of, whole
+
+
+def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+    """The labels counted among the classes of the batch, what belongs to those classes, and which they are (004 J).
+
+    >>> labels, weight, _, classes = present(torch.tensor([7, 2, 7]), torch.arange(9.0)[:, None], None)
+    >>> labels, weight.T, classes
+    (tensor([1, 0, 1]), tensor([[2., 7.]]), tensor([2, 7]))
+    """
+    classes, among = labels.unique(return_inverse=True)
+    return among, weight.index_select(0, classes), None if bias is None else bias.index_select(0, classes), classes
+
+
+@register(
+    "message_passing",
+    Facts(
+        paper="Seidenschwarz et al. 2021 (004)",
+        equation="004 eq. 2-4, J; the released code where the paper is silent",
+        formula="CE(W norm(h_i) / T, y_i) + CE((V x_i + b) / T, y_i), h = messages among all x / |x| of the batch",
+        use="When batches hold many images of a few classes: they are compared with each other while training, and at "
+        "test time nothing is needed but the embedding.",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        batch="4 or more per class",
+        least=(1, 1),
+        sources={
+            "heads": "004 section 4.4: 2 on CUB (8 Cars; code: 8 SOP, 4 In-Shop)",
+            "steps": "004 section 4.4: 1 on CUB (2 Cars; code: 1 SOP, In-Shop)",
+            "concat_steps": "authors' code: on Cars only",
+            "temperature": "authors' code: 0.2 on CUB (1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",
+            "label_smoothing": "authors' code",
+            "dropout": "authors' code",
+            "ff_factor": "authors' code",
+            "skip": "004",
+            "output_projection": "authors' code; not in eq. 4",
+            "input_projection": "004: none (the code has one)",
+            "null_logit": "004: none (the code has one)",
+            "message_weight": "004 (0: its table 3, cross-entropy; SOP in the code)",
+            "auxiliary_weight": "004 (0: its table 3, MPN loss alone)",
+            "masked": "004 J: where there are very many classes",
+            "network_lr_multiplier": "004: the network's rate",
+            "head_lr_multiplier": "004: the network's rate",
+        },
+        search={
+            "temperature": (0.05, 1.0, "log"),
+            "heads": [1, 2, 4, 8],
+            "steps": [1, 2, 3, 4],
+            "network_lr_multiplier": (0.1, 100, "log"),
+            "head_lr_multiplier": (0.1, 1000, "log"),
+        },
+        tags={"order_of_the_batch_is_irrelevant": "dropout is drawn by place in the batch; without dropout it holds"},
+    ),
+)
+class MessagePassing(Objective):
+    """Two classifications, of the raw rows and of the rows after `steps` of attention among the whole batch.
+
+    Nothing of the network or of the classifiers is used at test time, unless somebody asks for `refine`. The classifier
+    of refined rows is a batch norm without shift and a linear layer without bias, the other a linear layer. Defaults
+    are the paper's equations; what it leaves open is the released code's (ReLU, dropout, temperature). That code also
+    has `null_logit` and `input_projection`, see the presets "004/...".
+
+    `masked`: only classes of the batch are told apart, by far quicker with very many; the loss has another value then.
+    Labels are 0..num_classes-1. Memory: O(batch * (heads * batch + ff_factor * dim + num_classes)).
+
+    >>> loss = MessagePassing(num_classes=2, dim=4)
+    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    ['auxiliary', 'messages']
+    """
+
+    normalize = False  # the classifier takes rows as they are; messages start from unit rows
+    network: Network | None
+    head_scale: Tensor | None
+    head_weight: Tensor | None
+    aux_weight: Tensor | None
+    aux_bias: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        heads: int = 2,
+        steps: int = 1,
+        concat_steps: bool = False,
+        temperature: float = 0.2,
+        label_smoothing: float = 0.1,
+        dropout: float = 0.1,
+        ff_factor: int = 4,
+        skip: bool = True,
+        output_projection: bool = True,
+        input_projection: bool = False,
+        null_logit: bool = False,
+        message_weight: float = 1.0,
+        auxiliary_weight: float = 1.0,
+        masked: bool = False,
+        network_lr_multiplier: float = 1.0,
+        head_lr_multiplier: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        generator = generator or stream(0, "message_passing")
+        self.dim = whole("dim", dim, least=1)
+        self.temperature = number("temperature", temperature, above=0)
+        self.label_smoothing = number("label_smoothing", label_smoothing, least=0, most=1)
+        self.dropout = number("dropout", dropout, least=0, most=0.99)
+        self.message_weight = number("message_weight", message_weight, least=0)
+        self.auxiliary_weight = number("auxiliary_weight", auxiliary_weight, least=0)
+        self.masked, self.concat_steps = (
+            one_of(name, value, (True, False)) for name, value in (("masked", masked), ("concat_steps", concat_steps))
+        )
+        self.network_lr_multiplier = number("network_lr_multiplier", network_lr_multiplier, least=0)
+        self.head_lr_multiplier = number("head_lr_multiplier", head_lr_multiplier, least=0)
+        self.num_classes = whole("num_classes", num_classes, least=1)
+        choices = Choices(
+            heads=whole("heads", heads, least=1),
+            null_logit=one_of("null_logit", null_logit, (True, False)),
+            skip=one_of("skip", skip, (True, False)),
+            output_projection=one_of("output_projection", output_projection, (True, False)),
+            ff_factor=whole("ff_factor", ff_factor),
+        )
+        if dim % heads:
+            raise BadSpecification(f"'heads' is {heads}, which does not divide the {dim} dimensions of an embedding.")
+        if not (self.message_weight or self.auxiliary_weight):
+            raise BadSpecification("'message_weight' and 'auxiliary_weight' are both 0: there is no loss left.")
+        # what has no loss has no weights either: they would count as the method's and never learn
+        self.network = self.head_scale = self.head_weight = self.aux_weight = self.aux_bias = None
+        if self.message_weight:
+            steps = whole("steps", steps, least=1)
+            projected = one_of("input_projection", input_projection, (True, False))
+            self.network = Network(dim, choices, steps=steps, input_projection=projected, generator=generator)
+            width = dim * steps if concat_steps else dim
+            self.head_scale = nn.Parameter(torch.ones(width))
+            self.head_weight = nn.Parameter(torch.randn(self.num_classes, width, generator=generator) * 0.001)
+        if self.auxiliary_weight:
+            self.aux_weight = start_proxies(num_classes, dim, init="uniform", generator=generator)
+            self.aux_bias = nn.Parameter((2 * torch.rand(num_classes, generator=generator) - 1) / dim**0.5)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        network, head = self.network_lr_multiplier, self.head_lr_multiplier
+        return {name: network if name.startswith("network.") else head for name, _ in self.named_parameters()}
+
+    @property
+    def separable(self) -> bool:
+        return self.network is None and not self.masked  # a classifier and nothing else
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        check_classes(given.labels, self.num_classes, self._label)
+        rows, found = self._working(given.embeddings), {}
+        if self.head_weight is not None and self.head_scale is not None:
+            refined = self._refined(rows, dropout(self.dropout if self.training else 0.0, given.generator))
+            normed = standardised(refined, self.head_scale.to(rows.dtype))
+            found["messages"] = self.message_weight * self._entropy(given, normed, self.head_weight, None)
+        if self.aux_weight is not None:
+            found["auxiliary"] = self.auxiliary_weight * self._entropy(given, rows, self.aux_weight, self.aux_bias)
+        return found
+
+    @torch.no_grad()
+    def refine(self, embeddings: Tensor) -> Tensor:
+        """Unit rows after the messages of their group, without dropout; embeddings: (n, d), or groups (g, n, d).
+
+        With `concat_steps` they are as wide as all steps together.
+
+        >>> loss = MessagePassing(num_classes=2, dim=4)
+        >>> loss.refine(torch.eye(4)).norm(dim=1)
+        tensor([1., 1., 1., 1.])
+        """
+        rows = self._working(embeddings)
+        if rows.dim() not in (2, 3) or rows.shape[-1] != self.dim:
+            raise BadInput(f"Rows of {self.dim} numbers are refined, (n, d) or (g, n, d); got {tuple(rows.shape)}.")
+        refined = self._refined(rows, nothing_dropped)
+        return unit(refined.flatten(0, -2)).view(refined.shape)
+
+    def _refined(self, rows: Tensor, drop: Drop) -> Tensor:
+        """The nodes after the last step, or after all of them side by side; before the batch norm."""
+        if self.network is None:
+            raise BadSpecification("With 'message_weight' 0 no message is passed, so nothing can be refined.")
+        own = dict(self.network.named_parameters())
+        if any(parameter.dtype != rows.dtype for parameter in own.values()):
+            own = {name: parameter.to(rows.dtype) for name, parameter in own.items()}
+            states = torch.func.functional_call(self.network, own, (rows, drop))
+        else:
+            states = self.network(rows, drop)
+        return torch.cat(states[1:], -1) if self.concat_steps else states[-1]
+
+    def _entropy(self, given: Given, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Mean cross-entropy of the linear classifier (weight, bias), over all classes or those of the batch."""
+        labels = given.labels
+        if self.masked and len(labels):
+            labels, weight, bias, _ = present(labels, weight, bias)
+        weight, bias = weight.to(rows.dtype), None if bias is None else bias.to(rows.dtype)
+        logits = softmax_logits(rows @ weight.T, bias, temperature=self.temperature)
+        return mean_entropy(logits, labels, given.weights, self.label_smoothing)
+
+    def _working(self, rows: Tensor) -> Tensor:
+        """In the wider of the rows' precision and the weights', and at least float32."""
+        own = next(self.parameters()).dtype
+        return working(rows.to(torch.promote_types(rows.dtype, own)))
