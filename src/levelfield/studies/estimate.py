@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from levelfield import methods
-from levelfield.batching import Layout
+from levelfield.batching import Choice, Layout
 from levelfield.data.images import read_image
 from levelfield.embedder import Embedder
 from levelfield.embedder.blocks import BLOCK
 from levelfield.embedder.head import Head
 from levelfield.methods import Batch, Method
-from levelfield.randomness import isolated, stream
+from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.ground import Ground, ground_for
 from levelfield.studies.plan import PlannedRun
 from levelfield.studies.run import Options
@@ -129,6 +129,8 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
             step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
         except Exception as error:  # somebody's own loss may crash: the plan says so, and the others are still planned
             return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
+    if method.trains:
+        step += _planning_seconds(method, layout, ground, conditions.dim)
     if not ground.is_cached:
         step += look.seconds_per_image * layout.batch_size
     seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
@@ -154,6 +156,16 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
         optimiser.step()
         times.append(time.perf_counter() - began)
     return min(times)
+
+
+def _planning_seconds(method: Method, layout: Layout, ground: Ground, dim: int) -> float:
+    """Seconds that a batch takes to be planned, from random embeddings if the batching looks at them."""
+    batches = Choice.of(method.batching, layout).make(ground.train_labels, layout, batches_per_epoch=PROBES)
+    size = len(ground.train_labels), dim
+    rows = numpy_stream(0, "estimate").normal(size=size) if batches.needs_memory else None
+    began = time.perf_counter()
+    batches.plan(0, rows)
+    return (time.perf_counter() - began) / PROBES
 
 
 def _duration(seconds: float) -> str:
