@@ -6,6 +6,7 @@ after the command, so whatever a page sets itself still counts.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import levelfield.objectives._contract as contract
 from levelfield.cli import main
 from levelfield.studies.execution import run_all
 from levelfield.studies.specification import parse_study
+from levelfield.toy import experiment
 
 CLASSES, EACH = 8, 6
 STEPS = ["conditions.steps=3", "seeds=1"]
@@ -51,6 +53,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
         patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", in_this_process)
+        patch.setattr(experiment, "STEPS", 5)
         run(["compare", "studies/demo.yaml"])
         yield room
 
@@ -68,11 +71,19 @@ def run(arguments: list[str]) -> None:
 
 
 def small(arguments: list[str]) -> list[str]:
+    if arguments[0] == "toy":
+        return ["toy", "--seeds", "1", *arguments[1:]]
     if arguments[0] not in ("compare", "train"):
         return arguments
     study = arguments[1] if arguments[1].endswith(".yaml") else None
-    added = SMALL if study and study.startswith("studies/") else STEPS
+    added = [*SMALL, *short_sweep(study)] if study and study.startswith("studies/") else STEPS
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :]]
+
+
+def short_sweep(study: str) -> list[str]:
+    """Two values of what varies."""
+    vary = yaml.safe_load(Path(study).read_text(encoding="utf-8")).get("vary", {})
+    return ["vary=" + json.dumps({key: values[:2] for key, values in vary.items()})] if vary else []
 
 
 def expanded(word: str) -> list[str]:
@@ -101,4 +112,4 @@ def test_what_a_page_says_works(page: Path, room: Path, monkeypatch: pytest.Monk
 
 def test_pages_show_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     shown = {words[0] for page in pages.PAGES for block in pages.blocks(page) for words in block.commands("levelfield")}
-    assert {"compare", "train", "evaluate", "embed", "search", "list", "cache", "report", "init"} <= shown
+    assert {"compare", "train", "evaluate", "embed", "search", "list", "cache", "report", "init", "toy"} <= shown

@@ -39,12 +39,12 @@ class Setting:
 
 
 def settings(switch: float = PREFERRED_SWITCH) -> list[Setting]:
-    """What the command compares: the plain loss, the published switch, one that does something, the released script."""
+    """What the command compares: the plain loss, the published switch, another one, and what 002's script does."""
     return [
         Setting("contrastive"),
         Setting(f"switch {PUBLISHED_SWITCH}", PUBLISHED_SWITCH),
         Setting(f"switch {switch:g}", switch),
-        Setting("released: no pull", PUBLISHED_SWITCH, "all", pull=False),
+        Setting("no pull (002)", PUBLISHED_SWITCH, "all", pull=False),
     ]
 
 
