@@ -7,14 +7,16 @@ The square is multiplied out, so that a distance is two products of matrices. `d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from levelfield.geometry import Geometry, lengths_of, unit
 from levelfield.objectives._closed import attached, through_unit, wants_slope
 
-AT_ONCE = 512  # classes in a chunk
+AT_ONCE = 1024  # classes in a chunk
 Bounds = tuple[float, float]
 
 
@@ -31,7 +33,7 @@ def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_c
     if log_vars is None:
         return Geometry(rows, means, normalize=True).squared_distance
     x, m = unit(rows), unit(means)
-    precision = log_vars.clamp(*log_var_clamp).neg().exp()
+    precision = functional.hardtanh(log_vars, *log_var_clamp).neg().exp()
     return x.square() @ precision.T - 2 * x @ (m * precision).T + (m.square() * precision).sum(1)
 
 
@@ -42,13 +44,14 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
     >>> torch.equal(*(f(rows, means, log_vars, log_var_clamp=(0, 6)) for f in (distances, quick_distances)))
     True
     """
-    x, lengths = _unit(rows.detach())
+    lengths = lengths_of(rows.detach())
+    x = rows.detach() / lengths
     squares, found = x.square(), rows.new_empty(len(rows), len(means))
-    for part, m, precision, _ in _chunks(means, log_vars, log_var_clamp):
-        pulled = m * precision
-        block = found[:, part]
-        torch.addmm(pulled.mul(m).sum(1), x, pulled.T, alpha=-2, out=block)
-        block.addmm_(squares, precision.T)
+    for chunk in _chunks(means, log_vars, log_var_clamp):
+        block, inverse = found[:, chunk.part], chunk.inverse[:, 0]
+        inward = torch.mul(chunk.pulled, chunk.means, out=chunk.scratch).sum(1).mul_(inverse)
+        torch.addmm(inward, x, chunk.pulled.T, alpha=-2, out=block).mul_(inverse)
+        block.addmm_(squares, chunk.precision.T)
     if not wants_slope(rows, means, log_vars):
         return found
 
@@ -56,18 +59,22 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
         """With W the slope by D: of x 2 (x * W / v - W (m / v)), of m 2 (W'1 * m - W'x) / v, of 1/v W'(x - m)^2."""
         of_means, of_log_vars = torch.empty_like(means), torch.empty_like(log_vars)
         spread, pull = torch.zeros_like(x), torch.zeros_like(x)
-        for part, m, precision, mean_lengths in _chunks(means, log_vars, log_var_clamp):
-            weights = upstream[:, part]
-            spread.addmm_(weights, precision)
-            pull.addmm_(weights, m * precision)
-            drawn = weights.T @ x
-            away = weights.sum(0)[:, None] * m
-            away -= drawn  # W'1 * m - W'x
-            of_precision = (weights.T @ squares).addcmul_(m, away).addcmul_(m, drawn, value=-1)
-            logs = log_vars.detach()[part]
-            free = (logs >= log_var_clamp[0]) & (logs <= log_var_clamp[1])
-            torch.mul(of_precision.mul_(precision).neg_(), free, out=of_log_vars[part])
-            of_means[part] = through_unit(away.mul_(precision).mul_(2), m, mean_lengths)
+        for chunk in _chunks(means, log_vars, log_var_clamp):
+            part, inverse, precision, scratch = chunk.part, chunk.inverse, chunk.precision, chunk.scratch
+            raw_means, of_raw = chunk.means, of_means[part]
+            weights = upstream[:, part].T.contiguous()
+            spread.addmm_(weights.T, precision)
+            length = weights.sum(1, keepdim=True) * inverse * inverse
+            torch.mm(weights, squares, out=scratch)
+            weights *= inverse
+            pull.addmm_(weights.T, chunk.pulled)
+            drawn = torch.mm(weights.mul_(2), x, out=chunk.pulled)  # 2 W'x / |mean|; what was pulled is used up
+            torch.mul(length, raw_means, out=of_raw).sub_(drawn)  # (W'1 m - 2 W'x) / |mean|
+            of_precision = scratch.addcmul_(raw_means, of_raw).mul_(precision).neg_()
+            _through_clamp(of_precision, chunk.log_vars, log_var_clamp, out=of_log_vars[part])
+            of_raw.addcmul_(length, raw_means).mul_(precision)  # 2 (W'1 m - W'x) / v / |mean|: of the unit mean
+            inward = torch.mul(of_raw, raw_means, out=scratch).sum(1, keepdim=True)
+            of_raw.addcmul_(inward.mul_(inverse).mul_(inverse), raw_means, value=-1)
         of_rows = through_unit(x.mul(spread).sub_(pull).mul_(2), x, lengths)
         return [of_rows, of_means, of_log_vars]
 
@@ -79,15 +86,31 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
     )
 
 
-def _chunks(means: Tensor, log_vars: Tensor, bounds: Bounds) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
-    """Some of the classes at a time: which, their unit means, 1 / v, and the lengths of the raw means (k, 1)."""
+class _Chunk(NamedTuple):
+    """Some of the classes. Means are never normalised: what they give is divided by their lengths."""
+
+    part: slice
+    means: Tensor  # raw (k, d)
+    log_vars: Tensor
+    inverse: Tensor  # 1 / length of the means (k, 1)
+    precision: Tensor  # 1 / v (k, d)
+    pulled: Tensor  # means / v (k, d)
+    scratch: Tensor  # room for (k, d)
+
+
+def _chunks(means: Tensor, log_vars: Tensor, bounds: Bounds) -> Iterator[_Chunk]:
+    """All classes, chunk by chunk, in the same buffers: fresh memory costs more than what is done with it."""
     means, log_vars = means.detach(), log_vars.detach()
+    room = means.new_empty(3, min(AT_ONCE, len(means)), means.shape[1])
     for start in range(0, len(means), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        m, lengths = _unit(means[part])
-        yield part, m, log_vars[part].clamp(*bounds).neg_().exp_(), lengths
+        some, logs = means[part], log_vars[part]
+        precision, pulled, scratch = room[:, : len(some)]
+        torch.clamp(logs, *bounds, out=precision).neg_().exp_()
+        torch.mul(some, precision, out=pulled)
+        yield _Chunk(part, some, logs, lengths_of(some).reciprocal_(), precision, pulled, scratch)
 
 
-def _unit(rows: Tensor) -> tuple[Tensor, Tensor]:
-    lengths = lengths_of(rows)
-    return rows / lengths, lengths
+def _through_clamp(gradient: Tensor, values: Tensor, bounds: Bounds, *, out: Tensor) -> None:
+    """The gradient of clamped values, 0 at and beyond the bounds, in one pass."""
+    torch.ops.aten.hardtanh_backward.grad_input(gradient, values, *bounds, grad_input=out)

@@ -215,7 +215,7 @@ class Hist(Objective):
         if self.incidence == "positives" or distance is None:
             tuples = members.to(dtype)
         else:
-            tuples = semantic_tuples(members, distance[:, classes], alpha=self.alpha)
+            tuples = semantic_tuples(members, distance.index_select(1, classes), alpha=self.alpha)
         graph = propagation(tuples)
         return Steps(distance, classes, tuples, graph, network_logits(z, graph, network))
 
