@@ -17,7 +17,8 @@ from torch import Tensor
 
 from levelfield import batching, evaluation, miners, objectives
 from levelfield.batching.d2_coreset import Density, Sums, chances, nearest_row
-from levelfield.batching.ddm import Distances, DistanceScorer
+from levelfield.batching.ddm import DistanceScorer
+from levelfield.batching.distances import Distances
 from levelfield.batching.frd import FrechetScorer, Normal
 from levelfield.batching.greedy_coreset import FarthestFirst
 from levelfield.embedder.head import Head, start_at
@@ -44,6 +45,9 @@ FIXED: dict[tuple[str, str], Any] = {
     ("frd", "ddof"): 1,
     ("ddm", "weight"): 75.0,
     ("ddm", "doubled"): True,
+    ("hist", "normalise"): True,
+    ("hist", "negative_slope"): 0.1,
+    ("hist", "bn_eps"): 1e-5,
 }
 
 
@@ -128,6 +132,30 @@ def group_loss(case: Case) -> Outputs:
     answer = {"value": value, "value_group": group, "value_cross_entropy": cross_entropy}
     answer |= {"similarity": found.similarity, "probabilities": found.probabilities}
     return plain(answer | {f"grad_{name}": inputs[name].grad for name in ("embeddings", "logits")})
+
+
+def hist(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """By the call and by the terms; what comes out on the way by the steps. Stored embeddings are z."""
+    takes = objectives.describe("hist").defaults
+    chosen = settings(case, takes, elsewhere=["classes", "part"])
+    alone = case.params.get("part") == "distribution_loss"
+    chosen |= {"layer_norm": False} | ({"lambda_s": 0.0} if alone else {})
+    for way in ("call", "terms"):
+        inputs = tensors(case)
+        embeddings, labels = inputs.pop("embeddings").requires_grad_(), inputs.pop("labels")
+        classes, dim = inputs["means"].shape
+        objective: Any = objectives.create("hist", num_classes=classes, dim=dim, **chosen).double()
+        if set(inputs) != {name for name, _ in objective.named_parameters()}:
+            raise UnknownKey(f"'hist' has the parameters {[name for name, _ in objective.named_parameters()]}")
+        objective.load_state_dict(objective.state_dict() | inputs)
+        terms = objective.terms(embeddings, labels)
+        value = objective(embeddings, labels) if way == "call" else sum(terms.values())
+        value.backward()
+        answer = {"value": value, "distribution_loss": terms["distribution"], "grad_embeddings": embeddings.grad}
+        if not alone:
+            answer["cross_entropy"] = terms["classification"] / objective.lambda_s
+        answer |= objective.steps(embeddings, labels)._asdict()
+        yield way, plain(answer | {f"grad_{name}": part.grad for name, part in objective.named_parameters()})
 
 
 GROUP_TERMS = ("temperature", "iterations", "zero_diagonal", "eps")
@@ -428,6 +456,7 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("loss", "manifold_mixup_triplet"): mixed_triplets,
     ("loss", "manifold_mixup_softmax"): mixed_softmax,
     ("miner", "switch"): switch,
+    ("module", "hist"): hist,
     ("module", "normalized_softmax_head"): head,
     ("module", "proxy_nca_pp_head"): head,
     ("metric", "retrieval"): retrieval,

@@ -20,6 +20,9 @@ VARIANTS = {
     "triplet switched": ("triplet", {"miner": {"distance_weighted": {"switch": 0.4}}}),
     "contrastive of all, raw": ("contrastive", {"miner": "all", "normalize": False}),
     "multi_similarity unmined": ("multi_similarity", {"epsilon": None, "reduction": "valid"}),
+    "hist of proxies, positives only": ("hist", {"variance": "fixed", "incidence": "positives", "hidden": 6}),
+    "hist by attention": ("hist", {"relations": "attention", "hidden": 6}),
+    "hist, linear": ("hist", {"relations": "linear", "distribution_weight": 0.0}),
     "smoothed softmax": ("normalized_softmax", {"label_smoothing": 0.1}),
 } | {name: (name, {}) for name in objectives.names()}
 
@@ -51,7 +54,7 @@ def test_a_law_looks_at_every_objective_unless_there_is_nothing_to_see() -> None
     }
     assert unseen["closed_form_is_the_definition"] == {"group_loss", "message_passing", "prototypical"}
     assert set(objectives.names()) - unseen["terms_add_up_to_the_loss"] == {
-        *("angular", "contrastive", "generalized_lifted", "group_loss", "margin", "message_passing"),
+        *("angular", "contrastive", "generalized_lifted", "group_loss", "hist", "margin", "message_passing"),
         *("multi_similarity", "n_pair", "proxy_anchor", "quadruplet", "ranked_list", "snr", "soft_triple"),
     }
 
