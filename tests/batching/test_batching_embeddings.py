@@ -10,9 +10,10 @@ from scipy.linalg import sqrtm
 from scipy.stats import multivariate_normal, wasserstein_distance
 
 from levelfield import batching
-from levelfield.batching import ddm
+from levelfield.batching import distances
 from levelfield.batching.d2_coreset import Density, Sums, chances, draw_coreset
-from levelfield.batching.ddm import Distances, DistanceScorer
+from levelfield.batching.ddm import DistanceScorer
+from levelfield.batching.distances import Distances
 from levelfield.batching.frd import FrechetScorer, Normal
 from levelfield.batching.greedy_coreset import FarthestFirst
 from levelfield.batching.groups import Groups
@@ -225,13 +226,13 @@ def test_the_moments_are_those_of_the_embeddings():
 
 def test_blocks_of_distances_are_all_pairs_once(monkeypatch):
     data = rows_of(3, 23)
-    monkeypatch.setattr(ddm, "BLOCK", 5)
-    found = np.sort(np.concatenate(list(ddm._blocks(data))))
+    monkeypatch.setattr(distances, "BLOCK", 5)
+    found = np.sort(np.concatenate(list(distances._blocks(data))))
     np.testing.assert_allclose(found, np.sort(all_distances(data)), rtol=1e-9)
 
 
 def test_exact_distances_of_too_many_images_are_refused(monkeypatch):
-    monkeypatch.setattr(ddm, "MOST_PAIRS", 100)
+    monkeypatch.setattr(distances, "MOST_PAIRS", 100)
     labels = np.repeat(np.arange(8), 6)
     made = batching.create("ddm", labels, batch_size=8, pool=24, distance="exact", reference="data")
     with pytest.raises(BadSpecification, match="choose distance 'bins' or reference 'pool'"):
