@@ -37,20 +37,20 @@ def write(runs: Path, study: str) -> None:
 
 
 def table(rows: list[Drawn], metrics: list[str]) -> list[str]:
-    """One line for each row, best first. Time for planning is shown where it counts."""
+    """One line for each row, best first. The share of planning in training time is shown where it counts."""
     planned = any(row.row.planning > 0.05 * row.row.seconds for row in rows)
-    head = ["method", *metrics[:1], "95 % interval", "sd", *metrics[1:], "rho (training)", "train s"]
-    head += ["of it planning"] if planned else []
+    head = ["method", *metrics[:1], "95 % interval", "sd", *metrics[1:], "rho (training)"]
+    head += ["planning"] if planned else []
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for row in rows:
         first, others = row.cell(metrics[0]), [f"{row.cell(metric).mean:.3f}" for metric in metrics[1:]]
         spread = "-" if first.spread is None else f"{first.spread:.3f}"
         rho = "-" if row.rho is None else f"{row.rho:.3f}"
         fields = [row.row.label, f"{first.mean:.3f}", f"{first.low:.3f}-{first.high:.3f}", spread, *others, rho]
-        fields += [f"{row.row.seconds:.1f}"] + ([f"{row.row.planning:.1f}"] if planned else [])
+        fields += [f"{100 * row.row.planning / row.row.seconds:.0f} %"] if planned else []
         lines.append("| " + " | ".join(fields) + " |")
     seeds = sorted({len(row.row.seeds) for row in rows})
-    return [*lines, "", f"Seeds: {', '.join(map(str, seeds))}."]
+    return [*lines, "", f"Seeds: {', '.join(map(str, seeds))}." + (" planning: share of the training time." * planned)]
 
 
 def main(arguments: list[str]) -> None:

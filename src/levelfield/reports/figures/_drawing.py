@@ -37,7 +37,7 @@ def panels(
     axes = figure.subplots(rows, columns, squeeze=False, width_ratios=ratios or None)
     for axis in np.ravel(axes):
         axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8)
+        axis.tick_params(which="both", labelsize=8)
     return figure, axes
 
 

@@ -12,7 +12,7 @@ from levelfield.reports.figures._rows import Drawn, errors
 
 
 def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """One point for each row, filled with a regulariser; an arrow leads to it from the same method without."""
+    """One point for each row, hollow with a regulariser; an arrow leads to it from the same method without."""
     shown = [(row, rho) for row in rows if (rho := row.rho) is not None and np.isfinite(rho)]
     if not shown:
         raise BadInput("No row has a spectral decay of its training embeddings: nothing was trained.")
@@ -22,9 +22,10 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
     for row, rho in shown:
         cell, number = row.cell(metric), names.index(row.method)
         axis.errorbar(rho, cell.mean, yerr=errors(cell), fmt="none", ecolor=colour(number), alpha=0.35, capsize=2)
-        fill = colour(number) if row.regularised else "white"
+        fill = "white" if row.regularised else colour(number)
         axis.plot(rho, cell.mean, marker(number), color=fill, markeredgecolor=colour(number), label=row.row.label)
-        axis.annotate(row.row.label, (rho, cell.mean), xytext=(5, 4), textcoords="offset points", fontsize=7)
+        side = (5, -9) if _is_crowded(row, rho, shown, metric) else (5, 4)
+        axis.annotate(row.row.label, (rho, cell.mean), xytext=side, textcoords="offset points", fontsize=7)
     for row, rho in shown:
         plain = [(other, its) for other, its in shown if other.pair == row.pair and not other.regularised]
         if row.regularised and plain:
@@ -43,7 +44,18 @@ def correlation(shown: list[tuple[Drawn, float]], metric: str) -> float | None:
     return float(np.corrcoef(rho, value)[0, 1]) if len(rho) > 2 and rho.std() and value.std() else None
 
 
+def _is_crowded(row: Drawn, rho: float, shown: list[tuple[Drawn, float]], metric: str) -> bool:
+    """Whether a better row stands so near that its label would lie on this one's."""
+    values = [one.cell(metric).mean for one, _ in shown]
+    wide, high = np.ptp([its for _, its in shown]), np.ptp(values)
+    own = row.cell(metric).mean
+    return any(
+        one is not row and abs(its - rho) < 0.25 * wide and 0 <= one.cell(metric).mean - own < 0.06 * high
+        for one, its in shown
+    )
+
+
 def _title(shown: list[tuple[Drawn, float]], metric: str) -> str:
     found = correlation(shown, metric)
     told = "" if found is None else f"; correlation over {len(shown)} rows: {found:.2f}"
-    return f"filled: with a regulariser{told}"
+    return f"hollow: with a regulariser{told}"

@@ -15,14 +15,14 @@ TITLES = {"spectrum": "singular values, all training rows", "class_spectrum": "t
 
 
 def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """Bars and two spectra; the same method with a regulariser has the same colour and a dashed line."""
+    """Means and two spectra; the same method with a regulariser has the same colour and a dashed line."""
     shown = [row for row in rows if row.rho is not None]
     if not shown:
         raise BadInput("No row has spectra of its training embeddings: nothing was trained.")
     pairs = list(dict.fromkeys(row.pair for row in shown))
     shown.sort(key=lambda row: (pairs.index(row.pair), row.regularised))
-    figure, axes = panels(1, 3, width=11, height=3.6, ratios=(0.8, 1, 1))
-    _bars(axes[0, 0], shown, pairs, metric)
+    figure, axes = panels(1, 3, width=12, height=3.6, ratios=(0.8, 1, 1))
+    _points(axes[0, 0], shown, pairs, metric)
     for axis, kind in zip(axes[0, 1:], TITLES, strict=True):
         for row in shown:
             values = row.spectrum(kind)
@@ -37,17 +37,16 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
             )
         axis.set(yscale="log", xlabel="place", ylabel="share of the sum")
         axis.set_title(TITLES[kind], fontsize=9)
-    axes[0, 1].legend(fontsize=6.5, frameon=False)
+    handles, labels = axes[0, 1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", fontsize=7, frameon=False)
     return save(figure, path)
 
 
-def _bars(axis: Any, shown: list[Drawn], pairs: list[str], metric: str) -> None:
+def _points(axis: Any, shown: list[Drawn], pairs: list[str], metric: str) -> None:
     for place, row in enumerate(shown):
         cell, shade = row.cell(metric), colour(pairs.index(row.pair))
-        hatch = "//" if row.regularised else None
-        axis.bar(place, cell.mean, 0.75, color="white" if hatch else shade, edgecolor=shade, hatch=hatch)
-        axis.errorbar(place, cell.mean, yerr=errors(cell), fmt="none", ecolor="#444444", capsize=2)
+        fill = "white" if row.regularised else shade
+        axis.errorbar(place, cell.mean, yerr=errors(cell), fmt="o", color=shade, markerfacecolor=fill, capsize=2)
     axis.set_xticks(range(len(shown)), [row.row.label for row in shown], rotation=40, ha="right", fontsize=7)
-    lowest = min(row.cell(metric).low or row.cell(metric).mean for row in shown)
-    axis.set_ylim(bottom=max(0.0, lowest - 0.05))
-    axis.set_title(metric, fontsize=9)
+    axis.grid(axis="y", color="#eeeeee")
+    axis.set_title(f"{metric} (hollow: with a regulariser)", fontsize=9)
