@@ -21,7 +21,7 @@ PAPERS = {
     "000": ("000",),
     "001": ("001",),
     "002": ("002",),
-    "003": ("MLRC (baselines of 003 tables 8-9)",),
+    "003": ("MLRC (baselines of 003 tables 8-9)", "003"),
     "004": ("004", "Elezi 2020"),
     "mlrc": ("MLRC (baselines of 003 tables 8-9)",),
     "kim2020": ("Kim 2020",),
@@ -91,6 +91,14 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("004", "message_passing", ""): {"null_logit": True, "input_projection": True},
     ("proxy_nca_port", "proxy_nca", ""): {"smoothing": "others"},
 }
+# The rows of 003's tables 4 and 5.
+FORMS |= {
+    ("003", "hist", "positives"): {"incidence": "positives"},
+    ("003", "hist", "attention"): {"relations": "attention"},
+    ("003", "hist", "without_distribution_loss"): {"distribution_weight": 0.0},
+    ("003", "hist", "baseline"): {"relations": "linear", "distribution_weight": 0.0},
+    ("003", "hist", "proxies"): {"variance": "fixed"},
+}
 FORMS |= {("003", *key[1:]): value for key, value in FORMS.items() if key[0] == "mlrc"}
 # Keys that mean the same in ours under another name; for one objective or, with None, for all.
 NAMES: dict[tuple[str | None, str], str] = {
@@ -104,6 +112,7 @@ NAMES: dict[tuple[str | None, str], str] = {
     ("message_passing", "layers"): "steps",
     ("message_passing", "message_passing_steps"): "steps",
     ("message_passing", "concat_steps"): "concat_steps",
+    ("hist", "hgnn_hidden"): "hidden",
     (None, "l2_weight"): "nu",
     (None, "beta_regularization"): "nu",
     (None, "reg_weight"): "lam",
@@ -116,6 +125,7 @@ SAME = {
     *("margin", "pos_margin", "neg_margin", "margin1", "margin2", "alpha", "beta", "base", "epsilon", "delta", "bins"),
     *("la", "gamma", "tau", "centers_per_class", "temperature", "scale", "include_true", "label_smoothing", "nu"),
     *("npair_weight", "normalize", "proxy_lr_multiplier", "iterations", "cross_entropy_weight", "anchors_per_class"),
+    "lambda_s",
 }
 INITS = {
     "normal/8": "small_normal",
@@ -137,9 +147,10 @@ CONDITIONS = {
     *("optimizer", "optimizer_eps", "adam_eps", "weight_decay", "grad_clip", "grad_clip_value", "bn_freeze"),
     *("backbone", "pooling", "pool", "image_size", "layer_norm", "weight_norm", "dropout", "classifier_dropout"),
     *("binarized", "distance", "miner", "miners", "lower_cutoff", "upper_cutoff", "search", "low_temperature"),
-    *("message_passing_steps", "heads", "layers", "concat_steps", "losses", "reduction_of_backbone_features", "random_erasing"),
-    *("batch_sampler", "features_dim", "branches", "weight_reconstruction", "weight_representation"),
+    *("message_passing_steps", "heads", "layers", "losses", "reduction_of_backbone_features", "random_erasing"),
+    *("concat_steps", "batch_sampler", "features_dim", "branches", "weight_reconstruction", "weight_representation"),
     *("embedding_scale", "proxy_scale", "embedding_multiplier"),
+    *("hgnn_layers", "distribution_init", "add_global_max_pooling", "lr_hgnn", "lr_distributions"),
 }
 PRODUCTS = {("proxy_nca", "temperature")}  # see _multiplied
 
@@ -183,6 +194,8 @@ def _ours(entry: Entry) -> tuple[str, str]:
     objective, variant = METHODS.get(entry.method, (entry.method, ""))
     if entry.paper.startswith("MLRC") and entry.params.get("batch") == 256:
         return objective, f"{variant}_256".lstrip("_")
+    if objective == "hist" and entry.params.get("backbone") == "BN-Inception":  # table 2; the released code has table 3
+        return objective, "bn_inception"
     return objective, variant
 
 
@@ -242,7 +255,7 @@ def _gathered(entries: list[Entry], place: str) -> dict[str, Any]:
 
 def _stands_alone(variant: str) -> bool:
     """Whether a variant was tuned by itself, so that the plain settings do not shine through."""
-    return variant.endswith("256") or variant in ("miner", "per_class", "drml")
+    return variant.endswith("256") or variant in ("miner", "per_class", "drml", "bn_inception")
 
 
 def _translated(objective: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -274,6 +287,9 @@ def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[s
         found["proxy_lr_multiplier"] = round(params["proxy_lr"] / rate, 6)
     if rate and "beta_lr" in params:
         found["beta_lr_multiplier"] = round(params["beta_lr"] / rate, 6)
+    for group in ("distribution", "hgnn") if objective == "hist" and rate else ():
+        theirs = params["lr_hgnn" if group == "hgnn" else "lr_distributions"]
+        found[f"{group}_lr_multiplier"] = round(theirs / rate, 6)
     return found
 
 
