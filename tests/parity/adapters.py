@@ -45,6 +45,16 @@ FIXED: dict[tuple[str, str], Any] = {
     ("frd", "ddof"): 1,
     ("ddm", "weight"): 75.0,
     ("ddm", "doubled"): True,
+    **{
+        (what, key): value
+        for what in ("mpn", "mpn_inference")
+        for key, value in (
+            ("attention_scale", "sqrt_head_dim"),
+            ("head_batch_norm", True),
+            ("normalise_input", True),
+            ("ff_activation", "relu"),
+        )
+    },
     ("hist", "normalise"): True,
     ("hist", "negative_slope"): 0.1,
     ("hist", "bn_eps"): 1e-5,
@@ -382,6 +392,97 @@ def mixed_softmax(case: Case) -> Outputs:
     return plain(answer)
 
 
+def network_array(name: str) -> str:
+    """The parameter of `message_passing` that a case's array is: `q_weight_0` is that of the query in step 0."""
+    if name in ("head_weight", "aux_weight", "aux_bias"):
+        return name
+    if name == "head_bn_weight":
+        return "head_scale"
+    part, kind, *step = name.split("_")
+    part = {"q": "query", "k": "key", "v": "value"}.get(part, part)
+    return f"network.input.{kind}" if part == "in" else f"network.steps.{step[0]}.{part}.{kind}"
+
+
+def message_passing(case: Case, inputs: dict[str, Tensor]) -> Any:
+    """The objective with the weights of the case, all of which must find their place."""
+    takes = objectives.describe("message_passing").defaults
+    chosen = settings(case, takes, elsewhere=["classes", *RECIPROCAL])
+    sizes = {"num_classes": len(inputs.get("aux_weight", [0])), "dim": inputs["embeddings"].shape[1]}
+    made = objectives.create("message_passing", **sizes, **chosen).double()
+    given = {network_array(name): value for name, value in inputs.items() if name not in ("embeddings", "labels")}
+    missing, unexpected = made.load_state_dict(given, strict=False)
+    if wrong := [name for name in missing if name.startswith("network.")] + unexpected:
+        raise UnknownKey(f"'message_passing' has other parameters than the case: {wrong}")
+    return made
+
+
+def mpn(case: Case) -> Outputs:
+    from levelfield.objectives._messages import nothing_dropped, standardised
+
+    inputs = tensors(case)
+    rows, labels = inputs["embeddings"].requires_grad_(), inputs["labels"]
+    ours = message_passing(case, inputs)
+    ours(rows, labels).backward()
+    terms = ours.terms(rows, labels)
+    states = ours.network(rows, nothing_dropped)
+    refined = torch.cat(states[1:], 1) if ours.concat_steps else states[-1]
+    answer = {f"attention_{k}": step.attention(states[k]) for k, step in enumerate(ours.network.steps)}
+    answer |= {"refined": refined, "refined_normalised": ours.refine(rows.detach())}
+    answer |= {"logits": standardised(refined, ours.head_scale) @ ours.head_weight.T}
+    answer |= {"logits_aux": rows @ ours.aux_weight.T + ours.aux_bias}
+    answer |= {"loss_mpn": terms["messages"], "loss_aux": terms["auxiliary"], "value": sum(terms.values())}
+    weights = dict(ours.named_parameters()) | {"embeddings": rows}
+    names = [name.removeprefix("grad_") for name in case.right if name.startswith("grad_")]
+    return plain(answer | {f"grad_{n}": weights[n if n == "embeddings" else network_array(n)].grad for n in names})
+
+
+RECIPROCAL = {"k": "k", "alpha": "alpha", "batch_size": "size", "strict": "strict"}
+
+
+def reciprocal(case: Case) -> Outputs:
+    from levelfield.methods.refine import reciprocal_groups
+
+    chosen = settings(case, RECIPROCAL)
+    found = reciprocal_groups(case.arrays["embeddings"], **{RECIPROCAL[key]: value for key, value in chosen.items()})
+    return {"batches": found.members, **found._asdict()}
+
+
+def mpn_inference(case: Case) -> Outputs:
+    """End to end: groups of unit rows, and the messages in each."""
+    from levelfield.methods.refine import reciprocal_groups, refine
+
+    chosen = {ours: case.params[key] for key, ours in RECIPROCAL.items()}
+    ours, rows = message_passing(case, tensors(case)), case.arrays["embeddings"]
+    batches = reciprocal_groups(unit(torch.from_numpy(rows)).numpy(), **chosen).members
+    return {"batches": batches, "refined": refine(ours, rows, by="reciprocal", **chosen)}
+
+
+def masked_softmax(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """By the pieces, and by the objective's loss on raw rows (which has a bias: it is 0, and so is nobody's logit)."""
+    from levelfield.objectives._proxies import mean_entropy
+    from levelfield.objectives.message_passing import present
+    from levelfield.objectives.softmax import softmax_logits
+
+    chosen, inputs = settings(case, ["temperature", "label_smoothing"]), tensors(case)
+    rows, weight = inputs["embeddings"].requires_grad_(), inputs["weight"].requires_grad_()
+    labels, among, _, classes = present(inputs["labels"], weight, None)
+    logits = softmax_logits(rows @ among.T, None, temperature=chosen["temperature"])
+    value = mean_entropy(logits, labels, None, chosen["label_smoothing"])
+    value.backward()
+    answer = {"value": value, "logits": logits, "classes_in_batch": classes}
+    yield "pieces", plain(answer | {"grad_embeddings": rows.grad, "grad_weight": weight.grad})
+    rows = rows.detach().requires_grad_()
+    ours: Any = objectives.create(
+        "message_passing", num_classes=len(weight), dim=rows.shape[1], heads=1, message_weight=0, masked=True, **chosen
+    ).double()
+    with torch.no_grad():
+        ours.aux_weight.copy_(weight)
+        ours.aux_bias.zero_()
+    answer["value"] = ours(rows, inputs["labels"])
+    answer["value"].backward()
+    yield "objective", plain(answer | {"grad_embeddings": rows.grad, "grad_weight": ours.aux_weight.grad})
+
+
 def chosen_batch(case: Case, score: Callable[[np.ndarray], np.ndarray]) -> Outputs:
     """Scores of candidates, of which the lowest wins; or the one score of a batch."""
     if "candidates" not in case.inputs:
@@ -455,6 +556,10 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("loss", "mixup-triplet"): mixed_triplets,
     ("loss", "manifold_mixup_triplet"): mixed_triplets,
     ("loss", "manifold_mixup_softmax"): mixed_softmax,
+    ("loss", "masked_softmax"): masked_softmax,
+    ("module", "mpn"): mpn,
+    ("module", "mpn_inference"): mpn_inference,
+    ("sampler", "reciprocal_batches"): reciprocal,
     ("miner", "switch"): switch,
     ("module", "hist"): hist,
     ("module", "normalized_softmax_head"): head,

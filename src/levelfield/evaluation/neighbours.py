@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,29 +43,38 @@ def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
     most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
     if not 1 <= k <= most:
         raise BadSpecification(f"k={k} neighbours were asked for: 1 to {most} are possible here.")
-    arranged = arrange(inputs, distance=distance)
-    panels = Panels(arranged, inputs.device)
-    device = panels.gallery.device
-    back = torch.from_numpy(np.argsort(arranged.gallery_order)).to(device)
     positions = np.empty((len(inputs.query), k), np.int64)
-    for top in range(0, len(inputs.query), lines(panels.columns)):
-        queries = arranged.query_order[top : top + lines(panels.columns)]
-        values = panels.of(top, top + len(queries))[:, back]
-        own = torch.from_numpy(inputs.query_ids[queries]).to(device)
+    for queries, values in panels_of(inputs, distance=distance):
+        own = torch.from_numpy(inputs.query_ids[queries]).to(values.device)
         present = (own >= 0).nonzero(as_tuple=True)[0]
         values[present, own[present]] = -torch.inf
-        positions[queries] = _nearest(values, k).cpu().numpy()
+        positions[queries] = largest(values, k).cpu().numpy()
     return Neighbours(positions, _similarities(inputs, positions, distance))
 
 
-def _nearest(values: Tensor, k: int) -> Tensor:
-    """Positions of the k largest of each row, the first of those that are level."""
+def panels_of(inputs: Inputs, *, distance: str) -> Iterator[tuple[Array, Tensor]]:
+    """Some queries at a time, and `[queries, gallery]`, their similarities up to a constant for each query.
+
+    Of two gallery rows the one with the larger number is nearer; equal rows have equal numbers. The tensor may be
+    written to.
+    """
+    arranged = arrange(inputs, distance=distance)
+    panels = Panels(arranged, inputs.device)
+    back = torch.from_numpy(np.argsort(arranged.gallery_order)).to(panels.gallery.device)
+    for top in range(0, len(inputs.query), lines(panels.columns)):
+        queries = arranged.query_order[top : top + lines(panels.columns)]
+        yield queries, panels.of(top, top + len(queries))[:, back]
+
+
+def largest(values: Tensor, k: int) -> Tensor:
+    """Positions of the k largest of each row, in order; the first of those that are level, any of those at -inf."""
     best, found = values.topk(k, dim=1)
     found, order = found.sort(dim=1)  # by position, then by value without touching that order
     order = best.gather(1, order).sort(dim=1, descending=True, stable=True).indices
     found = found.gather(1, order)
     # Where more rows are level with the last one than there is room for, `topk` takes any of them.
-    crowded = ((values >= best[:, -1:]).sum(dim=1) > k).nonzero(as_tuple=True)[0]
+    crowded = ((values >= best[:, -1:]).sum(dim=1) > k).logical_and_(best[:, -1] > -torch.inf)
+    crowded = crowded.nonzero(as_tuple=True)[0]
     if len(crowded):
         found[crowded] = values[crowded].sort(dim=1, descending=True, stable=True).indices[:, :k]
     return found

@@ -43,7 +43,9 @@ def attention(queries: Tensor, keys: Tensor, *, heads: int, null_logit: bool) ->
 
 
 def received(weights: Tensor, values: Tensor) -> Tensor:
-    """Eq. 4: what every node is told, concat_m sum_j a[m, i, j] v[j, m]. weights: (..., heads, n, n), values: (..., n, d).
+    """Eq. 4: what every node is told, concat_m sum_j a[m, i, j] v[j, m].
+
+    weights: (..., heads, n, n), values: (..., n, d).
 
     >>> received(torch.full((1, 2, 2), 0.5), torch.tensor([[0.0, 2.0], [4.0, 4.0]]))
     tensor([[2., 3.],
@@ -105,7 +107,8 @@ class Step(nn.Module):
         self.query, self.key, self.value = (attending(dim, generator) for _ in range(3))
         self.out = attending(dim, generator) if choices.output_projection else nn.Identity()
         self.norm1 = nn.LayerNorm(dim)
-        self.ff1, self.ff2 = (linear(dim, hidden, generator), linear(hidden, dim, generator)) if hidden else (None, None)
+        self.ff1 = linear(dim, hidden, generator) if hidden else None
+        self.ff2 = linear(hidden, dim, generator) if hidden else None
         self.norm2 = nn.LayerNorm(dim) if hidden else None
 
     def forward(self, nodes: Tensor, drop: Drop) -> Tensor:

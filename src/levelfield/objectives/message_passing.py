@@ -189,12 +189,8 @@ class MessagePassing(Objective):
         """The nodes after the last step, or after all of them side by side; before the batch norm."""
         if self.network is None:
             raise BadSpecification("With 'message_weight' 0 no message is passed, so nothing can be refined.")
-        own = dict(self.network.named_parameters())
-        if any(parameter.dtype != rows.dtype for parameter in own.values()):
-            own = {name: parameter.to(rows.dtype) for name, parameter in own.items()}
-            states = torch.func.functional_call(self.network, own, (rows, drop))
-        else:
-            states = self.network(rows, drop)
+        own: dict[str, Tensor] = {name: weight.to(rows.dtype) for name, weight in self.network.named_parameters()}
+        states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop))
         return torch.cat(states[1:], -1) if self.concat_steps else states[-1]
 
     def _entropy(self, given: Given, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
