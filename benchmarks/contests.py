@@ -144,4 +144,5 @@ PROXY_CONTESTS = [
         pml={"name": "SoftTripleLoss", "centers_per_class": 2}, faster=at.pml_proxies(2.2, 2.7, few=False),
     ),
     ProxyContest("group_loss", "group_loss", products=UNASKED),
+    ProxyContest("hist", "hist", products=UNASKED),
 ]  # fmt: skip

@@ -51,12 +51,18 @@ def on_circle(degrees: Sequence[float]) -> Tensor:
 def actor(name: str) -> Objective:
     """The objective with its defaults; vectors of classes point to the middle of their class."""
     made = objectives.create(name, num_classes=len(ANGLES), dim=3, generator=stream(0, "pictures")).double()
-    for parameter in made.parameters():
-        if parameter.dim() == 2:
-            several = len(parameter) // len(ANGLES)
-            spread = torch.linspace(-25, 25, several) if several > 1 else torch.zeros(1)
-            parameter.data = on_circle([middle + float(more) for middle in MIDDLES for more in spread]) @ PLANE
+    for parameter in _of_classes(made):
+        several = len(parameter) // len(ANGLES)
+        spread = torch.linspace(-25, 25, several) if several > 1 else torch.zeros(1)
+        parameter.data = on_circle([middle + float(more) for middle in MIDDLES for more in spread]) @ PLANE
     return made
+
+
+def _of_classes(objective: Objective) -> list[torch.nn.Parameter]:
+    """Points among the rows or, where there are none, a classifier's `weight`: other matrices belong to networks."""
+    found = objective.class_vectors
+    found = getattr(objective, "weight", None) if found is None else found
+    return [] if found is None else [found]
 
 
 def responses(objective: Objective, places: Tensor, draws: int = DRAWS) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +119,7 @@ def draw(name: str) -> Path:
     rows, labels = scene()
     for label, colour in enumerate(COLOURS):
         plane.plot(*rows[labels == label].T, "o", color=colour, markersize=6, markeredgecolor="white")
-    if any(parameter.dim() == 2 for parameter in objective.parameters()):
+    if _of_classes(objective):
         for label, middle in enumerate(MIDDLES):
             plane.plot(*on_circle([middle])[0], "*", color=COLOURS[label], markersize=12, markeredgecolor="black")
     plane.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])

@@ -208,7 +208,7 @@ def test_objectives_say_which_parameter_stands_for_classes():
     made = {name: create(name) for name in objectives.names()}
     with_points = {name for name, method in made.items() if method.proxies is not None}
     assert with_points == {
-        *("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca", "proxy_nca_pp"),
+        *("arcface", "cosface", "hist", "normalized_softmax", "proxy_anchor", "proxy_nca", "proxy_nca_pp"),
         *("proxy_triplet", "soft_triple"),  # not the weights of softmax and group_loss, which are no points among rows
     }
     for name in with_points:
