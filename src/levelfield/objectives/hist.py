@@ -196,9 +196,8 @@ class Hist(Objective):
 
     def steps(self, embeddings: Tensor, labels: Tensor, *, measured: Callable[..., Tensor] = distances) -> Steps:
         """The method, step by step, for rows in working precision. `measured`: how distances are computed."""
-        own = {name: parameter for name, parameter in self.named_parameters() if parameter is not None}
-        dtype = torch.promote_types(embeddings.dtype, next(iter(own.values())).dtype)
-        own = {name: parameter.to(dtype) for name, parameter in own.items()}
+        dtype = torch.promote_types(embeddings.dtype, next(self.parameters()).dtype)
+        own = {name: parameter.to(dtype) for name, parameter in self.named_parameters()}
         z, distance = self.z(embeddings.to(dtype)), None
         if "means" in own:
             distance = measured(z, own["means"], own.get("log_vars"), log_var_clamp=self.log_var_clamp)

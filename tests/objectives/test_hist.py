@@ -1,0 +1,283 @@
+"""HIST against its equations written as loops, its ablations, and what is easy to get wrong in it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from levelfield import methods
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.objectives import Hist, _distributions
+from levelfield.objectives._distributions import distances, quick_distances
+from levelfield.objectives._hypergraph import propagation
+from levelfield.randomness import stream
+
+CLASSES, DIM, HIDDEN, LABELS = 5, 4, 3, torch.tensor([3, 0, 3, 1, 0, 3, 4])  # of class 2 there is nobody
+FORMS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "positives": {"incidence": "positives"},
+    "proxies": {"variance": "fixed"},
+    "without distribution loss": {"distribution_weight": 0.0},
+    "distribution loss alone": {"lambda_s": 0.0},
+    "attention": {"relations": "attention"},
+    "linear": {"relations": "linear"},
+    "baseline": {"relations": "linear", "distribution_weight": 0.0},
+    "other weights": {"lambda_s": 0.3, "distribution_weight": 2.0},
+    "other numbers": {"tau": 3.0, "alpha": 0.4, "log_var_clamp": (-1, 0.5)},
+    "own layer norm": {"layer_norm": False},
+}
+
+
+def made(**settings: Any) -> Hist:
+    """With parameters of ordinary size, variances on both sides of the clamp, and a batch norm that does something."""
+    hist = Hist(num_classes=CLASSES, dim=DIM, hidden=HIDDEN, **settings).double()
+    with torch.no_grad():
+        for name, parameter in hist.named_parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=stream(0, "hist", name), dtype=torch.float64))
+    return hist
+
+
+def rows() -> Tensor:
+    return 3 * torch.randn(len(LABELS), DIM, generator=stream(0, "rows"), dtype=torch.float64) + 1
+
+
+def product(matrix: list[list[float]], other: list[list[float]]) -> list[list[float]]:
+    return [[sum(a * b for a, b in zip(row, column, strict=True)) for column in zip(*other, strict=True)]
+            for row in matrix]
+
+
+def linear(x: list[list[float]], weight: list[list[float]], bias: list[float]) -> list[list[float]]:
+    return [[sum(a * b for a, b in zip(row, w, strict=True)) + c for w, c in zip(weight, bias, strict=True)]
+            for row in x]
+
+
+def unit(x: list[float]) -> list[float]:
+    return [v / math.hypot(*x) for v in x]
+
+
+def entropy(logits: list[list[float]], labels: list[int]) -> float:
+    terms = [math.log(sum(map(math.exp, row))) - row[y] for row, y in zip(logits, labels, strict=True)]
+    return sum(terms) / len(terms)
+
+
+def graph_by_loop(hist: Hist, z: list[list[float]], y: list[int], d: list[list[float]] | None) -> list[list[float]]:
+    n = len(z)
+    if hist.relations == "attention":
+        q, k = (linear(z, getattr(hist, f"{name}_weight").tolist(), [0.0] * HIDDEN) for name in ("query", "key"))
+        scores = [[math.exp(sum(a * b for a, b in zip(q[i], k[j], strict=True)) / math.sqrt(HIDDEN)) for j in range(n)]
+                  for i in range(n)]
+        return [[v / sum(row) for v in row] for row in scores]
+    edges = sorted(set(y))
+    h = [[1.0 if y[i] == e else 0.0 if d is None or hist.incidence == "positives" else math.exp(-hist.alpha * d[i][e])
+          for e in edges] for i in range(n)]
+    of_rows, of_edges = [sum(row) for row in h], [sum(column) for column in zip(*h, strict=True)]
+    return [[sum(h[i][e] * h[j][e] / of_edges[e] for e in range(len(edges))) / math.sqrt(of_rows[i] * of_rows[j])
+             for j in range(n)] for i in range(n)]
+
+
+def by_loop(hist: Hist, embeddings: Tensor, labels: Tensor) -> float:
+    """Number by number."""
+    z, y, total = embeddings.tolist(), labels.tolist(), 0.0
+    if hist.layer_norm:
+        for i, row in enumerate(z):
+            mean = sum(row) / DIM
+            spread = math.sqrt(sum((v - mean) ** 2 for v in row) / DIM + 1e-5)
+            z[i] = [(v - mean) / spread for v in row]
+    d = None
+    if hist.means is not None:
+        low, high = hist.log_var_clamp
+        logs = [[0.0] * DIM] * CLASSES if hist.log_vars is None else hist.log_vars.tolist()
+        v = [[1.0 if hist.log_vars is None else math.exp(min(max(f, low), high)) for f in row] for row in logs]
+        x, m = [unit(row) for row in z], [unit(row) for row in hist.means.tolist()]
+        d = [[sum((x[i][f] - m[c][f]) ** 2 / v[c][f] for f in range(DIM)) for c in range(CLASSES)]
+             for i in range(len(x))]
+        total += hist.distribution_weight * entropy([[-hist.tau * v for v in row] for row in d], y)
+    if not hist.lambda_s:
+        return total
+    values: Any = {name: parameter.tolist() for name, parameter in hist.named_parameters()}
+    if hist.relations == "linear":
+        return total + hist.lambda_s * entropy(linear(z, values["theta2_weight"], values["theta2_bias"]), y)
+    g = graph_by_loop(hist, z, y, d)
+    a = product(g, linear(z, values["theta1_weight"], values["theta1_bias"]))
+    for k, column in enumerate(zip(*a, strict=True)):
+        mean = sum(column) / len(column)
+        spread = math.sqrt(sum((v - mean) ** 2 for v in column) / len(column) + 1e-5)
+        for i, v in enumerate(column):
+            normal = (v - mean) / spread * values["bn_weight"][k] + values["bn_bias"][k]
+            a[i][k] = normal if normal > 0 else 0.1 * normal
+    logits = product(g, linear(a, values["theta2_weight"], values["theta2_bias"]))
+    return total + hist.lambda_s * entropy(logits, y)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_value_is_the_slow_loop(form: str) -> None:
+    hist, embeddings = made(**FORMS[form]), rows()
+    expected = by_loop(hist, embeddings, LABELS)
+    assert hist(embeddings, LABELS).item() == pytest.approx(expected, rel=1e-10)
+    assert sum(hist.terms(embeddings, LABELS).values()).item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_there_is_no_parameter_without_a_use_and_each_has_a_rate(form: str) -> None:
+    hist = made(**FORMS[form], distribution_lr_multiplier=7.0, hgnn_lr_multiplier=2.0)
+    hist(rows(), LABELS).backward()
+    for name, parameter in hist.named_parameters():
+        assert parameter.grad is not None, name
+        if name != "theta1_bias":  # close to nothing: the batch norm takes off what is the same in all rows
+            assert parameter.grad.any(), name
+    own = {name for name, _ in hist.named_parameters()}
+    assert hist.lr_multipliers() == {name: 7.0 if name in ("means", "log_vars") else 2.0 for name in own}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, CLASSES, 100])
+def test_chunks_of_classes_change_nothing(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_distributions, "AT_ONCE", at_once)
+    found = []
+    for measured in (distances, quick_distances):
+        hist, embeddings = made(), rows().requires_grad_()
+        assert hist.means is not None
+        assert hist.log_vars is not None
+        distance = measured(embeddings, hist.means, hist.log_vars, log_var_clamp=(0.0, 1.0))
+        weights = torch.randn(distance.shape, generator=stream(0, "weights"), dtype=torch.float64)
+        found.append((distance, *torch.autograd.grad(
+            (weights * distance).sum(), [embeddings, hist.means, hist.log_vars]
+        )))
+    for defined, quick in zip(*found, strict=True):
+        torch.testing.assert_close(quick, defined)
+
+
+def test_only_variances_within_the_clamp_learn() -> None:
+    hist = made()
+    hist(rows(), LABELS).backward()
+    assert hist.log_vars is not None
+    assert hist.log_vars.grad is not None
+    assert torch.equal(hist.log_vars.grad != 0, hist.log_vars > 0)
+    assert (hist.log_vars < 0).any()
+
+
+def test_distances_of_unit_rows_stay_within_0_and_4_in_float32() -> None:
+    generator = stream(0, "many")
+    means = torch.randn(300, 512, generator=generator)
+    near = torch.cat((means, -means)) * torch.linspace(0.1, 50, 600)[:, None]
+    found = quick_distances(near, means, torch.full_like(means, -1.0), log_var_clamp=(0.0, 6.0))
+    torch.testing.assert_close(found.diagonal(), torch.zeros(300), rtol=0, atol=2e-6)
+    torch.testing.assert_close(found[300:].diagonal(), torch.full((300,), 4.0), rtol=0, atol=2e-6)
+
+
+def test_the_hardest_sample_is_not_left_out() -> None:
+    """Its probability is 0 in float32, and the released code would take the mean over the others."""
+    hist = Hist(num_classes=2, dim=4, tau=100.0, lambda_s=0.0, variance="learned")
+    embeddings = torch.tensor([[1.0, -1.0, 0.0, 0.0], [-1.0, 1.0, 0.0, 0.0]], requires_grad=True)
+    assert hist.means is not None
+    with torch.no_grad():
+        hist.means.copy_(embeddings)
+        hist.means[:, 2] = 0.1  # exactly opposite rows have no direction in which to leave
+    loss = hist(embeddings, torch.tensor([1, 1]))
+    (slope,) = torch.autograd.grad(loss, embeddings)
+    assert loss.item() > 150
+    assert slope[0].any()
+
+
+def test_a_rows_mean_and_length_are_nothing_to_the_loss_after_its_layer_norm() -> None:
+    hist, embeddings = made(), 1000 * rows()  # far above the eps under the root
+    moved = embeddings * torch.linspace(0.5, 3, len(embeddings), dtype=torch.float64)[:, None] + 70
+    torch.testing.assert_close(hist(moved, LABELS), hist(embeddings, LABELS), rtol=1e-6, atol=0)
+    bare = made(layer_norm=False)
+    torch.testing.assert_close(bare(hist.z(embeddings), LABELS), hist(embeddings, LABELS))
+    assert abs(bare(embeddings + 7000, LABELS) - bare(embeddings, LABELS)) > 0.01
+
+
+def test_the_batchs_own_statistics_are_used_in_eval_mode_too() -> None:
+    hist, embeddings = made(), rows()
+    trained = hist(embeddings, LABELS)
+    assert torch.equal(hist.eval()(embeddings, LABELS), trained)
+    assert not list(hist.buffers())
+
+
+def test_with_alpha_0_every_sample_is_in_every_tuple() -> None:
+    found = made(alpha=0.0).steps(rows(), LABELS)
+    assert found.incidence is not None
+    assert found.incidence.eq(1).all()
+    assert found.propagation is not None
+    torch.testing.assert_close(found.propagation, torch.full_like(found.propagation, 1 / len(LABELS)))
+
+
+def test_hyperedges_are_the_classes_of_the_batch() -> None:
+    found = made().steps(rows(), LABELS)
+    assert found.hyperedge_classes is not None
+    assert found.incidence is not None
+    assert found.hyperedge_classes.tolist() == [0, 1, 3, 4]
+    assert found.incidence.shape == (len(LABELS), 4)
+
+
+def test_propagation_has_the_root_of_the_degrees_as_fixed_point() -> None:
+    incidence = torch.rand(6, 3, generator=stream(0, "incidence"), dtype=torch.float64)
+    graph, root = propagation(incidence), incidence.sum(1).sqrt()
+    torch.testing.assert_close(graph @ root, root)
+    torch.testing.assert_close(graph, graph.T)
+
+
+def test_distributions_start_with_the_fan_out_of_the_classes() -> None:
+    hist = Hist(num_classes=50, dim=200, hidden=20)
+    assert hist.means is not None
+    assert hist.log_vars is not None
+    for start in (hist.means, hist.log_vars):
+        assert start.std().item() == pytest.approx(math.sqrt(2 / 50), rel=0.03)
+    assert not torch.equal(hist.means, hist.log_vars)
+    parts = dict(hist.named_parameters())
+    assert parts["theta1_weight"].abs().max().item() == pytest.approx(1 / math.sqrt(200), rel=0.01)
+    assert parts["theta2_bias"].abs().max().item() <= 1 / math.sqrt(20)
+    other = Hist(num_classes=50, dim=200, hidden=20, generator=torch.Generator().manual_seed(1))
+    assert all(not torch.equal(a, b) for (name, a), b in zip(parts.items(), other.parameters(), strict=True)
+               if not name.startswith("bn"))
+
+
+def test_nothing_kept_for_the_gradients_grows_faster_than_the_classes() -> None:
+    sizes = []
+    for classes in (1000, 4000):
+        hist, kept = Hist(num_classes=classes, dim=16, hidden=8), []
+        embeddings = torch.randn(10, 16, generator=stream(0, "wide"), requires_grad=True)
+
+        def keep(tensor: Tensor, kept: list[int] = kept) -> Tensor:
+            kept.append(tensor.untyped_storage().nbytes())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            loss = hist(embeddings, torch.arange(10) * 90)
+        loss.backward()
+        sizes.append(max(kept))
+        assert max(kept) <= classes * 16 * 4  # the parameters themselves; nothing as large as rows x classes x numbers
+    assert sizes[1] <= 4 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"tau": 0}, "'tau' is 0"),
+        ({"lambda_s": 0.0, "distribution_weight": 0.0}, "both 0"),
+        ({"relations": "hypergraf"}, "hypergraph"),
+        ({"log_var_clamp": (6, 0)}, "the lower number comes first"),
+        ({"log_var_clamp": 6}, "two numbers"),
+        ({"hidden": 0}, "'hidden' is 0"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadSpecification, match=told):
+        Hist(num_classes=3, dim=4, **wrong)
+
+
+def test_a_label_without_a_distribution_is_refused() -> None:
+    with pytest.raises(BadInput, match="label 5"):
+        made()(rows(), LABELS + 1)
+
+
+def test_as_a_competitor_its_groups_have_their_rates() -> None:
+    method = methods.create("hist", num_classes=CLASSES, dim=DIM, preset="003/sop", hidden=HIDDEN)
+    rates = {group.name: group.multiplier for group in method.groups()}
+    assert rates["means"] == rates["log_vars"] == 100.0
+    assert rates["theta1_weight"] == rates["bn_weight"] == 10.0
+    assert method.proxies is not None
