@@ -109,8 +109,11 @@ class Geometry:
             difference = self.rows.index_select(0, first) - self.columns.index_select(0, second)
             squares = difference.square().sum(1)
             return squares if squared else _root(squares, squares.detach() == 0)
-        matrix = self.squared_distance if squared else self.distance
-        return matrix.reshape(-1).index_select(0, first * m + second)
+        places = first * m + second
+        if self._is_plain and "distance" not in self.__dict__:  # the root of a few instead of all
+            squares = self.squared_distance.reshape(-1).index_select(0, places)
+            return squares if squared else squares.sqrt_()
+        return (self.squared_distance if squared else self.distance).reshape(-1).index_select(0, places)
 
     def detached(self) -> Geometry:
         """The same geometry without gradients, for miners; what was computed already is shared."""

@@ -37,9 +37,8 @@ def draw_uniform(allowed: Tensor, generator: torch.Generator) -> Tensor:
 
 def draw_relative(table: Relatives, generator: torch.Generator) -> Tensor:
     """For each row a uniformly drawn other member of its class; the row itself where there is none."""
-    count = table.counts
-    rank = (uniforms(len(count), count, generator) * count).long()
-    return table.others.gather(1, torch.minimum(rank, (count - 1).clamp_min(0))[:, None]).squeeze(1)
+    rank = (uniforms(len(table.counts), table.counts, generator) * table.counts).long()  # below the count, or 0
+    return table.others.gather(1, rank[:, None]).squeeze(1)
 
 
 def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:

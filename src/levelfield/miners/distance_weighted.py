@@ -88,7 +88,8 @@ class DistanceWeighted:
         uniform = uniforms(asked.numel(), labels, generator).view(asked.shape)
         chosen_n, gives = self._draw(geometry, table, uniform)
         anchors = torch.arange(len(labels), device=labels.device)[:, None].expand_as(chosen_p)
-        return torch.stack((anchors, chosen_p, chosen_n), 2)[asked & gives[:, None]]
+        triplets, kept = torch.stack((anchors, chosen_p, chosen_n), 2), asked & gives[:, None]
+        return triplets.view(-1, 3) if all_known(kept) else triplets[kept]
 
     def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor; `valid`: (n,) 1 where the anchor gives a triplet."""

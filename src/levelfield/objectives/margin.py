@@ -141,15 +141,13 @@ class Margin(Objective):
         distance = geometry.distance_of(first, second)
         classes = given.labels.index_select(0, triplets[:, 0])
         beta = self._beta(classes).detach().to(distance.dtype)
-        to_positive, to_negative = distance.view(2, -1)
-        pull, push = margin_terms(to_positive, to_negative, beta, margin=self.margin)
-        pulled, pushed = pull > 0, push > 0
-        active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
-        signs = torch.cat((pulled, pushed)).to(distance.dtype)
-        signs[len(pulled) :].neg_()
-        moved = -signs.view(2, -1).sum(0)  # what each triplet does to its boundary
-        value, scale, nu = self._quickly_divided(pull.sum(), push.sum(), beta.expand_as(pull).sum(), active)
-        slope = Entries(first, second, signs * scale, distance)
+        hinges = torch.stack(margin_terms(*distance.view(2, -1), beta, margin=self.margin))
+        above = torch.gt(hinges, 0, out=torch.empty_like(hinges))
+        active = (above if self.divisor == "active_pairs" else above.amax(0)).sum()
+        moved = above[1] - above[0]  # what each triplet does to its boundary
+        above[1].neg_()
+        value, scale, nu = self._quickly_divided(*hinges.sum(1), beta.expand(len(classes)).sum(), active.long())
+        slope = Entries(first, second, above.view(-1) * scale, distance)
         return value, slope, self._to_beta(moved * scale + nu, classes)
 
     def _quick_everything(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor, Tensor]:
