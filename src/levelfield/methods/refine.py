@@ -109,7 +109,7 @@ def refined_rows(objective: MessagePassing, rows: Array, gallery: Array | None, 
             given = rows[members]
         else:  # the first is a query, the others are rows of the gallery
             given = np.concatenate((rows[members[:, :1]], gallery[members[:, 1:]]), axis=1)
-        found = objective.refine(torch.from_numpy(given).to(device))[:, list(groups.kept)].cpu().numpy()
+        found = objective.refine(torch.from_numpy(given).to(device), groups.kept).cpu().numpy()
         if result is None:
             result = np.empty((len(rows), found.shape[2]), found.dtype)
         result[places[some][wanted[some]]] = found[wanted[some]]

@@ -27,8 +27,8 @@ def split(rows: Tensor, heads: int) -> Tensor:
 def attention(queries: Tensor, keys: Tensor, *, heads: int, null_logit: bool) -> Tensor:
     """Eq. 3: a[m, i, j] = softmax_j(q_mi . k_mj / sqrt(d / heads)): how much receiver i takes from sender j.
 
-    queries, keys: (..., n, d); the result is (..., heads, n, n). The seed prints sqrt(d), which with several heads is
-    the size of one. With `null_logit` a 0 stands among the logits, so that a receiver may take less than 1 in all.
+    queries, keys: (..., n, d); the result is (..., heads, n, n). The paper prints sqrt(d), which with several heads
+    is the size of one. With `null_logit` a 0 stands among the logits, so that a receiver may take less than 1 in all.
 
     >>> rows = torch.tensor([[4.0, 0.0], [0.0, 4.0]])
     >>> attention(rows, rows, heads=2, null_logit=False)[0]
@@ -111,8 +111,10 @@ class Step(nn.Module):
         self.ff2 = linear(hidden, dim, generator) if hidden else None
         self.norm2 = nn.LayerNorm(dim) if hidden else None
 
-    def forward(self, nodes: Tensor, drop: Drop) -> Tensor:
-        told = drop(self.out(received(drop(self.attention(nodes)), self.value(nodes))))
+    def forward(self, nodes: Tensor, drop: Drop, receivers: Tensor | None = None) -> Tensor:
+        """The nodes after the step; only those at `receivers`, if the others' are not needed."""
+        told = drop(self.out(received(drop(self.attention(nodes, receivers)), self.value(nodes))))
+        nodes = nodes if receivers is None else nodes.index_select(-2, receivers)
         nodes = self.norm1(nodes + told if self.choices.skip else told)
         if self.ff1 is None or self.ff2 is None or self.norm2 is None:
             return nodes
@@ -120,9 +122,9 @@ class Step(nn.Module):
         result: Tensor = self.norm2(nodes + thought if self.choices.skip else thought)
         return result
 
-    def attention(self, nodes: Tensor) -> Tensor:
-        queries, keys = self.query(nodes), self.key(nodes)
-        return attention(queries, keys, heads=self.choices.heads, null_logit=self.choices.null_logit)
+    def attention(self, nodes: Tensor, receivers: Tensor | None = None) -> Tensor:
+        queries = self.query(nodes if receivers is None else nodes.index_select(-2, receivers))
+        return attention(queries, self.key(nodes), heads=self.choices.heads, null_logit=self.choices.null_logit)
 
 
 class Network(nn.Module):
@@ -135,11 +137,14 @@ class Network(nn.Module):
         self.input = linear(dim, dim, generator) if input_projection else nn.Identity()
         self.steps = nn.ModuleList(Step(dim, choices, generator) for _ in range(steps))
 
-    def forward(self, rows: Tensor, drop: Drop) -> list[Tensor]:
-        """The nodes before the first step, then those after each. rows: (..., n, d)."""
+    def forward(self, rows: Tensor, drop: Drop, receivers: Tensor | None = None) -> list[Tensor]:
+        """The nodes before the first step, then those after each; after the last only those at `receivers`.
+
+        rows: (..., n, d).
+        """
         states = [self.input(unit(rows.flatten(0, -2)).view(rows.shape))]
-        for step in self.steps:
-            states.append(step(states[-1], drop))
+        for number, step in enumerate(self.steps, 1):
+            states.append(step(states[-1], drop, receivers if number == len(self.steps) else None))
         return states
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -170,28 +172,33 @@ class MessagePassing(Objective):
         return found
 
     @torch.no_grad()
-    def refine(self, embeddings: Tensor) -> Tensor:
+    def refine(self, embeddings: Tensor, kept: Sequence[int] | None = None) -> Tensor:
         """Unit rows after the messages of their group, without dropout; embeddings: (n, d), or groups (g, n, d).
 
-        With `concat_steps` they are as wide as all steps together.
+        `kept`: of every group only the rows at these places, for less work. With `concat_steps` refined rows are as
+        wide as all steps together.
 
         >>> loss = MessagePassing(num_classes=2, dim=4)
         >>> loss.refine(torch.eye(4)).norm(dim=1)
         tensor([1., 1., 1., 1.])
         """
-        rows = self._working(embeddings)
-        if rows.dim() not in (2, 3) or rows.shape[-1] != self.dim:
-            raise BadInput(f"Rows of {self.dim} numbers are refined, (n, d) or (g, n, d); got {tuple(rows.shape)}.")
-        refined = self._refined(rows, nothing_dropped)
+        if embeddings.dim() not in (2, 3) or embeddings.shape[-1] != self.dim:
+            got = tuple(embeddings.shape)
+            raise BadInput(f"Rows of {self.dim} numbers are refined, (n, d) or in groups (g, n, d); these are {got}.")
+        places = None if kept is None else torch.as_tensor(kept, device=embeddings.device)
+        refined = self._refined(self._working(embeddings), nothing_dropped, places)
         return unit(refined.flatten(0, -2)).view(refined.shape)
 
-    def _refined(self, rows: Tensor, drop: Drop) -> Tensor:
+    def _refined(self, rows: Tensor, drop: Drop, kept: Tensor | None = None) -> Tensor:
         """The nodes after the last step, or after all of them side by side; before the batch norm."""
         if self.network is None:
             raise BadSpecification("With 'message_weight' 0 no message is passed, so nothing can be refined.")
         own: dict[str, Tensor] = {name: weight.to(rows.dtype) for name, weight in self.network.named_parameters()}
-        states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop))
-        return torch.cat(states[1:], -1) if self.concat_steps else states[-1]
+        states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop, kept))
+        if not self.concat_steps:
+            return states[-1]
+        earlier = states[1:-1] if kept is None else [state.index_select(-2, kept) for state in states[1:-1]]
+        return torch.cat([*earlier, states[-1]], -1)
 
     def _entropy(self, given: Given, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Mean cross-entropy of the linear classifier (weight, bias), over all classes or those of the batch."""

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from levelfield import objectives
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.methods import _reciprocal
+from levelfield.methods import refine as room
+from levelfield.methods._clusters import CLUSTERINGS
+from levelfield.methods._groups import chunks_of, dealt
+from levelfield.methods.refine import (
+    Groups,
+    cluster_groups,
+    groups_of,
+    nearest_groups,
+    reciprocal_groups,
+    refine,
+    refined_rows,
+    ways,
+)
+from levelfield.randomness import numpy_stream, stream
+
+
+def rows_of(count: int, dim: int = 3, name: str = "rows") -> np.ndarray:
+    """Some blobs on a coarse grid, so that many distances are equal and many rows, too."""
+    drawn = numpy_stream(0, "refine", name)
+    return np.round(drawn.normal(size=(5, dim))[drawn.integers(5, size=count)] * 2 + drawn.normal(size=(count, dim)))
+
+
+def ranked(query: np.ndarray, rows: np.ndarray) -> list[int]:
+    return sorted(range(len(rows)), key=lambda j: (float(((query - rows[j]) ** 2).sum()), j))
+
+
+def lists_by_loop(rows: np.ndarray, k: int) -> list[list[int]]:
+    return [[q, *[j for j in ranked(rows[q], rows) if j != q][:k]] for q in range(len(rows))]
+
+
+def reciprocal_by_loop(
+    rows: np.ndarray, gallery: np.ndarray | None, k: int, alpha: float, size: int, *, strict: bool
+) -> tuple[list[list[int]], list[int], list[int]]:
+    """Sample by sample, set by set."""
+    half = round(k / 2)
+    if gallery is None:
+        near, wide = lists_by_loop(rows, k), lists_by_loop(rows, half)
+        own = [{g for g in near[q] if q in near[g]} for q in range(len(rows))]
+    else:
+        near, wide = [ranked(q, gallery)[: k + 1] for q in rows], lists_by_loop(gallery, half)
+        back = [ranked(g, rows)[: k + 1] for g in gallery]
+        own = [{g for g in near[q] if q in back[g]} for q in range(len(rows))]
+    others = [{g for g in wide[q] if q in wide[g]} for q in range(len(wide))]
+    groups, sizes = [], []
+    for q in range(len(rows)):
+        union = set(own[q])
+        for g in own[q]:
+            shared, needed = len(others[g] & own[q]), alpha * len(others[g])
+            if shared > needed if strict else shared >= needed:
+                union |= others[g]
+        sizes.append(len(union))
+        order = ranked(rows[q], rows if gallery is None else gallery)
+        if gallery is None:
+            order.remove(q)
+            union.discard(q)
+        order = [j for j in order if j in union] + [j for j in order if j not in union]
+        groups.append([q, *order[: size - 1]])
+    return groups, [len(members) for members in own], sizes
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(("k", "size"), [(1, 2), (5, 4), (6, 7), (7, 20), (100, 3)])
+def test_reciprocal_groups_are_the_slow_loops(k: int, size: int, strict: bool) -> None:
+    rows = rows_of(40)
+    found = reciprocal_groups(rows, k=k, alpha=0.5, size=size, strict=strict)
+    groups, own, expanded = reciprocal_by_loop(rows, None, k, 0.5, size, strict=strict)
+    assert found.members.tolist() == groups
+    assert found.reciprocal_size.tolist() == own
+    assert found.expanded_size.tolist() == expanded
+
+
+@pytest.mark.parametrize(("queries", "k", "size"), [(20, 5, 4), (20, 4, 1), (1, 6, 5), (30, 60, 41)])
+def test_reciprocal_groups_of_queries_in_a_gallery_are_the_slow_loops(queries: int, k: int, size: int) -> None:
+    rows, gallery = rows_of(queries, name="queries"), rows_of(40)
+    found = reciprocal_groups(rows, gallery, k=k, size=size)
+    groups, own, expanded = reciprocal_by_loop(rows, gallery, k, 2 / 3, size, strict=False)
+    assert found.members.tolist() == groups
+    assert found.reciprocal_size.tolist() == own
+    assert found.expanded_size.tolist() == expanded
+
+
+def test_a_row_comes_first_in_its_group_even_if_others_equal_it() -> None:
+    members = reciprocal_groups(np.ones((9, 4)), k=3, size=4).members
+    assert members[:, 0].tolist() == list(range(9))
+    assert members[5].tolist() == [5, 0, 1, 2]
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(120)
+    before, objective = reciprocal_groups(rows, k=6, size=5), made()
+    refined = refine(objective, rows + 0.5, k=6, size=5)
+    monkeypatch.setattr(_reciprocal, "_ENTRIES", 1)
+    monkeypatch.setattr("levelfield.evaluation.panels._ENTRIES", 1)
+    monkeypatch.setattr(room, "_ENTRIES", 200)
+    for one, other in zip(before, reciprocal_groups(rows, k=6, size=5), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(refine(objective, rows + 0.5, k=6, size=5), refined, atol=1e-6)
+
+
+def made(**settings: Any) -> Any:
+    settings = {"heads": 1, "dropout": 0.5, "generator": stream(0, "refine"), **settings}
+    return objectives.create("message_passing", num_classes=4, dim=3, **settings)
+
+
+def test_the_query_of_each_group_is_refined_by_itself() -> None:
+    objective, rows = made(), rows_of(12) + 0.5
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    found = refine(objective, rows, k=4, size=3)
+    for query, members in enumerate(reciprocal_by_loop(unit, None, 4, 2 / 3, 3, strict=False)[0]):
+        alone = objective.refine(torch.from_numpy(rows[members]))[0].numpy()
+        np.testing.assert_allclose(found[query], alone, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+
+
+def test_queries_are_refined_with_members_of_the_gallery() -> None:
+    objective, rows, gallery = made(), rows_of(5, name="queries") + 0.5, rows_of(20) + 0.25
+    unit = [some / np.linalg.norm(some, axis=1, keepdims=True) for some in (rows, gallery)]
+    found = refine(objective, rows, gallery, k=4, size=3)
+    for query, (own, *others) in enumerate(reciprocal_by_loop(*unit, 4, 2 / 3, 3, strict=False)[0]):
+        group = torch.from_numpy(np.stack([rows[own], *gallery[others]]))
+        np.testing.assert_allclose(found[query], objective.refine(group)[0].numpy(), atol=1e-6)
+
+
+def test_the_first_of_several_refined_rows_wins() -> None:
+    objective, rows = made(), rows_of(3) + 0.5
+    groups = Groups(np.array([[0, 1], [1, 2]]), (0, 1))
+    found = refined_rows(objective, rows, None, groups)
+    first, second = (objective.refine(torch.from_numpy(rows[members])).numpy() for members in groups.members)
+    np.testing.assert_allclose(found, [first[0], first[1], second[1]], atol=1e-6)
+    with pytest.raises(BadInput, match="keep 2 of 3 rows"):
+        refined_rows(objective, rows, None, Groups(np.array([[0, 1]]), (0, 1)))
+
+
+def test_nearest_groups_are_chunks_of_an_anchor_and_its_nearest() -> None:
+    rows = rows_of(20)
+    members, kept = nearest_groups(rows, chunks=3, size=4)
+    assert members.shape == (7, 12)
+    assert kept == (0, 4, 8)
+    anchors = members[:, kept].ravel()
+    assert sorted(anchors[:20].tolist()) == list(range(20))
+    for chunk in members.reshape(-1, 4):
+        assert chunk.tolist() == lists_by_loop(rows, 3)[chunk[0]]
+
+
+def test_chunks_hold_one_label_each_and_everybody_and_are_dealt_by_the_seed() -> None:
+    labels = np.array([3, 3, 3, 8, 8, 5, 3, 3])
+    chunks = chunks_of(labels, 2, seed=0)
+    assert len(chunks) == 3 + 1 + 1
+    assert all(len(set(labels[chunk])) == 1 for chunk in chunks)
+    assert set(chunks.ravel()) == set(range(8))
+    groups = dealt(chunks, 2, seed=0)
+    assert groups.shape == (3, 4)
+    assert {tuple(chunk) for chunk in groups.reshape(-1, 2).tolist()} == {tuple(chunk) for chunk in chunks.tolist()}
+    np.testing.assert_array_equal(groups, cluster_groups(labels, chunks=2, size=2).members)
+    assert len({cluster_groups(labels, chunks=2, size=2, seed=seed).members.tobytes() for seed in range(5)}) == 5
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "kmeans": {"clusters": 3},
+    "ward": {"clusters": 3},
+    "spectral": {"clusters": 3, "neighbours": 4},
+    "birch": {"clusters": 3, "threshold": 0.1},
+    "dbscan": {"eps": 0.3, "min_samples": 3},
+    "optics": {"eps": 0.3, "min_samples": 3},
+}
+
+
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    labels = np.repeat(np.arange(3), 8)
+    return np.eye(3)[labels] + 0.02 * numpy_stream(0, "blobs").normal(size=(24, 3)), labels
+
+
+@pytest.mark.parametrize("clustering", CLUSTERINGS)
+def test_clusters_that_are_plain_to_see_are_found_and_again(clustering: str) -> None:
+    rows, labels = blobs()
+    found = CLUSTERINGS[clustering](rows, **SETTINGS[clustering])
+    np.testing.assert_array_equal(found[:, None] == found, labels[:, None] == labels)
+    np.testing.assert_array_equal(found, CLUSTERINGS[clustering](rows, **SETTINGS[clustering]))
+
+
+@pytest.mark.parametrize("clustering", ["dbscan", "optics"])
+@pytest.mark.parametrize(("noise", "clusters"), [("together", 4), ("alone", 5)])
+def test_noise_is_in_some_cluster(clustering: str, noise: str, clusters: int) -> None:
+    rows, _ = blobs()
+    rows = np.concatenate((rows, [[-9, 0, 0], [0, -9, 0]]))
+    found = CLUSTERINGS[clustering](rows, **SETTINGS[clustering], noise=noise)
+    assert len(set(found)) == clusters
+    assert found.min() >= 0
+    nothing = CLUSTERINGS[clustering](rows[:4] * 100, **SETTINGS[clustering], noise=noise)
+    assert len(set(nothing)) == (1 if noise == "together" else 4)
+
+
+@pytest.mark.parametrize("by", ways())
+def test_every_way_refines_everybody_in_the_same_bits(by: str) -> None:
+    objective, (rows, _) = made(), blobs()
+    settings = SETTINGS.get(by, {"size": 4}) | ({"chunks": 2, "size": 3} if by != "reciprocal" else {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = refine(objective, rows, by=by, **settings)
+    assert found.shape == rows.shape
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(found, refine(objective, rows, by=by, **settings))
+
+
+def test_as_many_clusters_as_rows_at_most() -> None:
+    rows, _ = blobs()
+    assert groups_of(rows, "kmeans", chunks=2, size=2).members.shape == (12, 4)
+
+
+def test_steps_side_by_side_are_as_wide_as_all_of_them() -> None:
+    objective, (rows, _) = made(steps=2, concat_steps=True), blobs()
+    assert refine(objective, rows, size=3).shape == (24, 6)
+    with pytest.raises(BadSpecification, match="wider than the rows of the gallery"):
+        refine(objective, rows, rows)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"by": "recipocal"}, "Did you mean 'reciprocal'"),
+        ({"by": "nearest", "k": 3}, "no setting 'k'"),
+        ({"by": "ward", "eps": 3}, "no setting 'eps'.*It takes: chunks, clusters, rows, seed, size"),
+        ({"size": 25}, "group of 25 was asked for, and there are 24"),
+        ({"by": "nearest", "size": 25}, "chunk of 25"),
+        ({"by": "dbscan", "noise": "away"}, "'noise' is 'away'"),
+        ({"by": "nearest", "gallery": np.eye(3)}, "no form for queries in a gallery"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(LevelfieldError, match=message):
+        refine(made(), blobs()[0], **settings)
+
+
+def test_other_objectives_refine_nothing() -> None:
+    for objective in (objectives.create("triplet"), made(message_weight=0.0)):
+        with pytest.raises(BadSpecification, match="Only 'message_passing'"):
+            refine(objective, np.eye(3))
