@@ -33,6 +33,7 @@ PLANE = torch.tensor([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]], dtype=torch.float64)
 PLANE = PLANE / PLANE.norm(dim=1, keepdim=True)
 COLOURS = ("#d1495b", "#00798c", "#6a4c93")
 DRAWS = 40
+DIVIDED = {"message_passing": {"heads": 1}}  # its two heads cannot share three dimensions
 CHECKED = range(0, 360, 60)  # angles whose loss is written into the file, so that a stale picture is found out
 
 
@@ -50,7 +51,8 @@ def on_circle(degrees: Sequence[float]) -> Tensor:
 
 def actor(name: str) -> Objective:
     """The objective with its defaults; vectors of classes point to the middle of their class."""
-    made = objectives.create(name, num_classes=len(ANGLES), dim=3, generator=stream(0, "pictures")).double()
+    sizes = {"num_classes": len(ANGLES), "dim": 3, **DIVIDED.get(name, {})}
+    made = objectives.create(name, **sizes, generator=stream(0, "pictures")).double()
     for parameter in _of_classes(made):
         several = len(parameter) // len(ANGLES)
         spread = torch.linspace(-25, 25, several) if several > 1 else torch.zeros(1)
@@ -61,7 +63,7 @@ def actor(name: str) -> Objective:
 def _of_classes(objective: Objective) -> list[torch.nn.Parameter]:
     """Points among the rows or, where there are none, a classifier's `weight`: other matrices belong to networks."""
     found = objective.class_vectors
-    found = getattr(objective, "weight", None) if found is None else found
+    found = getattr(objective, "weight", getattr(objective, "aux_weight", None)) if found is None else found
     return [] if found is None else [found]
 
 

@@ -70,7 +70,9 @@ def refined_by_loop(objective: Any, rows: list[Row]) -> list[Row]:
     states = []
     for step in objective.network.steps:
         states.append(nodes := step_by_loop(step, nodes))
-    return [sum((state[i] for state in states), []) for i in range(len(rows))] if objective.concat_steps else nodes
+    if not objective.concat_steps:
+        return nodes
+    return [[value for state in states for value in state[i]] for i in range(len(rows))]
 
 
 def entropy_by_loop(objective: Any, logits: list[Row], labels: list[int]) -> float:
@@ -246,7 +248,8 @@ def test_weights_in_half_precision_are_computed_with_in_float32() -> None:
 
 def test_rates_are_those_of_the_network_and_of_the_classifiers() -> None:
     rates = made(network_lr_multiplier=3.0, head_lr_multiplier=7.0).lr_multipliers()
-    assert {name for name, rate in rates.items() if rate == 7} == {"head_scale", "head_weight", "aux_weight", "aux_bias"}
+    classifiers = {"head_scale", "head_weight", "aux_weight", "aux_bias"}
+    assert {name for name, rate in rates.items() if rate == 7} == classifiers
     assert {rate for name, rate in rates.items() if name.startswith("network.")} == {3.0}
 
 
