@@ -47,11 +47,12 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
     lengths = lengths_of(rows.detach())
     x = rows.detach() / lengths
     squares, found = x.square(), rows.new_empty(len(rows), len(means))
+    room = rows.new_empty(min(AT_ONCE, len(means)), len(rows))  # products are quicker class by class
     for chunk in _chunks(means, log_vars, log_var_clamp):
-        block, inverse = found[:, chunk.part], chunk.inverse[:, 0]
-        inward = torch.mul(chunk.pulled, chunk.means, out=chunk.scratch).sum(1).mul_(inverse)
-        torch.addmm(inward, x, chunk.pulled.T, alpha=-2, out=block).mul_(inverse)
-        block.addmm_(squares, chunk.precision.T)
+        inverse, block = chunk.inverse, room[: len(chunk.means)]
+        inward = torch.mul(chunk.pulled, chunk.means, out=chunk.scratch).sum(1, keepdim=True).mul_(inverse)
+        torch.addmm(inward, chunk.pulled, x.T, alpha=-2, out=block).mul_(inverse).addmm_(chunk.precision, squares.T)
+        found[:, chunk.part] = block.T
     if not wants_slope(rows, means, log_vars):
         return found
 
@@ -64,14 +65,13 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
             raw_means, of_raw = chunk.means, of_means[part]
             weights = upstream[:, part].T.contiguous()
             spread.addmm_(weights.T, precision)
+            of_logs = torch.addmm(scratch, weights, squares, beta=0, alpha=-1, out=scratch)
             length = weights.sum(1, keepdim=True) * inverse * inverse
-            torch.mm(weights, squares, out=scratch)
             weights *= inverse
             pull.addmm_(weights.T, chunk.pulled)
-            drawn = torch.mm(weights.mul_(2), x, out=chunk.pulled)  # 2 W'x / |mean|; what was pulled is used up
-            torch.mul(length, raw_means, out=of_raw).sub_(drawn)  # (W'1 m - 2 W'x) / |mean|
-            of_precision = scratch.addcmul_(raw_means, of_raw).mul_(precision).neg_()
-            _through_clamp(of_precision, chunk.log_vars, log_var_clamp, out=of_log_vars[part])
+            torch.mul(length, raw_means, out=of_raw).addmm_(weights, x, alpha=-2)  # (W'1 m - 2 W'x) / |mean|
+            of_logs.addcmul_(raw_means, of_raw, value=-1).mul_(precision)  # - W'(x - m)^2 / v
+            _through_clamp(of_logs, chunk.log_vars, log_var_clamp, out=of_log_vars[part])
             of_raw.addcmul_(length, raw_means).mul_(precision)  # 2 (W'1 m - W'x) / v / |mean|: of the unit mean
             inward = torch.mul(of_raw, raw_means, out=scratch).sum(1, keepdim=True)
             of_raw.addcmul_(inward.mul_(inverse).mul_(inverse), raw_means, value=-1)

