@@ -150,6 +150,15 @@ def test_chunks_of_classes_change_nothing(at_once: int, monkeypatch: pytest.Monk
         torch.testing.assert_close(quick, defined)
 
 
+@pytest.mark.parametrize("number", [1, 7])
+def test_the_gradient_from_above_is_not_written_to(number: int) -> None:
+    hist, embeddings = made(), rows()[:number].requires_grad_()
+    distance = quick_distances(embeddings, hist.means, hist.log_vars, log_var_clamp=(0.0, 6.0))  # type: ignore[arg-type]
+    for upstream in (torch.ones_like(distance), torch.ones_like(distance.T).T):
+        distance.backward(upstream, retain_graph=True)
+        assert upstream.eq(1).all()
+
+
 def test_only_variances_within_the_clamp_learn() -> None:
     hist = made()
     hist(rows(), LABELS).backward()

@@ -63,7 +63,7 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
         for chunk in _chunks(means, log_vars, log_var_clamp):
             part, inverse, precision, scratch = chunk.part, chunk.inverse, chunk.precision, chunk.scratch
             raw_means, of_raw = chunk.means, of_means[part]
-            weights = upstream[:, part].T.contiguous()
+            weights = upstream[:, part].T.clone(memory_format=torch.contiguous_format)  # it is written to
             spread.addmm_(weights.T, precision)
             of_logs = torch.addmm(scratch, weights, squares, beta=0, alpha=-1, out=scratch)
             length = weights.sum(1, keepdim=True) * inverse * inverse
