@@ -145,4 +145,5 @@ PROXY_CONTESTS = [
     ),
     ProxyContest("group_loss", "group_loss", products=UNASKED),
     ProxyContest("hist", "hist", products=UNASKED),
+    ProxyContest("message_passing", "message_passing", products=UNASKED),
 ]  # fmt: skip
