@@ -141,12 +141,14 @@ class Margin(Objective):
         distance = geometry.distance_of(first, second)
         classes = given.labels.index_select(0, triplets[:, 0])
         beta = self._beta(classes).detach().to(distance.dtype)
-        hinges = torch.stack(margin_terms(*distance.view(2, -1), beta, margin=self.margin))
+        to_positive, to_negative = distance.view(2, -1)
+        hinges = torch.stack(margin_terms(to_positive, to_negative, beta, margin=self.margin))
         above = torch.gt(hinges, 0, out=torch.empty_like(hinges))
         active = (above if self.divisor == "active_pairs" else above.amax(0)).sum()
         moved = above[1] - above[0]  # what each triplet does to its boundary
         above[1].neg_()
-        value, scale, nu = self._quickly_divided(*hinges.sum(1), beta.expand(len(classes)).sum(), active.long())
+        pull, push = hinges.sum(1)
+        value, scale, nu = self._quickly_divided(pull, push, beta.expand(len(classes)).sum(), active.long())
         slope = Entries(first, second, above.view(-1) * scale, distance)
         return value, slope, self._to_beta(moved * scale + nu, classes)
 
