@@ -80,7 +80,7 @@ class Meets(Fine):
 
 FILES = {
     "checkpoint", "embeddings.npy", "items.csv", "lock", "log.jsonl", "metrics.json", "model.safetensors",
-    "model.yaml", "per_query.npz", "run.yaml", "training.json",
+    "model.yaml", "per_query.npz", "run.yaml", "training.json", "training_spectra.npz",
 }  # fmt: skip
 
 

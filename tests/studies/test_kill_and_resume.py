@@ -28,6 +28,7 @@ FILES: list[Strike] = [  # in the order in which a run writes them
     ("before", "model.yaml", 1),
     ("before", "items.csv", 1),
     ("after", "embeddings.npy", 1),
+    ("before", "training_spectra.npz", 1),
     ("before", "training.json", 1),
     ("after", "training.json", 1),
     ("after", "per_query.npz", 1),
