@@ -34,18 +34,18 @@ class RunFailed(LevelfieldError):
     """A run stopped (non-finite loss, crash): see the run's folder."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
+def nearest(name: object, names: Iterable[str]) -> str | None:
     """The most similar of `names`, or None if nothing is similar.
 
     >>> nearest("proxy_anchr", ["margin", "proxy_anchor"])
     'proxy_anchor'
     """
     by_folded = {candidate.lower().replace("-", "_"): candidate for candidate in names}
-    close = difflib.get_close_matches(name.lower().replace("-", "_"), list(by_folded), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name).lower().replace("-", "_"), list(by_folded), n=1, cutoff=0.5)
     return by_folded[close[0]] if close else None
 
 
-def unknown(kind: str, name: str, names: Iterable[str], *, see: str | None = None) -> UnknownName:
+def unknown(kind: str, name: object, names: Iterable[str], *, see: str | None = None) -> UnknownName:
     """The error for a name that does not exist: says the nearest one and where to see all.
 
     >>> print(unknown("objective", "margn", ["margin", "triplet"], see="levelfield list objectives"))

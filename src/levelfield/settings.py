@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from levelfield.errors import BadSpecification, nearest
 
 
@@ -56,7 +58,7 @@ def number(
     ...
     levelfield.errors.BadSpecification: 'temperature' is 0; it must be above 0.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not math.isfinite(value):
         raise BadSpecification(f"'{name}' is {value!r}; a finite number is needed.")
     if value <= above:
         raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")

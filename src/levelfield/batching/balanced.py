@@ -47,7 +47,7 @@ class Balanced(Batching):
         self.samples_per_class, self.small = samples_per_class, small
         self.group = 1 if redraw_shape else samples_per_class
         self._choices = (*SMALL, "refill") if mode == "draw" else SMALL
-        groups = Groups.of(np.asarray(labels), 1 if redraw_shape else samples_per_class, small=small,
+        groups = Groups.of(labels, 1 if redraw_shape else samples_per_class, small=small,
                            choices=self._choices)
         super().__init__(labels, batch_size=batch_size, **common)
         self._groups = {groups.n: groups}

@@ -12,8 +12,26 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
+from levelfield.settings import whole
 
 Labels = Sequence[int] | np.ndarray
+
+
+def as_labels(labels: Labels) -> np.ndarray:
+    """One integer per image.
+
+    >>> as_labels(["cat", "dog"])
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadInput: Labels must be a non-empty list of integers, not <U3 of shape (2,).
+    """
+    try:
+        found = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors that are elsewhere
+        raise BadInput(f"Labels must be a non-empty list of integers: {error}.") from error
+    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
+        raise BadInput(f"Labels must be a non-empty list of integers, not {found.dtype} of shape {found.shape}.")
+    return found
 
 
 class Common(TypedDict, total=False):
@@ -74,27 +92,22 @@ class Batching(ABC):
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        self.labels = np.asarray(labels)
-        if self.labels.ndim != 1 or self.labels.size == 0 or self.labels.dtype.kind not in "iu":
-            raise BadInput(f"Labels must be a non-empty list of integers, not {self.labels.dtype} of shape "
-                           f"{self.labels.shape}.")
-        if batch_size < 1:
-            raise BadSpecification(f"batch_size must be at least 1, not {batch_size}.")
+        self.labels = as_labels(labels)
+        self.batch_size = batch_size = whole("batch_size", batch_size, least=1)
+        self.seed = whole("seed", seed)
+        self.rank, self.world = rank, world = whole("rank", rank), whole("world", world, least=1)
         if batch_size % self.group:
             raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.group} images per class.")
-        if not 0 <= rank < world or (batch_size // self.group) % world:
+        if rank >= world or (batch_size // self.group) % world:
             raise BadSpecification(f"A batch of {batch_size // self.group} groups of {self.group} cannot be shared by "
                                    f"{world} processes (rank {rank}).")
-        if batches_per_epoch is not None and batches_per_epoch < 1:
-            raise BadSpecification(f"batches_per_epoch must be at least 1, not {batches_per_epoch}.")
-        if batches_per_epoch is None and batch_size > len(self.labels):
+        if batches_per_epoch is not None:
+            batches_per_epoch = whole("batches_per_epoch", batches_per_epoch, least=1)
+        elif batch_size > len(self.labels):
             raise BadSpecification(f"A batch of {batch_size} does not fit {len(self.labels)} images: choose a smaller "
                                    "batch, or set batches_per_epoch.")
-        self.batch_size = int(batch_size)
-        self.seed = int(seed)
         # The rule of Roth et al. 2020 for every batching: equally many updates for everybody.
-        self.batches = int(batches_per_epoch or len(self.labels) // batch_size)
-        self.rank, self.world = rank, world
+        self.batches = batches_per_epoch or len(self.labels) // batch_size
         self.epoch, self.step = 0, 0
 
     @abstractmethod

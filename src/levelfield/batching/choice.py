@@ -11,6 +11,14 @@ from levelfield.batching.layout import Layout
 from levelfield.errors import BadSpecification
 from levelfield.settings import accepted
 
+GIVEN = {  # to every batching of a run, by those who make it
+    "labels": "they are those of the training images",
+    "batch_size": "it follows from 'batch', as in batch: 25x4",
+    "seed": "it is the run's",
+    "rank": "it follows from the processes of the run",
+    "world": "it follows from the processes of the run",
+}
+
 
 class Choice(NamedTuple):
     """A batching's name, and what is set besides what the layout of the batch says.
@@ -40,7 +48,7 @@ class Choice(NamedTuple):
         if not isinstance(settings, Mapping | None):
             raise BadSpecification(f"The settings of batching '{name}' are {settings!r}; pairs of key and value are "
                                    "needed.")
-        return cls(str(name), dict(settings or {}))
+        return cls(str(name), {str(key): value for key, value in (settings or {}).items()})
 
     def make(self, labels: Labels, layout: Layout, **common: Unpack[Common]) -> Batching:
         """This batching over `labels`, in batches of that layout as far as it has one.
@@ -48,6 +56,9 @@ class Choice(NamedTuple):
         >>> Choice("n_pair", {}).make([0, 0, 1, 1], Layout.parse("2x2")).plan(0).shape
         (1, 4)
         """
+        for key in GIVEN:
+            if key in self.settings:
+                raise BadSpecification(f"Batching '{self.name}' cannot set '{key}' here: {GIVEN[key]}.")
         takes = accepted(maker(self.name)) or {}
         shape = {key: value for key, value in layout.settings.items() if key in takes}
         return create(self.name, labels, batch_size=layout.batch_size, **{**shape, **common, **self.settings})

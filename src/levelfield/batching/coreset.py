@@ -37,7 +37,9 @@ class Coreset(Remembering):
         distinct_classes: bool = True,
         **remembered: Unpack[Remembered],
     ) -> None:
-        self.pool = pool if pool == "all" else whole("pool", pool, least=2)
+        if isinstance(pool, str) and pool != "all":
+            raise BadSpecification(f"'pool' is {pool!r}; it must be a number of images, or all.")
+        self.pool = pool if isinstance(pool, str) else whole("pool", pool, least=2)
         self.distinct_classes = one_of("distinct_classes", distinct_classes, (True, False))
         super().__init__(labels, batch_size=batch_size, **remembered)
         groups = self._groups

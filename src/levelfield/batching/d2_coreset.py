@@ -28,7 +28,7 @@ class Density:
     def __init__(self, rows: np.ndarray) -> None:
         self.mean = rows.mean(axis=0)
         self.centred = rows - self.mean
-        covariance = self.centred.T @ self.centred / (len(rows) - 1)
+        covariance = self.centred.T @ self.centred / max(1, len(rows) - 1)
         variance = float(np.trace(covariance)) / len(covariance)
         if variance == 0:
             self.factor, self.log = covariance, np.zeros(len(rows))

@@ -51,7 +51,7 @@ class Episodes(Batching):
         self.across = one_of("across", across, ("replace", "distinct"))
         self.replace = one_of("replace", replace, (True, False))
         each = self.support + self.query
-        self.classes, left = divmod(batch_size, self.episodes * each)
+        self.classes, left = divmod(whole("batch_size", batch_size, least=1), self.episodes * each)
         if left or not self.classes:
             raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.episodes} episode(s) x "
                                    f"({self.support} support + {self.query} query) images.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from levelfield.batching.base import Labels, as_labels
 from levelfield.batching.dealing import deal_many
 from levelfield.batching.drawing import draw
 from levelfield.errors import BadInput, BadSpecification, unknown
@@ -31,7 +32,7 @@ class Groups:
     few: int  # classes with fewer than n images
 
     @classmethod
-    def of(cls, labels: np.ndarray, n: int, *, small: str = "repeat", choices: Sequence[str] = SMALL) -> Groups:
+    def of(cls, labels: Labels, n: int, *, small: str = "repeat", choices: Sequence[str] = SMALL) -> Groups:
         """
         >>> groups = Groups.of(np.array([5, 7, 5, 7, 9]), 2)
         >>> groups.sizes.tolist(), groups.few
@@ -40,7 +41,7 @@ class Groups:
         n = whole("samples_per_class", n, least=1)
         if small not in choices:
             raise unknown("treatment of small classes", small, choices)
-        names, dense, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        names, dense, sizes = np.unique(as_labels(labels), return_inverse=True, return_counts=True)
         too_small = sizes < n
         if small == "error" and too_small.any():
             raise BadInput(f"{int(too_small.sum()):,} of {len(names):,} classes have fewer than {n} images (first: "

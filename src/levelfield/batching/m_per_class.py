@@ -38,10 +38,10 @@ class MPerClass(Batching):
         small: str = "replace",
         **common: Unpack[Common],
     ) -> None:
-        self._groups = Groups.of(np.asarray(labels), samples_per_class, small=small, choices=("replace", *SMALL))
+        self._groups = Groups.of(labels, samples_per_class, small=small, choices=("replace", *SMALL))
         self.group = self._groups.n
         all_classes = batch_size is None
-        size = self.group * len(self._groups) if batch_size is None else batch_size
+        size = self.group * len(self._groups) if batch_size is None else whole("batch_size", batch_size, least=1)
         if length is not None:
             if common.get("batches_per_epoch") is not None:
                 raise BadSpecification("length and batches_per_epoch both say how long an epoch is: give one of them.")

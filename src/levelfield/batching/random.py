@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 
 from levelfield.batching._registry import register
-from levelfield.batching.base import Batching, Promise
+from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.dealing import deal
 from levelfield.errors import BadSpecification
 
@@ -18,6 +20,11 @@ class Random(Batching):
     (2, 2)
     """
 
+    def __init__(self, labels: Labels, *, batch_size: int, **common: Unpack[Common]) -> None:
+        super().__init__(labels, batch_size=batch_size, **common)
+        if self.batch_size > len(self.labels):
+            raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}.")
+
     def promise(self) -> Promise:
         sizes = np.sort(np.unique(self.labels, return_counts=True)[1])[::-1]
         fewest = int(np.searchsorted(np.cumsum(sizes), self.batch_size)) + 1  # if the largest classes come together
@@ -25,6 +32,4 @@ class Random(Batching):
                        min(self.batch_size, len(sizes)))
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        if self.batch_size > len(self.labels):
-            raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}.")
         return deal(len(self.labels), hand=self.batch_size, hands=self.batches, stream=stream)

@@ -54,7 +54,7 @@ class Remembering(Batching):
         project: int = 0,
         **common: Unpack[Common],
     ) -> None:
-        self._groups = Groups.of(np.asarray(labels), samples_per_class, small=small)
+        self._groups = Groups.of(labels, samples_per_class, small=small)
         self.group = self._groups.n
         self.refresh = one_of("refresh", refresh, REFRESH)
         self.project = whole("project", project)

@@ -11,6 +11,7 @@ from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.dealing import deal, deal_until
 from levelfield.batching.groups import SMALL, Groups
 from levelfield.errors import BadSpecification
+from levelfield.settings import one_of
 
 
 @register("spc", "n images of each class in the batch, dealt from decks: classes equally often, no image twice")
@@ -41,9 +42,9 @@ class SamplesPerClass(Batching):
         replace: bool = False,
         **common: Unpack[Common],
     ) -> None:
-        self._groups = Groups.of(np.asarray(labels), samples_per_class, small=small, choices=(*SMALL, "refill"))
+        self._groups = Groups.of(labels, samples_per_class, small=small, choices=(*SMALL, "refill"))
         self.group = self._groups.n
-        self.replace = replace
+        self.replace = one_of("replace", replace, (True, False))
         super().__init__(labels, batch_size=batch_size, **common)
         self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
         if small == "refill" and replace:

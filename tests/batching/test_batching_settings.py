@@ -1,0 +1,75 @@
+"""Wrong labels and settings are refused when a batching is made, and the message says what is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from levelfield.batching import Choice, Layout, create, names
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+
+LABELS = np.repeat(np.arange(10), 5)
+
+
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize(
+    "labels", [["cat", "cat"], [None, 1], [0.0, 1.0], [True, False], [[0, 1]], [[0], [1, 2]], [], 3, None]
+)
+def test_labels_that_are_no_list_of_integers_are_refused(name, labels):
+    with pytest.raises(BadInput, match="Labels must be a non-empty list of integers"):
+        create(name, labels, batch_size=10, batches_per_epoch=2)
+
+
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("key", ["batch_size", "seed", "batches_per_epoch", "rank", "world"])
+@pytest.mark.parametrize("value", ["10", [], 1.5, True, float("nan"), -1])
+def test_numbers_that_every_batching_has_are_whole_ones(name, key, value):
+    with pytest.raises(BadSpecification, match=f"'{key}' is "):
+        create(name, LABELS, **{"batch_size": 20, key: value})
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - {"random", "spc_r"}))
+@pytest.mark.parametrize("value", [3, None, [], "repaet"])
+def test_a_treatment_of_small_classes_that_is_none_is_refused(name, value):
+    with pytest.raises(LevelfieldError, match="treatment of small classes"):
+        create(name, LABELS, batch_size=10, small=value)
+
+
+def test_numbers_of_numpy_and_labels_of_torch_are_as_good_as_any():
+    plain = create("spc", LABELS, batch_size=10, samples_per_class=5, seed=3)
+    other = create("spc", torch.from_numpy(LABELS), batch_size=np.int64(10), samples_per_class=np.int32(5),
+                   seed=np.int64(3))
+    assert np.array_equal(plain.plan(1), other.plan(1))
+
+
+@pytest.mark.parametrize(("name", "change", "told"), [
+    ("spc", {"replace": "yes"}, "'replace' is 'yes'"),
+    ("greedy_coreset", {"pool": "al"}, "'pool' is 'al'; it must be a number of images, or all"),
+    ("ddm", {"pol": 3}, "Did you mean 'pool'"),
+])  # fmt: skip
+def test_settings_of_one_are_checked(name, change, told):
+    with pytest.raises(BadSpecification, match=told):
+        Choice(name, change).make(LABELS, Layout.parse("5x2"))
+
+
+@pytest.mark.parametrize("key", ["labels", "batch_size", "seed", "rank", "world"])
+def test_a_study_cannot_set_what_the_run_gives(key):
+    with pytest.raises(BadSpecification, match=f"'ddm' cannot set '{key}' here"):
+        Choice.of({"ddm": {key: 4}}).make(LABELS, Layout.parse("5x2"))
+
+
+def test_a_key_that_is_a_number_is_an_unknown_setting():
+    with pytest.raises(BadSpecification, match="The batching 'ddm' has no setting '3'"):
+        Choice.of({"ddm": {3: 3}}).make(LABELS, Layout.parse("5x2"))
+
+
+def test_more_random_images_than_there_are_is_refused_at_once():
+    with pytest.raises(BadSpecification, match="A batch of 60 needs as many images; there are 50"):
+        create("random", LABELS, batch_size=60, batches_per_epoch=1)
+
+
+def test_d2_can_choose_from_a_single_image():
+    batches = create("d2_coreset", [3], batch_size=2, batches_per_epoch=1)
+    with np.errstate(all="raise"):
+        assert batches.plan(0, np.ones((1, 4))).tolist() == [[0, 0]]
