@@ -8,8 +8,8 @@ import torch
 
 from levelfield.evaluation import evaluate, names
 from levelfield.evaluation.arrangement import arrange
-from levelfield.evaluation.counts import EVERYWHERE
 from levelfield.evaluation.inputs import check_inputs
+from levelfield.evaluation.ranks import EVERYWHERE
 from levelfield.evaluation.walk import Size, walk
 
 ALL = ["recall@1", "recall@2", "recall@8", "precision@1", "precision@4", "r_precision", "map@r", "map", "mrr",
@@ -74,7 +74,8 @@ def test_two_threads_give_the_bits_of_one(sample):
 def test_names_of_classes_do_not_matter(sample):
     points, labels = sample
     renamed = np.array([f"class {label:03d}" for label in 2**40 - labels])
-    assert dict(evaluate(points, labels, metrics=ALL)) == dict(evaluate(points, renamed, metrics=ALL))
+    metrics = [*ALL, "nmi", "ami", "ari", "f1"]
+    assert dict(evaluate(points, labels, metrics=metrics)) == dict(evaluate(points, renamed, metrics=metrics))
 
 
 def test_self_search_equals_a_gallery_with_ids(sample):
@@ -138,10 +139,12 @@ def test_cosine_and_euclidean_agree_on_unit_rows(sample):
 
 
 @pytest.mark.parametrize("distance", ["dot", "euclidean", "cosine"])
-def test_sizes_at_the_edge_of_float32_change_nothing(sample, distance):
-    points, labels = sample
-    assert dict(evaluate(points * np.float32(2.0**110), labels, distance=distance)) == dict(
-        evaluate(points, labels, distance=distance))
+@pytest.mark.parametrize(("kind", "size"), [(np.float32, 2.0**110), (np.float64, 2.0**1020), (np.float64, 2.0**-1000)])
+def test_sizes_at_the_edge_of_a_type_change_nothing(sample, distance, kind, size):
+    points, labels = sample[0].astype(kind), sample[1]
+    found = evaluate(points * kind(size), labels, distance=distance)
+    assert dict(found) == dict(evaluate(points, labels, distance=distance))
+    assert 0 < evaluate(points * kind(size), labels, metrics="nmi", distance=distance, starts=1)["nmi"] < 1
 
 
 def test_inputs_are_left_alone(sample):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.evaluation import evaluate
@@ -34,6 +35,10 @@ def broken(value: float) -> np.ndarray:
     ({"gallery": ROWS, "gallery_labels": LABELS, "query_ids": [0, 1]}, "one whole number per query"),
     ({"query_ids": np.arange(6)}, "belong to a gallery"),
     ({"dim": 3}, "dim=3 was asked of embeddings with 2 columns"),
+    ({"dim": 1.5}, "dim=1.5 was asked of embeddings with 2 columns"),
+    ({"embeddings": [[1.0, 2.0], [3.0]]}, "embeddings can't be read as an array"),
+    ({"embeddings": torch.from_numpy(ROWS).to_sparse()}, "embeddings can't be read as an array"),
+    ({"labels": ["a", "a", None, "b", float("nan"), "b"]}, "labels: 2 of 6 rows have no label, the first is row 2"),
 ])
 def test_bad_arrays_are_refused_by_name_and_row(arguments, text):
     with pytest.raises(BadInput, match=text):
@@ -55,7 +60,9 @@ def test_unknown_names_get_the_nearest_right_one(arguments, text):
         evaluate(ROWS, LABELS, **arguments)
 
 
-@pytest.mark.parametrize("arguments", [{"metrics": ["recall@0"]}, {"metrics": ["mrr[best]"]}, {"starts": 0}])
+@pytest.mark.parametrize("arguments", [
+    {"metrics": ["recall@0"]}, {"metrics": [f"map@{10**20}"]}, {"metrics": ["mrr[best]"]}, {"metrics": [3]},
+    {"starts": 0}])
 def test_senseless_settings_are_refused(arguments):
     with pytest.raises(BadSpecification):
         evaluate(ROWS, LABELS, **arguments)
@@ -64,6 +71,32 @@ def test_senseless_settings_are_refused(arguments):
 def test_labels_beyond_float32_stay_apart():
     labels = np.array([2**24, 2**24, 2**24 + 1, 2**24 + 1, 2**60, 2**60])
     assert dict(evaluate(ROWS, labels)) == dict(evaluate(ROWS, LABELS))
+
+
+def test_signed_and_unsigned_labels_meet_without_merging():
+    labels = LABELS + 2**60  # int64 and uint64 have float64 in common, where these are one number
+    mixed = evaluate(ROWS, labels, gallery=ROWS, gallery_labels=labels.astype(np.uint64), query_ids=np.arange(6))
+    assert dict(mixed) == dict(evaluate(ROWS, labels))
+    assert dict(evaluate(ROWS, LABELS.astype(np.uint64) + 2**63)) == dict(evaluate(ROWS, LABELS))
+
+
+@pytest.mark.parametrize("kind", [">f8", np.longdouble])
+def test_long_numbers_keep_their_digits(kind):
+    rows = np.random.default_rng(0).normal(size=(60, 4)) * 1e-3 + 1e4  # in float32 most of them are equal
+    labels = np.arange(60) % 6
+    assert dict(evaluate(rows.astype(kind), labels, distance="euclidean")) == dict(
+        evaluate(rows, labels, distance="euclidean"))
+
+
+def test_text_of_any_kind_is_a_label():
+    names = np.array(["a", "a", "b", "b", "c", "c"])
+    wanted = dict(evaluate(ROWS, LABELS))
+    for labels in (names, names.astype(object), names.astype(np.dtypes.StringDType())):
+        assert dict(evaluate(ROWS, labels)) == wanted
+
+
+def test_a_list_of_metrics_may_be_one_text_and_k_one_number():
+    assert list(evaluate(ROWS, LABELS, metrics="recall, map@c[released]", k=3)) == ["recall@3", "map@c[released]"]
 
 
 def test_no_relatives_at_all_is_no_error():

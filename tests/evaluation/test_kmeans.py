@@ -10,8 +10,9 @@ import torch
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, kmeans
+from levelfield.evaluation.distances import half_squares
 from levelfield.evaluation.kmeans import clusterings
-from levelfield.evaluation.nearest import half_squares, nearest
+from levelfield.evaluation.nearest import nearest
 from levelfield.evaluation.order import canonical_order
 from levelfield.evaluation.products import product
 from levelfield.randomness import numpy_stream

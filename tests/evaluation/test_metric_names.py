@@ -29,6 +29,7 @@ def test_a_form_is_a_choice_and_numbers(name, form, numbers):
     ("rho[reverse=1]", "Unknown form of metric 'rho' 'reverse=1'."),
     ("alignment[2]", "Unknown form of metric 'alignment' '2'. There are: alpha=2."),
     ("rhoo", "Unknown metric 'rhoo'. Did you mean 'rho'?"),
+    ("recall@²", "Unknown metric 'recall@²'. Did you mean 'recall@1'?"),
     ("uniformty[t=2]", "Did you mean 'uniformity'?"),
 ])
 def test_an_unknown_form_names_the_nearest(name, text):

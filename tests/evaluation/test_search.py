@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,8 +17,8 @@ from levelfield.evaluation import walk as walk_module
 from levelfield.evaluation.arrangement import arrange
 from levelfield.evaluation.budget import pairs_within
 from levelfield.evaluation.counting import SEARCH
-from levelfield.evaluation.counts import EVERYWHERE
 from levelfield.evaluation.inputs import check_inputs
+from levelfield.evaluation.ranks import EVERYWHERE
 from levelfield.evaluation.search import WAYS, batches, search
 from levelfield.evaluation.walk import Size, walk
 
@@ -109,7 +111,7 @@ def test_both_ways_agree_on_any_rows(data):
     found = []
     for way in WAYS:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(search_module, "best_way", lambda *_, way=way: way)
+            patch.setattr("levelfield.evaluation.engine.best_way", lambda *_, way=way: way)
             found.append(evaluate(points, labels, metrics=ALL, distance=distance, ties=ties))
     for name in ALL:
         np.testing.assert_array_equal(found[0].per_query[name], found[1].per_query[name], err_msg=name)
@@ -168,7 +170,8 @@ def test_rounds_of_few_queries_count_the_same(way):
 
 
 @pytest.mark.parametrize(("metrics", "total"), [
-    (["mrr"], 2000 * 2000), (["nmi"], 2 * 21 * 2000 * 60), (["mrr", "nmi"], 2000 * 2000 + 2 * 21 * 2000 * 60)])
+    (["mrr"], 2000 * 2000), (["nmi"], 2 * 21 * 2000 * 60), (["uniformity[t=1]", "uniformity"], 2 * 2000 * 2000),
+    (["uniformity", "mrr", "nmi"], 2 * 2000 * 2000 + 2 * 21 * 2000 * 60)])
 def test_progress_goes_from_nothing_to_all(metrics, total):
     random = np.random.default_rng(6)
     labels = np.arange(2000) % 60
@@ -187,21 +190,20 @@ def test_memory_too_small_says_what_is_needed():
         evaluate(points, labels, memory="1MB")
     least = str(error.value).split("'")[-2]
     inputs = check_inputs(points, labels)
-    pairs = pairs_within(least, inputs, metrics=8, threads=1)
+    pairs = pairs_within(least, inputs, metrics=8, threads=1, way="walk")
     assert len(batches(arrange(inputs, distance="dot"), pairs)) >= 1
     assert dict(evaluate(points, labels, memory=least)) == dict(evaluate(points, labels))
 
 
 def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(monkeypatch):
-    arranged = arrange(check_inputs(np.eye(4), [0, 0, 1, 1]), distance="dot")
-    cpu = torch.device("cpu")
-    assert search_module.best_way(arranged, cpu) == "walk"
-    assert search_module.best_way(arranged, torch.device("cuda")) == "panels"
+    inputs = check_inputs(np.eye(4), [0, 0, 1, 1])
+    assert search_module.best_way(inputs) == "walk"
+    assert search_module.best_way(replace(inputs, device=torch.device("cuda"))) == "panels"
     with monkeypatch.context() as patch:
         patch.setattr(search_module, "steady", lambda *_: False)
-        assert search_module.best_way(arranged, cpu) == "panels"
+        assert search_module.best_way(inputs) == "panels"
     monkeypatch.setattr(search_module.importlib.util, "find_spec", lambda name: None)
-    assert search_module.best_way(arranged, cpu) == "panels"
+    assert search_module.best_way(inputs) == "panels"
 
 
 def test_a_file_mapped_to_memory_is_read_and_not_changed(tmp_path):

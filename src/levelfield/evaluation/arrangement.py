@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelfield.evaluation.distances import Chosen, prepare_chosen
+from levelfield.evaluation.distances import Chosen, prepare
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.order import class_order
 from levelfield.evaluation.products import in_tiles
@@ -44,7 +44,7 @@ def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
     if not inputs.self_search:
         order = class_order(inputs.query, inputs.query_codes)
         query = Chosen(inputs.query, order, in_tiles(len(order)))
-    ready = prepare_chosen(query, gallery, distance=distance)
+    ready = prepare(query, gallery, distance=distance)
     codes, asked = inputs.gallery_codes[columns], inputs.query_codes[order]
     place = np.full(len(columns) + 1, -1)  # the last entry answers for id -1: no place
     place[columns] = np.arange(len(columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +104,7 @@ def pair_recall(table: Table) -> float:
 
 def mutual_information(table: Table) -> float:
     surprise = np.log(table.cells) + np.log(table.samples) - np.log(table.cell_class) - np.log(table.cell_cluster)
-    return max(float((table.cells / table.samples * surprise).sum()), 0.0)
+    return max(math.fsum(table.cells / table.samples * surprise), 0.0)  # exact: names of classes change no bit
 
 
 def expected_mutual_information(table: Table) -> float:
@@ -132,7 +133,7 @@ def _entropy(sizes: Array) -> float:
     if len(sizes) == 1:
         return 0.0
     share = sizes / sizes.sum()
-    return -float((share * np.log(share)).sum())
+    return -math.fsum(share * np.log(share))
 
 
 def _pairs(sizes: Array) -> int:

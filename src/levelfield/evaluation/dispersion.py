@@ -13,6 +13,7 @@ from levelfield.evaluation.distances import unit_rows
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics import Facts, Number, register
 from levelfield.evaluation.points import Points, pair_sum, pairs_of
+from levelfield.evaluation.progress import Progress
 
 DISTANCES = ("cosine", "euclidean")
 _ALPHA = Number(2, above=0)
@@ -85,7 +86,8 @@ def inter(points: Points) -> float:
     means = np.empty((count, points.rows.shape[1]), points.rows.dtype)
     for number, positions in enumerate(points.classes):
         means[number] = points.mean(positions) - middle
-    return pair_sum(count, lambda start, stop: means[start:stop].astype(np.float64), _root) / pairs_of(count)
+    apart = pair_sum(count, lambda start, stop: means[start:stop].astype(np.float64), _root)
+    return points.scale * (apart / pairs_of(count))
 
 
 def _within(points: Points, positions: Array) -> float:
@@ -95,7 +97,7 @@ def _within(points: Points, positions: Array) -> float:
         # 1 - xy = |x - y|^2 / 2 for unit rows, and the mean of |x - y|^2 / 2 is the scatter / (count - 1): exact for
         # equal rows. A zero row has |x|^2 = 0, and its distance to all others is 1.
         return points.scatter(positions, centre) / (count - 1) + _zeros(points, positions) / count
-    return _class_pairs(points, positions, centre, _root) / pairs_of(count)
+    return points.scale * (_class_pairs(points, positions, centre, _root) / pairs_of(count))
 
 
 def _class_pairs(points: Points, positions: Array, centre: Array, value: Any) -> float:
@@ -146,13 +148,13 @@ def _power_sum(points: Points, positions: Array, alpha: float) -> float:
 
 
 @register("uniformity", Facts("geometry", "log of the mean of exp(-t |x - y|^2) over all pairs, rows of unit length",
-                              numbers={"t": _T}, norm="unit"))
-def _uniformity(points: Points, *, form: None = None, t: float) -> float:
+                              numbers={"t": _T}, norm="unit", all_pairs=True))
+def _uniformity(points: Points, *, form: None = None, t: float, progress: Progress | None = None) -> float:
     count = len(points.rows)
     if count < 2:
         return math.nan
     # in the type of the rows: float32 errs by 1e-7, which is what the rows themselves are rounded to. A large t would
     # underflow there.
     rows = points.copied(np.float64 if t > 20 else points.rows.dtype)
-    total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_())
+    total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_(), progress)
     return math.log(total / pairs_of(count))

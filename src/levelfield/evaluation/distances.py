@@ -50,20 +50,14 @@ class Chosen:
         return self.rows[slice(start, stop) if self.order is None else self.order[start:stop]].astype(np.float64)
 
 
-def prepare(query: Array, gallery: Array, *, distance: str) -> Prepared:
-    """Rows for `distance`; new arrays of the same type.
+def prepare(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared:
+    """Rows for `distance`; new arrays. Nothing depends on the order in which the caller has them.
 
-    >>> rows = np.array([[3.0, 4.0], [0.0, 0.0]])
+    >>> rows = Chosen(np.array([[3.0, 4.0], [0.0, 0.0]]))
     >>> prepare(rows, rows, distance="cosine").query
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    first = Chosen(query)
-    return prepare_chosen(first, first if query is gallery else Chosen(gallery), distance=distance)
-
-
-def prepare_chosen(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared:
-    """The same for rows in an order of their own. Nothing depends on the order in which the caller has them."""
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
 
@@ -75,18 +69,18 @@ def prepare_chosen(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared
         return Prepared(*both(_unit), None)
     if distance == "hamming":  # |a - b|^2 of 0/1 rows counts the differing bits; exact in float32 below 2^24 bits
         ready, other = both(lambda part: part > 0, np.float32)
-        return Prepared(ready, other, _half_square(other))
+        return Prepared(ready, other, half_squares(other))
     # A power of two changes no order and no tie, and squares can't overflow.
-    scale = _power_of_two_above(max(_largest(query.rows), _largest(gallery.rows)))
+    scale = max(scale_of(query.rows), scale_of(gallery.rows))
     if distance == "dot":
         return Prepared(*both(lambda part: part / scale + 0.0), None, scale)
     # |a|^2 + |b|^2 - 2ab drowns small distances when all rows share a large offset, so the rows are moved to the
     # origin; by multiples of a power of two, since whole numbers must stay whole for their ties to stay exact.
-    mean, deviation = _moments(gallery)
+    mean, deviation = _moments(gallery, scale)
     step = _power_of_two_above(float(deviation.max()))
     shift = np.rint(mean / step) * step
-    ready, other = both(lambda part: (part - shift) / scale + 0.0)
-    return Prepared(ready, other, _half_square(other), scale)
+    ready, other = both(lambda part: part / scale - shift + 0.0)
+    return Prepared(ready, other, half_squares(other), scale)
 
 
 def unit_rows(rows: Array) -> Array:
@@ -103,23 +97,34 @@ def _unit(part: Array) -> Array:
     return part
 
 
-def _moments(chosen: Chosen) -> tuple[Array, Array]:
-    """Mean and standard deviation of each column."""
+def half_squares(rows: Array) -> Array:
+    """|row|^2 / 2 of each, summed in float64.
+
+    >>> half_squares(np.array([[3.0, 4.0]]))
+    array([12.5])
+    """
+    result = np.empty(len(rows), rows.dtype)
+    for start in range(0, len(rows), _CHUNK):
+        result[start : start + _CHUNK] = 0.5 * np.square(rows[start : start + _CHUNK], dtype=np.float64).sum(axis=1)
+    return result
+
+
+def _moments(chosen: Chosen, scale: float) -> tuple[Array, Array]:
+    """Mean and standard deviation of each column, in units of `scale`."""
     count = len(chosen.rows)
     starts = range(0, count, _CHUNK)
-    mean = sum(chosen.part(start).sum(axis=0) for start in starts) / count
-    return mean, np.sqrt(sum(np.square(chosen.part(start) - mean).sum(axis=0) for start in starts) / count)
+    mean = sum((chosen.part(start) / scale).sum(axis=0) for start in starts) / count
+    return mean, np.sqrt(sum(np.square(chosen.part(start) / scale - mean).sum(axis=0) for start in starts) / count)
 
 
-def _half_square(rows: Array) -> Array:
-    halves = [0.5 * np.square(rows[start : start + _CHUNK], dtype=np.float64).sum(axis=1)
-              for start in range(0, len(rows), _CHUNK)]
-    return np.concatenate(halves).astype(rows.dtype)
+def scale_of(rows: Array) -> float:
+    """The power of two at or above the largest number: dividing by it rounds nothing, and no square overflows.
 
-
-def _largest(rows: Array) -> float:
-    return max(float(rows.max()), -float(rows.min()))
+    >>> scale_of(np.array([[3.0, -5.0]]))
+    8.0
+    """
+    return _power_of_two_above(max(float(rows.max()), -float(rows.min())))
 
 
 def _power_of_two_above(value: float) -> float:
-    return float(2.0 ** np.ceil(np.log2(value))) if value > 0 else 1.0
+    return float(2.0 ** min(np.ceil(np.log2(value)), 1023)) if value > 0 else 1.0  # 2^1024 is no float64

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,25 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register the metrics)
 from levelfield.evaluation.arrangement import arrange
 from levelfield.evaluation.bootstrap import check_level, intervals
-from levelfield.evaluation.budget import pairs_within
+from levelfield.evaluation.budget import check_copies, pairs_within
 from levelfield.evaluation.clustering import tabulate
-from levelfield.evaluation.distances import DISTANCES, Prepared, prepare
+from levelfield.evaluation.distances import DISTANCES, Chosen, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.kmeans import STEPS, clusterings
 from levelfield.evaluation.metrics import Metric, describe, parse_all
 from levelfield.evaluation.neighbours import neighbours
-from levelfield.evaluation.points import measure
+from levelfield.evaluation.order import canonical_order
+from levelfield.evaluation.points import measure, refuse_undefined
 from levelfield.evaluation.progress import Progress, in_stages
 from levelfield.evaluation.ranks import TIES, tie_groups
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
-from levelfield.evaluation.search import search
+from levelfield.evaluation.search import best_way, search
 from levelfield.evaluation.signature import Definition, Representation, Signature
 
 
 def evaluate(
     embeddings: Any, labels: Any, *, gallery: Any = None, gallery_labels: Any = None, query_ids: Any = None,
-    metrics: Iterable[str] | None = None, k: Iterable[int] = (1, 2, 4, 8), distance: str = "cosine",
+    metrics: Iterable[str] | None = None, k: int | Iterable[int] = (1, 2, 4, 8), distance: str = "cosine",
     average: str = "query", ties: str = "expected", lone: str = "exclude", dim: int | None = None, starts: int = 3,
     ci: float | None = None, seed: int = 0, memory: str | int = "2GB", progress: Progress | None = None,
 ) -> Evaluation:
@@ -50,9 +51,10 @@ def evaluate(
 
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
-    memory: what retrieval may take beyond the caller's arrays ("2GB", "500MB" or bytes). It needs the embeddings once
+    memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings once
     more, 64 MB and 12 bytes for each pair of query and relative; with less, queries are searched in several rounds.
-    progress: called with (done, total) from the start and while the search and k-means go on, in similarities.
+    Clustering and geometry need the queries once more and, for k-means, the centres four times.
+    progress: called with (done, total) from the start and while pairs are compared, in similarities.
 
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1], metrics=["recall@1", "map@r"])
     >>> dict(result)
@@ -65,26 +67,28 @@ def evaluate(
     for kind, given, known in (("average", average, AVERAGES), ("way to treat ties", ties, TIES),
                                ("distance", distance, DISTANCES), ("way to treat lone queries", lone, LONE)):
         if given not in known:
-            raise unknown(kind, given, known)
+            raise unknown(kind, str(given), known)
     if starts < 1:
         raise BadSpecification(f"starts={starts}: at least one k-means start is needed.")
     if ci is not None:
         check_level(ci)
-    wanted = parse_all(metrics, k=tuple(k))
+    wanted = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))
+    refuse_undefined(wanted, distance)
     inputs = check_inputs(embeddings, labels, gallery=gallery, gallery_labels=gallery_labels, query_ids=query_ids,
                           dim=dim)
-    ready = cache(lambda: prepare(inputs.query, inputs.gallery, distance=distance))  # geometry alone needs no search
     alone = _lone_queries(inputs)
     counted = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
-    of_set = measure(inputs.query, inputs.query_codes, [one for one in wanted if one.kind == "geometry"],
-                     distance=distance)
-    searched, clustered = ([one for one in wanted if one.kind == kind] for kind in ("retrieval", "clustering"))
-    clusters = len(np.unique(inputs.query_codes))
-    hear_search, hear_clusters = in_stages(progress, [
-        len(inputs.query) * len(inputs.gallery) if searched else 0,
-        starts * (STEPS + 1) * len(inputs.query) * clusters if clustered else 0])
+    measured, searched, clustered = ([one for one in wanted if one.kind == kind]
+                                     for kind in ("geometry", "retrieval", "clustering"))
+    rows, clusters = len(inputs.query), len(np.unique(inputs.query_codes))
+    hear_geometry, hear_search, hear_clusters = in_stages(progress, [
+        rows * rows * sum(describe(one.entry).all_pairs for one in measured),
+        rows * len(inputs.gallery) if searched else 0, starts * (STEPS + 1) * rows * clusters if clustered else 0])
+    if measured or clustered:
+        check_copies(memory, inputs, clusters=clusters if clustered else 0, threads=torch.get_num_threads())
+    of_set = measure(inputs.query, inputs.query_codes, measured, distance=distance, progress=hear_geometry)
     per_query = _retrieval(inputs, searched, ties, distance, memory, hear_search)
-    per_start = _clustering(ready, inputs, clustered, clusters, starts, seed, hear_clusters)
+    per_start = _clustering(inputs, clustered, distance, clusters, starts, seed, hear_clusters)
     values = {metric.name: of_set[metric.name] if metric.name in of_set
               else mean_of(per_query[metric.name], inputs.query_codes, counted, average=average)
               if metric.name in per_query else math.fsum(per_start[metric.name]) / starts for metric in wanted}
@@ -130,10 +134,11 @@ def _retrieval(
     if not wanted:
         return {}
     result = {metric.name: np.zeros(len(inputs.query)) for metric in wanted}
-    pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads())
+    way = best_way(inputs)
+    pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
     arranged = arrange(inputs, distance=distance)
     last = retrieval.reach(wanted, arranged.relatives)
-    for counts in search(arranged, last, pairs=pairs, device=inputs.device, progress=progress):
+    for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, progress=progress):
         for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
             for metric in wanted:
                 result[metric.name][arranged.query_order[queries]] = metric.compute(
@@ -142,12 +147,15 @@ def _retrieval(
 
 
 def _clustering(
-    ready: Callable[[], Prepared], inputs: Inputs, wanted: list[Metric], clusters: int, starts: int, seed: int,
+    inputs: Inputs, wanted: list[Metric], distance: str, clusters: int, starts: int, seed: int,
     progress: Progress | None,
 ) -> dict[str, tuple[float, ...]]:
-    """All clustering metrics from the same k-means starts."""
+    """All clustering metrics of the queries from the same k-means starts."""
     if not wanted:
         return {}
-    found = clusterings(ready().query, clusters, seed=seed, starts=range(starts), progress=progress)
-    tables = [tabulate(inputs.query_codes, one) for one in found]
+    order = canonical_order(inputs.query, inputs.query_codes)
+    queries = Chosen(inputs.query, order)
+    rows = prepare(queries, queries, distance=distance).query
+    found = clusterings(rows, clusters, seed=seed, starts=range(starts), progress=progress)
+    tables = [tabulate(inputs.query_codes[order], one) for one in found]
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in wanted}

@@ -73,27 +73,31 @@ def check_inputs(
                   codes[len(query):], ids, classes, self_search=False, bits=bits, device=device)
 
 
-def _numpy(values: Any) -> Array:
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-    return np.asarray(values)
+def _numpy(values: Any, name: str) -> Array:
+    try:
+        if isinstance(values, torch.Tensor):
+            short = values.is_floating_point() and values.element_size() < 4  # numpy knows few of these types
+            return (values.detach().float() if short else values.detach()).cpu().numpy()
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{name} can't be read as an array: {error}") from error
 
 
 def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     """`[n, d]` float32 or float64, finite."""
-    rows = _numpy(values)
+    rows = _numpy(values, name)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise BadInput(f"{name} has shape {rows.shape} and type {rows.dtype}: numbers of shape (rows, dim) are needed.")
     if not rows.size:
         raise BadInput(f"{name} is empty (shape {rows.shape}): nothing can be evaluated.")
     if dim is not None:
-        if not 1 <= dim <= rows.shape[1]:
+        if not isinstance(dim, int | np.integer) or not 1 <= dim <= rows.shape[1]:
             raise BadInput(f"dim={dim} was asked of {name} with {rows.shape[1]} columns: "
                            f"1 to {rows.shape[1]} are possible.")
         rows = rows[:, :dim]
     if rows.dtype not in (np.float32, np.float64):
-        rows = rows.astype(np.float64 if rows.dtype.kind in "iu" and rows.dtype.itemsize > 2 else np.float32)
+        exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 holds without loss
+        rows = rows.astype(np.float64 if rows.dtype.itemsize > exact else np.float32)
     bad = _infinite(rows)
     if len(bad):
         raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows have a NaN or an infinity, the first is row {bad[0]}.")
@@ -101,15 +105,25 @@ def finite_rows(values: Any, name: str, dim: int | None) -> Array:
 
 
 def class_names(values: Any, name: str, count: int, owner: str) -> Array:
-    labels = _numpy(values)
-    if labels.dtype.kind == "O":
-        labels = labels.astype(str)
+    """One label per row: whole numbers as they are, or text."""
+    labels = _numpy(values, name)
     if labels.ndim != 1:
         raise BadInput(f"{name} has shape {labels.shape}: one label per row, shape ({count},), is needed.")
     if len(labels) != count:
         raise BadInput(f"{count} {owner} but {len(labels)} {name}: one label per row is needed, "
                        f"the first row without its partner is {min(count, len(labels))}.")
-    if labels.dtype.kind not in "iubU":
+    if labels.dtype.kind in "OT":
+        labels = labels.astype(object)
+        missing = [row for row, label in enumerate(labels) if label is None or label != label]
+        if missing:
+            raise BadInput(f"{name}: {len(missing)} of {count} rows have no label, the first is row {missing[0]}.")
+    # int64 and uint64 together would become float64, in which large numbers merge: what int64 can't hold is text
+    large = labels.dtype.kind == "u" and len(labels) and labels.max() > np.iinfo(np.int64).max
+    if labels.dtype.kind == "O" or large:
+        return labels.astype(str)
+    if labels.dtype.kind == "u":
+        return labels.astype(np.int64)
+    if labels.dtype.kind not in "ibU":
         raise BadInput(f"{name} are of type {labels.dtype}: whole numbers or text are needed.")
     return labels
 
@@ -124,7 +138,7 @@ def _infinite(rows: Array) -> Array:
 def _ids(values: Any, queries: int, gallery: int) -> Array:
     if values is None:
         return np.full(queries, -1)
-    ids = _numpy(values)
+    ids = _numpy(values, "query_ids")
     if ids.shape != (queries,) or ids.dtype.kind not in "iu":
         raise BadInput(f"query_ids has shape {ids.shape} and type {ids.dtype}: one whole number per query, "
                        f"shape ({queries},), is needed (-1: the query is not in the gallery).")

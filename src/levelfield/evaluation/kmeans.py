@@ -9,8 +9,9 @@ import torch
 from torch.nn import functional as F
 
 from levelfield.errors import BadInput
+from levelfield.evaluation.distances import half_squares
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.nearest import ahead, half_squares, nearest
+from levelfield.evaluation.nearest import ahead, nearest
 from levelfield.evaluation.order import canonical_order
 from levelfield.evaluation.progress import Progress
 from levelfield.randomness import numpy_stream

@@ -13,6 +13,7 @@ from levelfield.registry import Registry
 
 _registry: Registry[Any] = Registry("metric", "metrics")
 register = _registry.register
+_MOST = 10**9  # of neighbours: places are whole numbers of 64 bits
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Facts:
     numbers: Mapping[str, Number] = field(default_factory=dict)
     distances: tuple[str, ...] = ()  # for which it is defined; empty: for all
     norm: str = ""  # "unit": rows are brought to length 1 whatever the distance
+    all_pairs: bool = False  # a geometry metric that looks at every pair of rows, and tells how far it is
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,12 @@ def parse(name: str) -> Metric:
     base, form = (match["base"], match["form"]) if match else (name, None)
     entry, k = base, None
     stem, _, number = base.rpartition("@")
-    if base not in _registry and number.isdigit() and f"{stem}@K" in _registry:
+    if base not in _registry and number.isdecimal() and f"{stem}@K" in _registry:
         entry, k = f"{stem}@K", int(number)
-        if k < 1:
-            raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: at least 1 is needed.")
+        if not 1 <= k <= _MOST:
+            raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: 1 to {_MOST} are possible.")
     if entry not in _registry or (entry.endswith("@K") and k is None):
-        shown = number if number.isdigit() else "1"
+        shown = number if number.isdecimal() else "1"
         raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
     choice, numbers = _form(base, name, form, _registry.facts(entry))
     return Metric(name, entry, k, choice, numbers)
@@ -158,13 +160,14 @@ def split(text: str) -> list[str]:
 def parse_all(wanted: Iterable[str] | None, *, k: Iterable[int]) -> list[Metric]:
     """Metrics in the order asked for, each once; a bare `recall` or `precision` stands for one metric per k.
 
-    >>> [metric.name for metric in parse_all(["recall", "mrr"], k=(1, 2))]
+    >>> [metric.name for metric in parse_all("recall, mrr", k=(1, 2))]
     ['recall@1', 'recall@2', 'mrr']
     """
-    asked = ["recall", "r_precision", "map@r", "map", "mrr"] if wanted is None else list(wanted)
-    if isinstance(wanted, str):
-        asked = [wanted]
+    asked = ["recall", "r_precision", "map@r", "map", "mrr"] if wanted is None else (
+        split(wanted) if isinstance(wanted, str) else list(wanted))
     full: dict[str, None] = {}
     for name in asked:
+        if not isinstance(name, str):
+            raise BadSpecification(f"metrics holds {name!r}: names are needed, as 'recall@1'.")
         full.update(dict.fromkeys([f"{name}@{n}" for n in k] if name in ("recall", "precision") else [name]))
     return [parse(name) for name in full]

@@ -25,6 +25,7 @@ def nearest(
     equal. It does not depend on which other rows and columns are asked for. Without columns it is -inf, and the centre
     a number beyond all others. `tell` hears how many pairs each block had.
 
+    >>> from levelfield.evaluation.distances import half_squares
     >>> centres = np.array([[0.0], [4.0]])
     >>> nearest(np.array([[1.0], [3.0]]), centres, half_squares(centres), columns=np.array([0, 1]))
     (array([0., 4.]), array([0, 1]))
@@ -70,10 +71,3 @@ def ahead(score: Array, name: Array, other: Array, other_name: Array) -> Array:
     array([ True,  True, False])
     """
     return (score > other) | ((score == other) & (name < other_name))
-
-
-def half_squares(centres: Array) -> Array:
-    """|centre|^2 / 2 of each, summed in float64 (a few rows at a time: the centres are never doubled in memory)."""
-    parts = [0.5 * np.square(centres[begin : begin + _ROWS], dtype=np.float64).sum(axis=1)
-             for begin in range(0, len(centres), _ROWS)]
-    return np.concatenate(parts).astype(centres.dtype) if parts else np.zeros(0, centres.dtype)

@@ -7,20 +7,20 @@ the cosine, the inner product, minus half the squared distance, minus half the n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.distances import Chosen, prepare_chosen
+from levelfield.evaluation.distances import Chosen, prepare
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.order import row_numbers
 from levelfield.evaluation.products import product
+from levelfield.evaluation.progress import Progress
 from levelfield.randomness import numpy_stream
 
-Progress = Callable[[int, int], object]
 BINS = 2**18
 GROUPS = 200  # more classes than this are drawn again in groups
 _ROWS, _COLUMNS = 512, 1024  # of a block: 2 MB in float32
@@ -114,7 +114,7 @@ def pair_set(rows: Array, codes: Array, *, distance: str, seed: int = 0, what: s
         groups = numpy_stream(seed, "pairs", classes).permutation(classes) * GROUPS // classes
     order = np.lexsort((row_numbers(rows), codes, groups[codes]))
     chosen = Chosen(rows, order)
-    ready = prepare_chosen(chosen, chosen, distance=distance)
+    ready = prepare(chosen, chosen, distance=distance)
     grid = _grid(ready.query, ready.offset, distance)
     return PairSet(ready.query, ready.offset, ready.scale, codes[order], groups[codes[order]], grid)
 

@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 
 from levelfield.evaluation.arrangement import Arrangement
-from levelfield.evaluation.counts import Counts, empty_counts
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.order import first_twins
 from levelfield.evaluation.products import TILE, in_tiles
 from levelfield.evaluation.progress import Progress
+from levelfield.evaluation.ranks import Counts, empty_counts
 
 _ENTRIES = 2**22  # of a panel, if it has more than one tile of rows
+_SORTED = 2**18  # entries that are sorted at a time, if that is more than one row
+_PER_ENTRY = 100  # bytes that sorting takes, if every row is a relative
 
 
 class Panels:
@@ -41,13 +43,24 @@ class Panels:
         if self.offset is not None:
             values -= self.offset
         values = values[: bottom - top, : self.columns]
-        values[:, self.copies] = values[:, self.originals]
+        for part in values.split(rows_sorted(self.columns)):
+            part[:, self.copies] = part[:, self.originals]
         return values
 
 
 def lines(gallery: int) -> int:
     """Queries in a panel: whole tiles, at least one."""
     return max(_ENTRIES // gallery // TILE, 1) * TILE
+
+
+def rows_sorted(gallery: int) -> int:
+    """Rows of a panel that are looked at together: what that takes is small beside the panel."""
+    return max(_SORTED // gallery, 1)
+
+
+def panel_bytes(gallery: int, bytes_each: int) -> int:
+    """The most memory that a panel and its sorted rows take."""
+    return lines(gallery) * in_tiles(gallery) * bytes_each + rows_sorted(gallery) * gallery * _PER_ENTRY
 
 
 def search_panels(
@@ -58,11 +71,15 @@ def search_panels(
     counts, panels = empty_counts(arranged, begin, end, reach), Panels(arranged, device)
     for top in range(begin, end, lines(panels.columns)):
         bottom = min(top + lines(panels.columns), end)
-        part = slice(counts.starts[top - begin], counts.starts[bottom - begin])
-        found = _count(panels.of(top, bottom), *(torch.from_numpy(one[top:bottom]).to(panels.gallery.device)
-                                                 for one in (arranged.first, arranged.last, arranged.own)))
-        for whole, values in zip((counts.near, counts.above, counts.level), found, strict=True):
-            whole[part] = values.cpu().numpy()
+        line = top
+        for similarity in panels.of(top, bottom).split(rows_sorted(panels.columns)):
+            lines_here = slice(line, line + len(similarity))
+            found = _count(similarity, *(torch.from_numpy(one[lines_here]).to(similarity.device)
+                                         for one in (arranged.first, arranged.last, arranged.own)))
+            line = lines_here.stop
+            part = slice(counts.starts[lines_here.start - begin], counts.starts[line - begin])
+            for whole, values in zip((counts.near, counts.above, counts.level), found, strict=True):
+                whole[part] = values.cpu().numpy()
         if progress is not None:
             progress((bottom - begin) * panels.columns, (end - begin) * panels.columns)
     return counts

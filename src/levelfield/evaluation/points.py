@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,21 +12,24 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.distances import unit_rows
+from levelfield.evaluation.distances import scale_of, unit_rows
 from levelfield.evaluation.inputs import Array, class_names, finite_rows
 from levelfield.evaluation.metrics import Metric, describe
 from levelfield.evaluation.order import row_numbers
+from levelfield.evaluation.products import TILE, tiled
+from levelfield.evaluation.progress import Progress, in_stages
 
 T = TypeVar("T")
-BLOCK = 1024
+BLOCK = 21 * TILE  # in whole tiles the number of threads changes no product
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
     """Embeddings and their class codes. The rows are lifted to float64 a block at a time and never copied as a whole.
 
-    unit: whether they are brought to length 1 on the way. The order of rows, and the names of classes, change no bit:
-    classes come in the order of a number made of their rows, rows within them in that of their own.
+    unit: whether they are brought to length 1 on the way; else they are divided by `scale` there. The order of rows,
+    and the names of classes, change no bit: classes come in the order of a number made of their rows, rows within them
+    in that of their own.
     """
 
     rows: Array
@@ -50,6 +53,10 @@ class Points:
         return found
 
     @cached_property
+    def scale(self) -> float:
+        return 1.0 if self.unit else scale_of(self.rows)
+
+    @cached_property
     def order(self) -> Array:
         """Positions of all rows by their number."""
         return np.argsort(self._numbers, kind="stable")
@@ -67,9 +74,9 @@ class Points:
         return row_numbers(self.rows)
 
     def lifted(self, positions: Array) -> Array:
-        """These rows in float64."""
-        part = self.rows[positions].astype(np.float64)
-        return unit_rows(part) if self.unit else part
+        """These rows in float64, in units of `scale`."""
+        part: Array = self.rows[positions].astype(np.float64)
+        return unit_rows(part) if self.unit else part / self.scale
 
     def parts(self, positions: Array, size: int = 0) -> Iterator[Array]:
         """The rows at `positions`, `size` at a time (or a block, if that is more)."""
@@ -93,7 +100,9 @@ class Points:
         return float(sum(np.square(part - centre).sum() for part in self.parts(positions)))
 
 
-def measure(rows: Array, codes: Array, wanted: Iterable[Metric], *, distance: str) -> dict[str, float]:
+def measure(
+    rows: Array, codes: Array, wanted: Sequence[Metric], *, distance: str, progress: Progress | None = None,
+) -> dict[str, float]:
     """The geometry metrics of rows as `distance` compares them: of unit length under cosine, bits under hamming.
 
     >>> from levelfield.evaluation import parse
@@ -102,19 +111,29 @@ def measure(rows: Array, codes: Array, wanted: Iterable[Metric], *, distance: st
     """
     found: dict[bool, Points] = {}
     result = {}
-    for metric in wanted:
+    stages = in_stages(progress, [describe(metric.entry).all_pairs for metric in wanted])
+    for metric, hear in zip(wanted, stages, strict=True):
         facts = describe(metric.entry)
-        if facts.distances and distance not in facts.distances:
-            raise BadSpecification(f"Metric '{metric.name}' is not defined for distance '{distance}': "
-                                   f"{' or '.join(facts.distances)} is needed.")
         unit = facts.norm == "unit" or distance == "cosine"
         if unit not in found:
             found[unit] = Points((rows > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
-        result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers))
+        told = {"progress": hear} if facts.all_pairs else {}
+        result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers, **told))
     return result
 
 
-def pair_sum(count: int, block: Callable[[int, int], Array], value: Callable[[Tensor], Tensor]) -> float:
+def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
+    """Some metrics are not defined for every distance."""
+    for metric in wanted:
+        known = describe(metric.entry).distances
+        if known and distance not in known:
+            raise BadSpecification(f"Metric '{metric.name}' is not defined for distance '{distance}': "
+                                   f"{' or '.join(known)} is needed.")
+
+
+def pair_sum(
+    count: int, block: Callable[[int, int], Array], value: Callable[[Tensor], Tensor], progress: Progress | None = None,
+) -> float:
     """Sum of `value(|x - y|^2)` over all pairs of `count` rows, each pair once: half of the matrix of distances.
 
     block(start, stop): these rows, all of one type; products are made in it, the sum in float64. The rows should lie
@@ -126,13 +145,16 @@ def pair_sum(count: int, block: Callable[[int, int], Array], value: Callable[[Te
     """
     total = 0.0
     for start in range(0, count, BLOCK):
-        left = torch.from_numpy(block(start, min(start + BLOCK, count)))
+        left = block(start, min(start + BLOCK, count))
         for other in range(start, count, BLOCK):
-            right = left if other == start else torch.from_numpy(block(other, min(other + BLOCK, count)))
-            squares = torch.addmm(_squares(right)[None, :], left, right.T, alpha=-2)
-            values = value(squares.add_(_squares(left)[:, None]).clamp_min_(0))
+            right = left if other == start else block(other, min(other + BLOCK, count))
+            products = torch.from_numpy(tiled(left)) @ torch.from_numpy(tiled(right)).T
+            squares = products[: len(left), : len(right)].mul_(-2).add_(_squares(right)).add_(_squares(left)[:, None])
+            values = value(squares.clamp_min_(0))
             values = values.triu_(1) if other == start else values
             total += float(values.sum(dim=1).sum(dtype=torch.float64))  # a row of a block is short enough for float32
+        if progress is not None:
+            progress(pairs_of(count) - pairs_of(max(count - start - BLOCK, 0)), pairs_of(count))
     return total
 
 
@@ -145,5 +167,5 @@ def pairs_of(count: int) -> int:
     return count * (count - 1) // 2
 
 
-def _squares(rows: Tensor) -> Tensor:
-    return torch.einsum("ij,ij->i", rows, rows)
+def _squares(rows: Array) -> Tensor:
+    return torch.from_numpy(np.square(rows).sum(axis=1))

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.evaluation.counts import EVERYWHERE
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics import Facts, Metric, register
-from levelfield.evaluation.ranks import TieGroups
+from levelfield.evaluation.ranks import EVERYWHERE, TieGroups
 
 
 @register("recall@K", Facts("retrieval", "1 if a relative is among the first K, else 0"))

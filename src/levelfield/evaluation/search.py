@@ -9,31 +9,30 @@ import numpy as np
 import torch
 
 from levelfield.evaluation.arrangement import Arrangement
-from levelfield.evaluation.counts import Counts
-from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.panels import search_panels
 from levelfield.evaluation.products import TILE, steady
 from levelfield.evaluation.progress import Progress
+from levelfield.evaluation.ranks import Counts
 
 WAYS = ("walk", "panels")
 
 
-def best_way(arranged: Arrangement, device: torch.device) -> str:
+def best_way(inputs: Inputs) -> str:
     """`walk` on a CPU with numba, if the matrix library is steady; `panels` everywhere else."""
-    able = device.type == "cpu" and importlib.util.find_spec("numba") is not None
-    return "walk" if able and steady(arranged.query.dtype, arranged.query.shape[1]) else "panels"
+    able = inputs.device.type == "cpu" and importlib.util.find_spec("numba") is not None
+    kinds = {inputs.query.dtype, np.dtype(np.float32)}  # bits are compared in float32
+    return "walk" if able and all(steady(kind, inputs.query.shape[1]) for kind in kinds) else "panels"
 
 
 def search(
-    arranged: Arrangement, reach: Array, *, pairs: int, device: torch.device | None = None, way: str | None = None,
+    arranged: Arrangement, reach: Array, *, pairs: int, way: str, device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Counts]:
     """Counts of all queries, as many at a time as have `pairs` relatives together.
 
     `progress` hears of entries of the similarity matrix.
     """
-    device = device or torch.device("cpu")
-    way = way or best_way(arranged, device)
     gallery = len(arranged.gallery_order)
     total = len(arranged.query_order) * gallery
     for begin, end in batches(arranged, pairs):

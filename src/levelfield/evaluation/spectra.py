@@ -12,6 +12,7 @@ from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics import Facts, Number, register
 from levelfield.evaluation.points import Points
+from levelfield.evaluation.workers import one_thread
 
 DIRECTIONS = ("uniform-spectrum", "spectrum-uniform")
 PAPER_LENGTH = 35  # values of a class spectrum that 002 (section E) shows
@@ -91,9 +92,10 @@ def singular_values(points: Points) -> Array:
 def _singular_values(points: Points, positions: Array) -> Array:
     dim = points.rows.shape[1]
     triangle = torch.zeros(0, dim, dtype=torch.float64)
-    for part in points.parts(positions, size=2 * dim):
-        triangle = torch.linalg.qr(torch.cat([triangle, torch.from_numpy(part)]), mode="r").R
-    found: Array = torch.linalg.svdvals(triangle).numpy()
+    with one_thread():
+        for part in points.parts(positions, size=2 * dim):
+            triangle = torch.linalg.qr(torch.cat([triangle, torch.from_numpy(part)]), mode="r").R
+        found: Array = points.scale * torch.linalg.svdvals(triangle).numpy()
     return found
 
 

@@ -18,7 +18,8 @@ from levelfield.evaluation.bootstrap import check_level
 from levelfield.evaluation.distances import DISTANCES, unit_rows
 from levelfield.evaluation.inputs import Array, class_names, finite_rows
 from levelfield.evaluation.mistakes import Curve, Drawn, Rates, Rule
-from levelfield.evaluation.pairs import Counts, PairSet, Progress, count_pairs, pair_set
+from levelfield.evaluation.pairs import Counts, PairSet, count_pairs, pair_set
+from levelfield.evaluation.progress import Progress
 
 _SAMPLE = 4096  # rows that tell where the threshold will be
 

@@ -16,10 +16,10 @@ import torch
 
 from levelfield.evaluation import counting
 from levelfield.evaluation.arrangement import Arrangement
-from levelfield.evaluation.counts import Counts, empty_counts
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.products import TILE, in_tiles
 from levelfield.evaluation.progress import Progress
+from levelfield.evaluation.ranks import Counts, empty_counts
 from levelfield.evaluation.workers import share
 
 _WORTH = 2**20  # entries: with fewer, one more thread costs more than it gains

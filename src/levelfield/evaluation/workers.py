@@ -5,12 +5,29 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TypeVar
 
 import torch
 
 Task = TypeVar("Task")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For what rounds otherwise on two threads than on one.
+
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def share(tasks: Iterable[Task], do: Callable[[Task], object], threads: int) -> Iterator[Task]:
