@@ -36,7 +36,7 @@ class Signals:
 
     def __init__(self, rows: Tensor, *, centered: bool) -> None:
         self.rows = rows - rows.mean(1, keepdim=True) if centered else rows
-        self.energy = torch.einsum("ij,ij->i", self.rows, self.rows)
+        self.energy = self.rows.square().sum(1)
         self.usable = self.energy.detach() > CONSTANT
         self.inverse = self.energy.masked_fill(~self.usable, torch.inf).reciprocal()
         self.geometry = Geometry(self.rows, normalize=False)
@@ -137,7 +137,7 @@ class SNR(Objective):
             ratio = signals.matrix_in_place()
             terms, slope = self._quick_everything(ratio, signals.usable, given.labels)
             slope.mul_(signals.inverse[:, None])
-            energy_slope = -torch.einsum("ij,ij->i", slope, ratio)
+            energy_slope = ratio.mul_(slope).sum(1).neg_()
         else:
             terms, slope, energy_slope = self._quick_listed(signals, tuples)
         sums = geometry.rows.sum(1)
@@ -148,10 +148,8 @@ class SNR(Objective):
             return value
 
         def slopes(upstream: Tensor) -> list[Tensor]:
-            found = back_to_rows(signals.geometry, slope, "squared_distance")
+            found = back_to_rows(signals.geometry, slope, "squared_distance")  # of mean 0, as the rows it is made of
             found = found.addcmul_(energy_slope[:, None], signals.rows, value=2)
-            if self.centered:
-                found -= found.mean(1, keepdim=True)
             found += (sums.sign() * shares)[:, None]
             found *= upstream
             return [found if geometry.lengths is None else through_unit(found, geometry.rows, geometry.lengths)]
