@@ -58,7 +58,8 @@ def number(
     ...
     levelfield.errors.BadSpecification: 'temperature' is 0; it must be above 0.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not math.isfinite(value):
+    kinds = int | float | np.integer | np.floating
+    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
         raise BadSpecification(f"'{name}' is {value!r}; a finite number is needed.")
     if value <= above:
         raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")

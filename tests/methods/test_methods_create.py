@@ -141,6 +141,35 @@ def test_learned_boundaries_do_not_decay_and_proxies_do():
     assert (proxies.name, proxies.multiplier, proxies.weight_decay) == ("proxies", 50.0, None)
 
 
+def test_a_sub_network_is_one_line_of_the_ledger_whatever_it_is_made_of():
+    method = create("message_passing", network_lr_multiplier=10.0, head_lr_multiplier=1.0)
+    groups = {group.name: group for group in method.groups()}
+    said = {d.what: d.method for d in method.deviations() if "network" in d.what}
+    assert said == {
+        "lr_of_network": 10.0,
+        "lr_of_network_biases_and_gains": 10.0,
+        "weight_decay_of_network_biases_and_gains": 0.0,
+    }
+    assert all(parameter.dim() > 1 for parameter in groups["network"].parameters)
+    assert all(parameter.dim() == 1 for parameter in groups["network_biases_and_gains"].parameters)
+    inside = groups["network"].parameters, groups["network_biases_and_gains"].parameters
+    assert {id(p) for own in inside for p in own} == {id(p) for p in method.objective.network.parameters()}
+    assert {"head_scale", "head_weight", "aux_weight", "aux_bias"} < set(groups)
+
+
+def test_rates_inside_a_sub_network_give_groups_with_names_of_their_own():
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+
+        def lr_multipliers(self):
+            return {"net.0.weight": 5.0}
+
+    groups = {group.name: (group.multiplier, len(group.parameters)) for group in Method(Loss()).groups()}
+    assert groups == {"net_at_5": (5.0, 1), "net_at_1": (1.0, 1), "net_biases_and_gains": (1.0, 2)}
+
+
 def test_groups_of_any_kind_are_declared_without_a_word_of_the_method():
     class Groups(Method):
         def groups(self):

@@ -288,5 +288,6 @@ def test_as_a_competitor_its_groups_have_their_rates() -> None:
     method = methods.create("hist", num_classes=CLASSES, dim=DIM, preset="003/sop", hidden=HIDDEN)
     rates = {group.name: group.multiplier for group in method.groups()}
     assert rates["means"] == rates["log_vars"] == 100.0
-    assert rates["theta1_weight"] == rates["bn_weight"] == 10.0
+    assert rates["hgnn"] == rates["hgnn_biases_and_gains"] == 10.0
+    assert set(rates) == {"means", "log_vars", "hgnn", "hgnn_biases_and_gains"}
     assert method.proxies is not None

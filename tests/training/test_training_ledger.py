@@ -114,6 +114,11 @@ def test_a_declared_refinement_runs_and_is_in_the_signature(run_cheat, tmp_path)
             {"beta_lr_multiplier": 5.0},
             {"extra_parameters": 1, "lr_of_beta": 5.0, "weight_decay_of_beta": 0.0},
         ),
+        (
+            "hist",
+            {"hidden": 4, "hgnn_lr_multiplier": 1.0, "distribution_lr_multiplier": 1.0},
+            {"extra_parameters": 2 * 24 + 36 + 8 + 15, "weight_decay_of_hgnn_biases_and_gains": 0.0},
+        ),
         ("contrastive", {"batch": "2x3", "lr": 0.01, "trials": 4}, {"batch": "2x3", "lr": 0.01, "tuning_trials": 4}),
         ("contrastive", {"batch": "3x2", "lr": 0.003}, {}),
         ("contrastive", {"batch": "6"}, {"batch": "6", "batching": "random"}),

@@ -10,7 +10,8 @@ import torch
 
 from levelfield import objectives
 from levelfield.errors import unknown
-from levelfield.methods._contract import Batch, Deviation, Group, Inputs, Method, TrainingFeatures
+from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
+from levelfield.methods._parameters import Group
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
 
@@ -60,14 +61,14 @@ def create(
         named = load_from_file(name)
         if isinstance(named, type) and issubclass(named, Method):
             return _made(name, named, settings, offered)
-    shared = {key: settings.pop(key) for key in (*_SHARED, "mixup") if key in settings}
+    shared = {key: settings.pop(key) for key in _SHARED if key in settings}
+    mixup = settings.pop("mixup", None)
     objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
-    if shared.get("mixup"):
-        from levelfield.methods.mixup import Mixed
+    if mixup is None or mixup is False:
+        return Method(objective, **shared)
+    from levelfield.methods.mixup import Mixed
 
-        return Mixed(objective, **shared)
-    shared.pop("mixup", None)
-    return Method(objective, **shared)
+    return Mixed(objective, mixup=mixup, **shared)
 
 
 def describe(name: str) -> Any:

@@ -5,7 +5,7 @@ The loop asks the method; it never asks *which* method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
+from levelfield.methods._parameters import Group, own_groups
 from levelfield.objectives import Objective
 
 if TYPE_CHECKING:
@@ -48,19 +49,6 @@ class Batch:
         inputs = self.inputs[rows] if isinstance(self.inputs, Tensor) else tuple(part[rows] for part in self.inputs)
         # roles number the rows of the whole batch, and what comes in parts has no need of them
         return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Parameters that share a learning rate. `lr` is absolute, `multiplier` counts against the head's rate."""
-
-    name: str
-    parameters: Sequence[nn.Parameter]
-    lr: float | None = None
-    multiplier: float = 1.0
-    weight_decay: float | None = None
-    optimiser: str | None = None
-    warm: bool = True
 
 
 @dataclass(frozen=True)
@@ -134,20 +122,7 @@ class Method(nn.Module):
 
     def groups(self) -> list[Group]:
         """The method's own parameters (proxies, boundaries), each kind with its rate."""
-        if self.objective is None:
-            return []
-        multipliers: dict[str, float] = getattr(self.objective, "lr_multipliers", dict)()
-        return [
-            # boundaries and gains are not weights: decay would pull a learned beta to 0
-            Group(
-                name,
-                [parameter],
-                multiplier=multipliers.get(name, 1.0),
-                weight_decay=None if parameter.dim() > 1 else 0.0,
-            )
-            for name, parameter in self.objective.named_parameters()
-            if parameter.requires_grad
-        ]
+        return [] if self.objective is None else own_groups(self.objective)
 
     def check(self, trunk: Trunk, batching: Batching) -> None:
         """Refuse a trunk or batches that the method cannot be trained on. Asked before anything runs."""
@@ -181,8 +156,12 @@ class Method(nn.Module):
 
     def told(self, batch: Batch) -> dict[str, np.ndarray] | None:
         """The roles of the batch that the objective knows; the others are nothing to it."""
-        known = getattr(getattr(self.objective, "facts", None), "roles", ())
-        return {name: rows for name, rows in (batch.roles or {}).items() if name in known} or None
+        return self.known(batch.roles) or None
+
+    def known(self, roles: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+        """Those of `roles` that the objective asks for."""
+        asked = getattr(getattr(self.objective, "facts", None), "roles", ())
+        return {name: rows for name, rows in (roles or {}).items() if name in asked}
 
     def active(self) -> int | None:
         """How many tuples the last step used; None if the objective has no such thing."""

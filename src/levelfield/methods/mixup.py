@@ -106,11 +106,13 @@ class Mixup:
         if not isinstance(settings, Mapping):
             raise BadSpecification(f"'mixup' is {settings!r}; it must be true, or settings such as {{alpha: 2}}.")
         check_keywords("mixup", settings, cls)
-        layers = settings.get("layers")
-        layers = (layers,) if isinstance(layers, str) else None if layers is None else tuple(map(str, layers))
-        if layers == ():
-            raise BadSpecification("'mixup' has an empty list of layers; name one, or leave the key out.")
-        return cls(number("alpha", settings.get("alpha", cls.alpha), above=0), layers)
+        alpha, layers = number("alpha", settings.get("alpha", cls.alpha), above=0), settings.get("layers")
+        if layers is None:
+            return cls(alpha)
+        layers = [layers] if isinstance(layers, str) else layers
+        if not isinstance(layers, list | tuple) or not layers:
+            raise BadSpecification(f"'layers' of 'mixup' is {layers!r}; name one or more, or leave the key out.")
+        return cls(alpha, tuple(map(str, layers)))
 
     def depths(self, trunk: Trunk) -> tuple[str, ...]:
         """The layers that are mixed in this trunk. One below the cut is refused."""
@@ -153,9 +155,10 @@ class Mixed(Method):
 
     def check(self, trunk: Trunk, batching: Batching) -> None:
         self.mixup.depths(trunk)
-        if batching.roles is not None:
+        if roles := self.known(batching.roles):
             raise BadSpecification(
-                f"'mixup' mixes classes, and batching '{batching.name}' gives images roles in their class."
+                f"'mixup' mixes classes, and this objective uses the roles that batching '{batching.name}' gives "
+                f"images in their class ({', '.join(roles)})."
             )
         if batching.needs_memory:
             raise BadSpecification(

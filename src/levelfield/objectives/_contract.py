@@ -123,6 +123,10 @@ class Objective(nn.Module):
         """Learning rate of each own parameter as a multiple of the head's."""
         return {}
 
+    def part_of(self, parameter: str) -> str:
+        """What the ledger calls an own parameter by: the sub-network that it belongs to, else its own name."""
+        return parameter.split(".")[0]
+
     @property
     def class_vectors(self) -> nn.Parameter | None:
         """Learned points among the embeddings that stand for classes, (C k, d) class by class; None without such."""

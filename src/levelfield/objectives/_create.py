@@ -127,6 +127,9 @@ class Plain(Objective):
         own: dict[str, float] = getattr(self.module, "lr_multipliers", dict)()
         return {f"module.{name}": value for name, value in own.items()}
 
+    def part_of(self, parameter: str) -> str:
+        return ".".join(parameter.split(".")[:2])
+
     @property
     def class_vectors(self) -> nn.Parameter | None:
         """The module's parameter `proxies`: where a plain module holds such points."""

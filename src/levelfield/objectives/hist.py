@@ -165,6 +165,9 @@ class Hist(Objective):
         held = [name for name in ("means", "log_vars") if getattr(self, name) is not None]
         return dict.fromkeys(held, self.distribution_lr_multiplier) | of_layers
 
+    def part_of(self, parameter: str) -> str:
+        return "hgnn" if parameter in self._layers else parameter
+
     @property
     def class_vectors(self) -> nn.Parameter | None:
         return self.means

@@ -1,0 +1,49 @@
+"""A method's own parameters, in groups that share their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that share a learning rate. `lr` is absolute, `multiplier` counts against the head's rate."""
+
+    name: str
+    parameters: Sequence[nn.Parameter]
+    lr: float | None = None
+    multiplier: float = 1.0
+    weight_decay: float | None = None
+    optimiser: str | None = None
+    warm: bool = True
+
+
+def own_groups(objective: nn.Module) -> list[Group]:
+    """A group for each parameter; those of a sub-network together, as far as their settings are the same.
+
+    Boundaries, biases and gains are not weights: decay would pull a learned beta to 0.
+
+    >>> from levelfield import objectives
+    >>> made = objectives.create("message_passing", num_classes=3, dim=8)
+    >>> [(group.name, group.weight_decay) for group in own_groups(made)][-2:]
+    [('network', None), ('network_biases_and_gains', 0.0)]
+    """
+    multipliers: dict[str, float] = getattr(objective, "lr_multipliers", dict)()
+    part_of = getattr(objective, "part_of", lambda name: name.split(".")[0])
+    found: dict[tuple[str, float, float | None], list[nn.Parameter]] = {}
+    for name, parameter in objective.named_parameters():
+        if parameter.requires_grad:
+            decay = None if parameter.dim() > 1 else 0.0
+            part, rate = part_of(name), multipliers.get(name, 1.0)
+            if part != name and decay is not None:
+                part += "_biases_and_gains"
+            found.setdefault((part, rate, decay), []).append(parameter)
+    parts = [part for part, _, _ in found]
+    return [
+        # a sub-network may have several rates, and each group needs a name of its own
+        Group(part if parts.count(part) == 1 else f"{part}_at_{rate:g}", own, multiplier=rate, weight_decay=decay)
+        for (part, rate, decay), own in found.items()
+    ]
