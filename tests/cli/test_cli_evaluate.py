@@ -150,9 +150,31 @@ def test_values_per_class_and_per_query_are_written(levelfield: Levelfield, arra
     assert [line["dim"] for line in read("c.csv")] == ["4"] * 10 + ["8"] * 10
 
 
+def test_the_nearest_rows_of_every_query_are_written(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["--metrics", "recall@1", "--neighbours", "n.csv", "--nearest", "3"]
+    assert levelfield("evaluate", *ARRAYS, *words).code == 0
+    lines, labels = read("n.csv"), np.load("y.npy")
+    near = evaluate(np.load("e.npy"), labels).neighbours(3)
+    assert [int(line["neighbour"]) for line in lines] == near.positions.ravel().tolist()
+    assert [float(line["similarity"]) for line in lines] == near.similarities.ravel().tolist()
+    assert [(int(line["row"]), int(line["rank"])) for line in lines[:4]] == [(0, 1), (0, 2), (0, 3), (1, 1)]
+    same = labels[near.positions] == labels[:, None]
+    assert [line["same"] == "1" for line in lines] == same.ravel().tolist()
+
+
+def test_the_nearest_rows_of_a_gallery_are_written(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["--gallery", "v.npy", "--gallery-labels", "vy.npy", "--neighbours", "n.csv", "--nearest", "50"]
+    assert levelfield("evaluate", *ARRAYS, *words).code == 0
+    assert sorted(int(line["neighbour"]) for line in read("n.csv")[:50]) == list(range(50))
+    assert {line["same"] for line in read("n.csv")} == {"0"}
+
+
 def test_a_run_names_its_images_and_classes(levelfield: Levelfield, trained: Path) -> None:
-    assert levelfield("evaluate", trained, "--per-query", "q.csv", "--per-class", "c.csv").code == 0
+    words = ["--per-query", "q.csv", "--per-class", "c.csv", "--neighbours", "n.csv", "--nearest", "1"]
+    assert levelfield("evaluate", trained, *words).code == 0
     assert read("q.csv")[0]["path"].endswith("class 04/0.png")
+    assert read("n.csv")[0]["path"].endswith("class 04/0.png")
+    assert Path(read("n.csv")[0]["neighbour_path"]).suffix == ".png"
     assert [line["class"] for line in read("c.csv")] == ["class 04", "class 05", "class 06", "class 07"]
 
 
@@ -208,7 +230,7 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         (["RUN", "--threshold", "--choose-on", "test"], "validation or training is possible"),
         (["--embeddings", "e.npy"], "belong together"),
         (["--labels", "y.npy"], "belong together"),
-        (["--embeddings", "gone.npy", "--labels", "y.npy"], "gone.npy is no readable .npy"),
+        (["--embeddings", "gone.npy", "--labels", "y.npy"], "file: there is no such file"),
         (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no readable .npy"),
         (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is no readable .npy"),
         (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds several arrays"),
@@ -233,6 +255,8 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         ([*ARRAYS, "--ci", "95"], "between 0 and 1"),
         ([*ARRAYS, "--memory", "much"], "much"),
         ([*ARRAYS, "--metrics", "nmi", "--per-class", "c.csv"], "None of these metrics has a value per query"),
+        ([*ARRAYS, "--distance", "cosine,cosin"], "Did you mean 'cosine'"),
+        ([*ARRAYS, "--neighbours", "n.csv", "--nearest", "12"], "there are 11 other rows to find"),
         ([*ARRAYS, "--threshold"], "--validation and --validation-labels"),
         ([*ARRAYS, "--threshold", "--validation", "e.npy", "--validation-labels", "y.npy"], "also chose the threshold"),
         ([*ARRAYS, "--false-match", "2", "--validation", "e.npy", "--validation-labels", "y.npy"], "between 0 and 1"),
@@ -259,6 +283,15 @@ def test_what_cannot_be_measured_is_refused_in_one_message(
     told = levelfield("evaluate", *[trained if word == "RUN" else word for word in words])
     assert said in told.error
     assert not told.out
+
+
+def test_a_wrong_request_is_refused_before_anything_is_measured(
+    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levelfield.cli.evaluate.evaluate", lambda **_: pytest.fail("measured"))
+    for words in (["--dim", "4,99"], ["--distance", "cosine,cosin"], ["--metrics", "density", "--binary"],
+                  ["--metrics", "nmi", "--per-query", "q.csv"], ["--neighbours", "n.csv", "--nearest", "50"]):
+        assert levelfield("evaluate", *ARRAYS, *words).error
 
 
 def test_what_is_undefined_is_null_in_json(levelfield: Levelfield, arrays: Path) -> None:

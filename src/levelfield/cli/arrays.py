@@ -59,6 +59,8 @@ def _column(path: Path, lines: list[list[str]]) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file."
     if "pickle" in str(error) or "Python objects" in str(error):
         return ("it holds Python objects, or is no array at all, and objects are never read, for they can run code. "
                 "Save numbers or text: np.save('y.npy', labels.astype(str)).")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,14 @@ import typer
 
 from levelfield.cli.arrays import read_array, read_labels
 from levelfield.cli.console import bar, error_console, is_quiet
-from levelfield.cli.evaluated import Evaluated, as_data, show, write_per_class, write_per_query
-from levelfield.errors import BadInput
+from levelfield.cli.evaluated import Evaluated, show
+from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
+from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import Rates, Threshold, evaluate, same_or_not, split
+from levelfield.evaluation.distances import DISTANCES
+from levelfield.evaluation.inputs import check_dim
+from levelfield.evaluation.metrics import parse_all
+from levelfield.evaluation.points import refuse_undefined
 from levelfield.files import write_text
 from levelfield.studies.again import PARTS, embed_part, is_refined, stored_test
 
@@ -72,6 +78,10 @@ def measure(
     validation_labels: Annotated[Path | None, _option(_SAME, "--validation-labels", "Their labels.")] = None,
     per_class: Annotated[Path | None, _option(_OUTPUT, "--per-class", "Write each class's mean (CSV).")] = None,
     per_query: Annotated[Path | None, _option(_OUTPUT, "--per-query", "Write each query's values (CSV).")] = None,
+    neighbours: Annotated[
+        Path | None, _option(_OUTPUT, "--neighbours", "Write each query's nearest rows (CSV).")
+    ] = None,
+    nearest: Annotated[int, _option(_OUTPUT, "--nearest", "How many of them.", min=1)] = 10,
     out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write what --json prints.")] = None,
     signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show how each figure was made.")] = False,
     as_json: Annotated[bool, _option(_OUTPUT, "--json", "Print JSON, signatures included.")] = False,
@@ -82,12 +92,14 @@ def measure(
         "metrics": None if metrics is None else _words("metrics", metrics), "k": _numbers("k", k), "average": average,
         "ties": ties, "lone": lone, "starts": starts, "ci": ci or None, "seed": seed, "memory": memory,
     }  # fmt: skip
-    axes = [(d, each) for each in _distances(distance, binary) for d in (_numbers("dim", dim) if dim else [None])]
+    distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
+    _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None
     chooser = _chooser(run, choose_on, validation, validation_labels) if wants_threshold else None
     goal: str | dict[str, float] = rule if false_match is None else {"false_match": false_match}
     found = []
-    for columns, each in axes:
+    cuts: list[int | None] = [*dims] or [None]
+    for each, columns in product(distances, cuts):
         with bar(f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})") as progress:
             result = evaluate(**subject.arrays, **settings, dim=columns, distance=each, progress=progress)
         decided = None if chooser is None else _decide(chooser, subject, goal, each, columns, ci or None, seed)
@@ -100,6 +112,9 @@ def measure(
         write_per_class(per_class, found)
     if per_query is not None:
         write_per_query(per_query, found, subject.names, subject.paths)
+    if neighbours is not None:
+        theirs = subject.arrays.get("gallery_labels", subject.names)
+        write_neighbours(neighbours, found, nearest, subject.names, theirs, subject.paths)
     if as_json:
         typer.echo(text)
     else:
@@ -139,6 +154,28 @@ def _subject(
     if query_ids is not None:
         arrays["query_ids"] = read_labels(query_ids)
     return _Subject(arrays, names)
+
+
+def _check(
+    subject: _Subject, settings: dict[str, Any], distances: list[str], dims: list[int], nearest: int, by_query: bool
+) -> None:
+    """Refuse at once what would fail only after much has been measured."""
+    wanted = parse_all(settings["metrics"], k=settings["k"])
+    for each in distances:
+        if each not in DISTANCES:
+            raise unknown("distance", each, DISTANCES)
+        refuse_undefined(wanted, each)
+    if by_query and not any(metric.kind == "retrieval" for metric in wanted):
+        raise BadInput("None of these metrics has a value per query or class: --per-class and --per-query need one of "
+                       "retrieval, as recall@1.")
+    rows, gallery = subject.arrays["embeddings"], subject.arrays.get("gallery")
+    if rows.ndim != 2 or (gallery is not None and gallery.ndim != 2):
+        return  # refused by `evaluate`, before anything is measured
+    for each_dim in dims:
+        check_dim(each_dim, rows.shape[1], "embeddings")
+    most = len(rows) - 1 if gallery is None else len(gallery)
+    if nearest > most:
+        raise BadInput(f"--nearest {nearest}: there are {most} other rows to find.")
 
 
 def _chooser(

@@ -1,12 +1,9 @@
-"""What `levelfield evaluate` prints and writes: tables for people, JSON and CSV for programs."""
+"""What `levelfield evaluate` found, and how it is printed: tables for people."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import console
-from levelfield.errors import BadInput
 from levelfield.evaluation import Evaluation, Rate, Rates, Threshold
-from levelfield.files import write_text
 
 _DECISIONS = {
     "cosine": "their cosine is {} or more", "dot": "their inner product is {} or more",
@@ -51,54 +46,6 @@ class Evaluated:
     def signature(self, name: str) -> str:
         signature = self.result.signature(name)
         return str(signature.declared(refined="yes") if self.refined else signature)
-
-
-def as_data(one: Evaluated) -> dict[str, Any]:
-    """All figures as plain data; what is no number is None."""
-    result = one.result
-    content: dict[str, Any] = {}
-    for name in result:
-        content[name] = {"value": result[name], "signature": one.signature(name)}
-        if name in result.intervals:
-            found = result.intervals[name]
-            content[name]["interval"] = {"level": found.level, "queries": found.queries, "classes": found.classes}
-        if name in result.per_start:
-            content[name]["starts"] = result.per_start[name]
-    data = {"metrics": content, "queries": result.n_queries, "lone": result.n_lone, "dim": one.dim,
-            "distance": one.distance, "bytes": one.bytes}  # fmt: skip
-    if one.decided is not None:
-        threshold, rates = one.decided
-        data["threshold"] = {
-            "value": threshold.value, "interval": threshold.interval, "level": threshold.level, "rule": threshold.rule,
-            "chosen_on": one.chosen_on, "signature": threshold.signature,
-            "rates": {one.chosen_on: asdict(threshold.validation), "test": asdict(rates)},
-        }  # fmt: skip
-    plain: dict[str, Any] = _finite(data)
-    return plain
-
-
-def write_per_class(path: Path, found: list[Evaluated]) -> None:
-    """One line per class that has counted queries: its label, their number, their mean of each retrieval metric."""
-    lines = []
-    for one in found:
-        means = {name: one.result.per_class(name) for name in _per_query_metrics(one)}
-        shared = next(iter(means.values()))
-        for place, (name, queries) in enumerate(zip(shared.classes, shared.queries, strict=True)):
-            values = {metric: repr(float(each.means[place])) for metric, each in means.items()}
-            lines.append({**_axes(one, found), "class": name, "queries": queries, **values})
-    _write_lines(path, lines)
-
-
-def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths: list[str] | None) -> None:
-    """One line per query, in the order of the embeddings; `lone` queries have no relatives."""
-    lines = []
-    for one in found:
-        for row, name in enumerate(names):
-            where = {"path": paths[row]} if paths is not None else {}
-            values = {metric: repr(float(one.result.per_query[metric][row])) for metric in _per_query_metrics(one)}
-            lines.append({**_axes(one, found), "row": row, **where, "label": name, "lone": int(one.result.lone[row]),
-                          **values})  # fmt: skip
-    _write_lines(path, lines)
 
 
 def show(found: list[Evaluated], *, signatures: bool) -> None:
@@ -233,30 +180,3 @@ def _per_cent(level: float) -> str:
 
 def _say(text: str) -> None:
     console.print(text, highlight=False, soft_wrap=True)
-
-
-def _per_query_metrics(one: Evaluated) -> list[str]:
-    if not one.result.per_query:
-        raise BadInput("None of these metrics has a value per query or class: --per-class and --per-query need one of "
-                       "retrieval, as recall@1.")
-    return list(one.result.per_query)
-
-
-def _axes(one: Evaluated, found: list[Evaluated]) -> dict[str, Any]:
-    return {"distance": one.distance, "dim": one.dim} if len(found) > 1 else {}
-
-
-def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, list(lines[0]) if lines else ["class"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_text(path, table.getvalue())
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

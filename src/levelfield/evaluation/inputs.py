@@ -91,9 +91,7 @@ def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     if not rows.size:
         raise BadInput(f"{name} is empty (shape {rows.shape}): nothing can be evaluated.")
     if dim is not None:
-        if not isinstance(dim, int | np.integer) or not 1 <= dim <= rows.shape[1]:
-            raise BadInput(f"dim={dim} was asked of {name} with {rows.shape[1]} columns: "
-                           f"1 to {rows.shape[1]} are possible.")
+        check_dim(dim, rows.shape[1], name)
         rows = rows[:, :dim]
     if rows.dtype not in (np.float32, np.float64):
         exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 holds without loss
@@ -102,6 +100,11 @@ def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     if len(bad):
         raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows have a NaN or an infinity, the first is row {bad[0]}.")
     return rows
+
+
+def check_dim(dim: int, columns: int, name: str) -> None:
+    if not isinstance(dim, int | np.integer) or not 1 <= dim <= columns:
+        raise BadInput(f"dim={dim} was asked of {name} with {columns} columns: 1 to {columns} are possible.")
 
 
 def class_names(values: Any, name: str, count: int, owner: str) -> Array:

@@ -1,0 +1,107 @@
+"""What `levelfield evaluate` writes: JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.cli.evaluated import Evaluated
+from levelfield.files import write_text
+
+
+def as_data(one: Evaluated) -> dict[str, Any]:
+    """All figures as plain data; what is no number is None."""
+    result = one.result
+    content: dict[str, Any] = {}
+    for name in result:
+        content[name] = {"value": result[name], "signature": one.signature(name)}
+        if name in result.intervals:
+            found = result.intervals[name]
+            content[name]["interval"] = {"level": found.level, "queries": found.queries, "classes": found.classes}
+        if name in result.per_start:
+            content[name]["starts"] = result.per_start[name]
+    data = {"metrics": content, "queries": result.n_queries, "lone": result.n_lone, "dim": one.dim,
+            "distance": one.distance, "bytes": one.bytes}  # fmt: skip
+    if one.decided is not None:
+        threshold, rates = one.decided
+        data["threshold"] = {
+            "value": threshold.value, "interval": threshold.interval, "level": threshold.level, "rule": threshold.rule,
+            "chosen_on": one.chosen_on, "signature": threshold.signature,
+            "rates": {one.chosen_on: asdict(threshold.validation), "test": asdict(rates)},
+        }  # fmt: skip
+    plain: dict[str, Any] = _finite(data)
+    return plain
+
+
+def write_per_class(path: Path, found: list[Evaluated]) -> None:
+    """One line per class that has counted queries: its label, their number, their mean of each retrieval metric."""
+
+    def lines() -> Iterator[dict[str, Any]]:
+        for one in found:
+            means = {name: one.result.per_class(name) for name in one.result.per_query}
+            shared = next(iter(means.values()))
+            for place, (name, queries) in enumerate(zip(shared.classes, shared.queries, strict=True)):
+                values = {metric: repr(float(each.means[place])) for metric, each in means.items()}
+                yield {**_axes(one, found), "class": name, "queries": queries, **values}
+
+    _write_lines(path, lines())
+
+
+def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths: list[str] | None) -> None:
+    """One line per query, in the order of the embeddings; `lone` queries have no relatives."""
+
+    def lines() -> Iterator[dict[str, Any]]:
+        for one in found:
+            for row, name in enumerate(names):
+                where = {"path": paths[row]} if paths is not None else {}
+                values = {metric: repr(float(each[row])) for metric, each in one.result.per_query.items()}
+                yield {**_axes(one, found), "row": row, **where, "label": name, "lone": int(one.result.lone[row]),
+                       **values}  # fmt: skip
+
+    _write_lines(path, lines())
+
+
+def write_neighbours(
+    path: Path, found: list[Evaluated], k: int, names: np.ndarray, gallery_names: np.ndarray, paths: list[str] | None,
+) -> None:
+    """Of each query the k nearest rows, nearest first; `same`: whether they are of its class."""
+
+    def lines() -> Iterator[dict[str, Any]]:
+        for one in found:
+            near = one.result.neighbours(k)
+            for row, (positions, similarities) in enumerate(zip(near.positions, near.similarities, strict=True)):
+                for rank, (other, similarity) in enumerate(zip(positions, similarities, strict=True), start=1):
+                    where = {"path": paths[row], "neighbour_path": paths[other]} if paths is not None else {}
+                    yield {**_axes(one, found), "row": row, "rank": rank, "neighbour": other, **where,
+                           "similarity": repr(float(similarity)), "same": int(names[row] == gallery_names[other])}
+
+    _write_lines(path, lines())
+
+
+def _axes(one: Evaluated, found: list[Evaluated]) -> dict[str, Any]:
+    return {"distance": one.distance, "dim": one.dim} if len(found) > 1 else {}
+
+
+def _write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    table, writer = io.StringIO(), None
+    for line in lines:
+        if writer is None:
+            writer = csv.DictWriter(table, list(line), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(line)
+    write_text(path, table.getvalue() or "class\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
