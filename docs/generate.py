@@ -151,11 +151,10 @@ def method_facts() -> str:
 
 def batching_facts() -> str:
     rows = []
-    common = {"self", "labels", "batch_size", *batching.Common.__annotations__}
     for name in batching.names():
-        takes = inspect.signature(batching.maker(name)).parameters.values()
-        own = ", ".join(f"`{key.name}` {_shown(key.default)}" for key in takes if key.name not in common)
-        rows.append((f"`{name}`", batching.describe(name), own))
+        about = batching.describe(name)
+        own = ", ".join(f"`{key}` {_shown(default)}" for key, default in about.settings.items())
+        rows.append((f"`{name}`", about.what, own))
     return _table(("batching", "what comes together", "settings"), rows)
 
 
