@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -195,6 +196,24 @@ def test_memory_too_small_says_what_is_needed():
     assert dict(evaluate(points, labels, memory=least)) == dict(evaluate(points, labels))
 
 
+def test_a_long_gallery_needs_more_memory_for_its_panels():
+    few, many = (check_inputs(np.zeros((4, 1), np.float32), [0] * 4, gallery=np.zeros((rows, 1), np.float32),
+                              gallery_labels=np.arange(rows)) for rows in (1000, 400_000))
+    room = {(size, way): pairs_within("500MB", inputs, metrics=1, threads=1, way=way)
+            for size, inputs in (("few", few), ("many", many)) for way in WAYS}
+    assert 0 < room["few", "panels"] < room["few", "walk"]
+    bytes_of_panels = 12 * (room["many", "walk"] - room["many", "panels"])
+    assert bytes_of_panels >= 48 * 400_000 * 4  # one tile of whole lists
+
+
+@pytest.mark.parametrize("metrics", [["nmi"], ["uniformity"]])
+def test_memory_too_small_for_a_copy_is_refused(metrics):
+    points = np.random.default_rng(9).normal(size=(300, 4))
+    with pytest.raises(BadSpecification, match=r"'\d+MB' is the least") as error:
+        evaluate(points, np.arange(300) % 7, metrics=metrics, memory="1MB")
+    assert evaluate(points, np.arange(300) % 7, metrics=metrics, memory=str(error.value).split("'")[-2])
+
+
 def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(monkeypatch):
     inputs = check_inputs(np.eye(4), [0, 0, 1, 1])
     assert search_module.best_way(inputs) == "walk"
@@ -202,7 +221,7 @@ def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(m
     with monkeypatch.context() as patch:
         patch.setattr(search_module, "steady", lambda *_: False)
         assert search_module.best_way(inputs) == "panels"
-    monkeypatch.setattr(search_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "numba", None)  # importing it fails
     assert search_module.best_way(inputs) == "panels"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -20,9 +20,18 @@ WAYS = ("walk", "panels")
 
 def best_way(inputs: Inputs) -> str:
     """`walk` on a CPU with numba, if the matrix library is steady; `panels` everywhere else."""
-    able = inputs.device.type == "cpu" and importlib.util.find_spec("numba") is not None
     kinds = {inputs.query.dtype, np.dtype(np.float32)}  # bits are compared in float32
-    return "walk" if able and all(steady(kind, inputs.query.shape[1]) for kind in kinds) else "panels"
+    able = inputs.device.type == "cpu" and all(steady(kind, inputs.query.shape[1]) for kind in kinds)
+    return "walk" if able and _has_numba() else "panels"
+
+
+def _has_numba() -> bool:
+    """It may be absent, and it refuses to be imported beside a numpy that is newer than itself."""
+    try:
+        importlib.import_module("numba")
+    except ImportError:
+        return False
+    return True
 
 
 def search(
