@@ -1,5 +1,7 @@
 """What holds for every batching in the registry, whatever the classes look like."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -115,6 +117,16 @@ def test_promises_are_kept(name, chosen):
         assert facts.max_per_class.min() >= promise.together
         assert facts.max_per_class.max() <= promise.most
         assert promise.most_classes is None or facts.classes.max() <= promise.most_classes
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
+def test_what_distinct_images_promise_is_what_they_can_be_at_the_worst(sizes, data):
+    size = data.draw(st.integers(1, sum(sizes)))
+    possible = [taken for taken in product(*(range(n + 1) for n in sizes)) if sum(taken) == size]
+    classes = [sum(n > 0 for n in taken) for taken in possible]
+    most = [max(taken) for taken in possible]
+    expected = batching.Promise(min(classes), min(most), max(most), max(classes))
+    assert batching.Promise.of_images(np.array(sizes), size) == expected
 
 
 @IN_ALL_WAYS

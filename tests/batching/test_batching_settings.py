@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
-from levelfield.batching import Choice, Layout, create, names
-from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.batching import Choice, Layout, create, describe, names
+from levelfield.errors import BadInput, BadSpecification, UnknownName
 
 LABELS = np.repeat(np.arange(10), 5)
 
 
+NO_LABELS = (["cat", "cat"], [None, 1], [0.0, 1.0], [True, False], [[0, 1]], [[0], [1, 2]], [], 3, None)
+
+
 @pytest.mark.parametrize("name", names())
-@pytest.mark.parametrize(
-    "labels", [["cat", "cat"], [None, 1], [0.0, 1.0], [True, False], [[0, 1]], [[0], [1, 2]], [], 3, None]
-)
-def test_labels_that_are_no_list_of_integers_are_refused(name, labels):
-    with pytest.raises(BadInput, match="Labels must be a non-empty list of integers"):
-        create(name, labels, batch_size=10, batches_per_epoch=2)
+def test_labels_that_are_no_list_of_integers_are_refused(name):
+    for labels in NO_LABELS:
+        with pytest.raises(BadInput, match="Labels must be a non-empty list of integers"):
+            create(name, labels, batch_size=10, batches_per_epoch=2)
 
 
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("key", ["batch_size", "seed", "batches_per_epoch", "rank", "world"])
-@pytest.mark.parametrize("value", ["10", [], 1.5, True, float("nan"), -1])
-def test_numbers_that_every_batching_has_are_whole_ones(name, key, value):
-    with pytest.raises(BadSpecification, match=f"'{key}' is "):
-        create(name, LABELS, **{"batch_size": 20, key: value})
+def test_numbers_that_every_batching_has_are_whole_ones(name, key):
+    for value in ("10", [], 1.5, True, float("nan"), -1):
+        with pytest.raises(BadSpecification, match=f"'{key}' is "):
+            create(name, LABELS, **{"batch_size": 20, key: value})
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - {"random", "spc_r"}))
-@pytest.mark.parametrize("value", [3, None, [], "repaet"])
-def test_a_treatment_of_small_classes_that_is_none_is_refused(name, value):
-    with pytest.raises(LevelfieldError, match="treatment of small classes"):
-        create(name, LABELS, batch_size=10, small=value)
+@pytest.mark.parametrize("name", [name for name in names() if "small" in describe(name).settings])
+def test_a_treatment_of_small_classes_that_is_none_is_refused(name):
+    for value in (3, None, [], "repaet"):
+        with pytest.raises(UnknownName, match="treatment of small classes"):
+            create(name, LABELS, batch_size=10, small=value)
 
 
 def test_numbers_of_numpy_and_labels_of_torch_are_as_good_as_any():
@@ -62,6 +65,22 @@ def test_a_study_cannot_set_what_the_run_gives(key):
 def test_a_key_that_is_a_number_is_an_unknown_setting():
     with pytest.raises(BadSpecification, match="The batching 'ddm' has no setting '3'"):
         Choice.of({"ddm": {3: 3}}).make(LABELS, Layout.parse("5x2"))
+
+
+@pytest.mark.parametrize("text", ["4x0", "0x4", "1", "4x", "x4", "-4x2", "4x2x2", ""])
+def test_a_layout_without_images_is_none(text):
+    with pytest.raises(BadSpecification, match="is no batch"):
+        Layout.parse(text)
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_is_said_of_a_batching_names_every_setting_and_makes_it(name):
+    about = describe(name)
+    assert about.what
+    assert [key for key in about.settings if not re.search(rf"\b{key}\b", about.text)] == []
+    assert create(name, LABELS, batch_size=20, **about.settings).settings() == create(
+        name, LABELS, batch_size=20
+    ).settings()
 
 
 def test_more_random_images_than_there_are_is_refused_at_once():

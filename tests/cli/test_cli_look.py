@@ -13,7 +13,7 @@ from cli_room import Levelfield, make_photos
 ONE_OF_EACH = {
     "objectives": ("margin", "distance", "margn"),
     "miners": ("semihard", "", "semihrad"),
-    "batchings": ("spc", "", "scp"),
+    "batchings": ("spc", "samples_per_class: 2", "scp"),
     "datasets": ("folder", "sub-folder", "foldr"),
     "metrics": ("map@r", "", "mapr@"),
     "backbones": ("test_resnet", "layer4", "test_resnte"),

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-from levelfield.batching.base import Batching
+from levelfield.batching.base import Batching, Common
 from levelfield.errors import BadSpecification
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
 
 _BATCHINGS: Registry[Batching] = Registry("batching", "batchings")
-names, describe = _BATCHINGS.names, _BATCHINGS.facts
+names = _BATCHINGS.names
 _Entry = TypeVar("_Entry", bound=type[Batching])
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a batching: a sentence, its text, and what can be set, with defaults."""
+
+    what: str
+    text: str
+    settings: Mapping[str, Any]
+
+
+def describe(name: str) -> About:
+    """All there is to say about a batching.
+
+    >>> describe("spc").settings
+    {'samples_per_class': 2, 'small': 'repeat', 'replace': False}
+    """
+    made = _BATCHINGS.get(name)
+    text = "\n\n".join([_paragraphs(made)[0], *_about_settings(made)])
+    common = {"labels", "batch_size", *Common.__annotations__}
+    own = {key: default for key, default in (accepted(made) or {}).items() if key not in common}
+    return About(_BATCHINGS.facts(name), text, own)
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
@@ -26,6 +51,16 @@ def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
         return entry
 
     return enter
+
+
+def _about_settings(made: Any) -> list[str]:
+    """What a class and those it comes from say about settings: paragraphs that begin with the names of some."""
+    inherited = [paragraph for kind in made.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
+    return [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
+
+
+def _paragraphs(kind: Any) -> list[str]:
+    return inspect.cleandoc(kind.__doc__ or "").split(">>>")[0].strip().split("\n\n")
 
 
 def maker(name: str) -> Callable[..., Batching]:

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -50,6 +51,23 @@ class Promise(NamedTuple):
     together: int  # at least one class has so many places
     most: int  # no class has more places
     most_classes: int | None = None  # no batch has more distinct ones; None: not known
+
+    @classmethod
+    def of_groups(cls, classes: int, n: int) -> Promise:
+        """`n` places of each of `classes` distinct ones, and nothing else."""
+        return cls(classes, n, n, classes)
+
+    @classmethod
+    def of_images(cls, sizes: np.ndarray, batch_size: int) -> Promise:
+        """Distinct images of any classes with these `sizes`.
+
+        >>> Promise.of_images(np.array([1, 2, 5]), 6)
+        Promise(classes=2, together=3, most=5, most_classes=3)
+        """
+        largest = np.sort(sizes)[::-1]
+        fewest = int(np.searchsorted(np.cumsum(largest), batch_size)) + 1  # if the largest classes come together
+        together = next(most for most in count(1) if np.minimum(sizes, most).sum() >= batch_size)  # if evenly spread
+        return cls(fewest, together, min(batch_size, int(largest[0])), min(batch_size, len(sizes)))
 
 
 class Batching(ABC):
@@ -161,10 +179,11 @@ class Batching(ABC):
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        for batch in self.plan(self.epoch)[self.step :]:
-            self.step += 1
+        epoch, first = self.epoch, self.step
+        for number, batch in enumerate(self.plan(epoch)[first:], first):
+            self.step = number + 1
             yield batch.tolist()
-        self.epoch, self.step = self.epoch + 1, 0
+        self.epoch, self.step = epoch + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
         """`step` counts batches handed out; a loader that fetches ahead is ahead of training: then `set_epoch`."""

@@ -30,6 +30,7 @@ class Pooled(Remembered, total=False):
 class BestOfCandidates(Remembering):
     """A pool of groups, `candidates` batches of distinct classes from it, and of these the one that scores lowest.
 
+    candidates: batches of which the best is taken.
     pool: images of which candidates are made, drawn anew for each batch (cut to the number of images).
     reference: a batch should look like its `pool` (Roth et al. 2020, released code) or like all `data`.
     shared: one pool for all batches of an epoch; quicker, and the epoch sees no other images.
@@ -62,7 +63,7 @@ class BestOfCandidates(Remembering):
                 "shared": self.shared}
 
     def promise(self) -> Promise:
-        return Promise(self.classes_per_batch, self.group, self.group, self.classes_per_batch)
+        return Promise.of_groups(self.classes_per_batch, self.group)
 
     @abstractmethod
     def _describe(self, rows: np.ndarray) -> Any:

@@ -22,10 +22,12 @@ class Chosen(Remembered, total=False):
 
 
 class Coreset(Remembering):
-    """A subclass writes `_prepare` and `_anchors`, which choose anchors from the embeddings of a pool.
+    """Anchors chosen by their embeddings, each with n - 1 others of its class.
 
     pool: images among which anchors are chosen, drawn anew for each batch; or "all" of them.
     distinct_classes: members of a chosen class are out, so that a batch has as many classes as anchors.
+
+    A subclass writes `_prepare` and `_anchors`, which choose anchors from the embeddings of a pool.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Coreset(Remembering):
 
     def promise(self) -> Promise:
         if self.distinct_classes:
-            return Promise(self.classes_per_batch, self.group, self.group, self.classes_per_batch)
+            return Promise.of_groups(self.classes_per_batch, self.group)
         return Promise(1, self.group, self.batch_size, self.classes_per_batch)
 
     def settings(self) -> dict[str, Any]:

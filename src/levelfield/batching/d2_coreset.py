@@ -119,8 +119,6 @@ class D2Coreset(Coreset):
     are drawn by its density times the sum of squared distances to those chosen. O(anchors pool dim + dim^3) a batch.
 
     power: of that sum.
-    pool: images among which anchors are chosen, drawn anew for each batch; or "all" of them.
-    distinct_classes: members of a chosen class are out, so that a batch has as many classes as anchors.
 
     >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))
     >>> D2Coreset(labels, batch_size=8).plan(0, rows).shape

@@ -68,8 +68,6 @@ class GreedyCoreset(Coreset):
     """Roth et al. 2020, GC: k-centre, farthest first. O(anchors pool dim) a batch.
 
     soft: draw among those at or above this quantile of the distances, e.g. 0.97; 0: always the farthest.
-    pool: images among which anchors are chosen, drawn anew for each batch; or "all" of them.
-    distinct_classes: members of a chosen class are out, so that a batch has as many classes as anchors.
 
     >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))
     >>> GreedyCoreset(labels, batch_size=8, pool="all").plan(0, rows).shape

@@ -30,7 +30,7 @@ class Layout:
     def parse(cls, text: str) -> Layout:
         match = re.fullmatch(r"\s*(\d+)\s*(?:[x*]\s*(\d+))?\s*", text)
         layout = cls(int(match[1]), int(match[2] or 0)) if match else cls(0, 0)
-        if layout.batch_size < 2:
+        if layout.batch_size < 2 or (match and match[2] and not layout.per_class):
             raise BadSpecification(f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number.")
         return layout
 

@@ -55,8 +55,7 @@ class MPerClass(Batching):
         self._groups.need(self.batch_size // self.group, self.batch_size)
 
     def promise(self) -> Promise:
-        classes = self.batch_size // self.group
-        return Promise(classes, self.group, self.group, classes)
+        return Promise.of_groups(self.batch_size // self.group, self.group)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small}

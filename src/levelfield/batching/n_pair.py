@@ -49,7 +49,7 @@ class Pairs(Batching):
         return {"anchor": rows[::2], "positive": rows[1::2]}
 
     def promise(self) -> Promise:
-        return Promise(self.batch_size // 2, 2, 2, self.batch_size // 2)
+        return Promise.of_groups(self.batch_size // 2, 2)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "same_image": self.same_image, "small": self._groups.small}

@@ -26,10 +26,7 @@ class Random(Batching):
             raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}.")
 
     def promise(self) -> Promise:
-        sizes = np.sort(np.unique(self.labels, return_counts=True)[1])[::-1]
-        fewest = int(np.searchsorted(np.cumsum(sizes), self.batch_size)) + 1  # if the largest classes come together
-        return Promise(fewest, super().promise().together, min(self.batch_size, int(sizes[0])),
-                       min(self.batch_size, len(sizes)))
+        return Promise.of_images(np.unique(self.labels, return_counts=True)[1], self.batch_size)
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         return deal(len(self.labels), hand=self.batch_size, hands=self.batches, stream=stream)

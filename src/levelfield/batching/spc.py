@@ -64,7 +64,7 @@ class SamplesPerClass(Batching):
             return Promise(self.classes_per_batch, super().promise().together, self.group)
         if self.replace:
             return Promise(1, self.group, self.batch_size, self.classes_per_batch)
-        return Promise(self.classes_per_batch, self.group, self.group, self.classes_per_batch)
+        return Promise.of_groups(self.classes_per_batch, self.group)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small,

@@ -52,13 +52,10 @@ class RandomWithPair(Batching):
                                    "Choose a smaller batch, or replace=True.")
 
     def promise(self) -> Promise:
-        least = super().promise()
         if self.replace:
-            return least  # the last image may be its own partner
-        sizes = np.sort(self._groups.sizes)[::-1]
-        fewest = int(np.searchsorted(np.cumsum(sizes), self.batch_size)) + 1
-        return Promise(fewest, max(2, least.together), min(self.batch_size, int(sizes[0])),
-                       min(self.batch_size, len(sizes)))
+            return super().promise()  # the last image may be its own partner
+        found = Promise.of_images(self._groups.sizes, self.batch_size)
+        return found._replace(together=max(2, found.together), most_classes=min(self.batch_size - 1, len(self._groups)))
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "uniform": self.uniform, "replace": self.replace}

@@ -114,5 +114,5 @@ def _pairs(title: str, values: Mapping[str, str]) -> Table:
 
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "\n".join(f"{key}: {entry}" for key, entry in value.items())
+        return "\n".join(f"{key}: {as_written(entry)}" for key, entry in value.items())
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
