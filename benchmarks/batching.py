@@ -23,7 +23,15 @@ from interleaved import Sample, between, clocks, interleave, ratio, typical
 from rich.console import Console
 from straightforward import StraightD2, StraightDDM, StraightFRD, StraightGC
 
-from levelfield.batching import Batching, D2Coreset, DistanceMatching, FrechetMatching, GreedyCoreset, SamplesPerClass
+from levelfield.batching import (
+    Batching,
+    D2Coreset,
+    DistanceMatching,
+    FrechetMatching,
+    GreedyCoreset,
+    RandomWithPair,
+    SamplesPerClass,
+)
 
 HERE = Path(__file__).parent
 DIMS = (128, 512)
@@ -53,7 +61,7 @@ CONTESTS = (
     Contest("greedy_coreset", "batch, all data", GreedyCoreset, StraightGC, (40, 12), {"pool": "all"}, batches=1),
     Contest("d2_coreset", "batch", D2Coreset, StraightD2, (2, 2), {}, batches=1),
 )
-PARTS = (*dict.fromkeys(contest.name for contest in CONTESTS), "spc")
+PARTS = (*dict.fromkeys(contest.name for contest in CONTESTS), "spc", "spc_r")
 
 
 @dataclass(frozen=True)
@@ -113,14 +121,21 @@ class Benchmark:
             unit="%",
             facts=milliseconds(samples),
         )
-        sop = SamplesPerClass(SOP, batch_size=BATCH)
-        epochs = interleave({"epoch": planning(sop, None)}, self.rounds)["epoch"]
-        yield Figure(
-            part="spc",
+        yield self.epoch_of_sop(SamplesPerClass(SOP, batch_size=BATCH), target=100)
+
+    def spc_r(self) -> Iterator[Figure]:
+        """An epoch as large as that of SOP."""
+        yield self.epoch_of_sop(RandomWithPair(SOP, batch_size=BATCH), target=200)
+
+    def epoch_of_sop(self, batching: Batching, target: float) -> Figure:
+        """Milliseconds that planning it takes."""
+        epochs = interleave({"epoch": planning(batching, None)}, self.rounds)["epoch"]
+        return Figure(
+            part=batching.name,
             what=f"epoch of SOP's size, {len(SOP):,} images",
             peer="-",
-            value=1e3 * len(sop) * min(sample.cpu for sample in epochs),
-            target=100,
+            value=1e3 * len(batching) * min(sample.cpu for sample in epochs),
+            target=target,
             at_most=True,
             unit="ms",
         )
@@ -169,7 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     torch.set_num_threads(1)
     benchmark, console, figures = Benchmark(chosen.quick, chosen.set), Console(), []
     for name in chosen.only or PARTS:
-        found = [benchmark.contest(contest) for contest in CONTESTS if contest.name == name] or [benchmark.spc()]
+        contests = [benchmark.contest(contest) for contest in CONTESTS if contest.name == name]
+        found = contests or [getattr(benchmark, name)()]
         for figure in (figure for each in found for figure in each):
             figures.append(figure)
             console.print(f"{figure.part}: {figure.what}: {figure.shown[0]}", highlight=False)
