@@ -111,7 +111,7 @@ def measure(
     """
     found: dict[bool, Points] = {}
     result = {}
-    stages = in_stages(progress, [describe(metric.entry).all_pairs for metric in wanted])
+    stages = in_stages(progress, [pairs_of(len(rows)) * describe(metric.entry).all_pairs for metric in wanted])
     for metric, hear in zip(wanted, stages, strict=True):
         facts = describe(metric.entry)
         unit = facts.norm == "unit" or distance == "cosine"
