@@ -174,6 +174,17 @@ def test_resuming_gives_the_remaining_batches(name, chosen):
 
 
 @IN_ALL_WAYS
+def test_an_iterator_left_behind_goes_on_with_its_own_epoch(name, chosen):
+    sampler = filled(make(name, **chosen))
+    left = iter(sampler)
+    first = next(left)
+    sampler.set_epoch(0)
+    whole = list(sampler)
+    assert [first, *left] == whole
+    assert (sampler.epoch, sampler.step) == (1, 0)
+
+
+@IN_ALL_WAYS
 def test_a_state_of_other_labels_seed_or_settings_is_refused(name, chosen):
     state = filled(make(name, **chosen)).state_dict()
     for other in (make(name, seed=1, **chosen), make(name, UNEVEN[:-1], **chosen),
