@@ -61,11 +61,17 @@ class ClassScores:
         self.bias = None if bias is None else bias.detach()
         self.labels, self.per_class = labels, per_class
         self.step = per_class * max(1, AT_ONCE // per_class)
+        self.chunks = self._chunks()
+
+    def _chunks(self) -> list[Chunk]:
+        labels, step = self.labels, self.step
+        if len(self.vectors) <= step:
+            return [Chunk(slice(0, step), (labels, torch.arange(len(labels), device=labels.device)))]
         ordered, order = labels.sort(stable=True)
-        starts = range(0, len(vectors) + self.step, self.step)
-        bounds = torch.searchsorted(ordered, torch.tensor(starts, device=labels.device) // per_class).tolist()
-        self.chunks = [
-            Chunk(slice(start, start + self.step), (ordered[low:high] - start // per_class, order[low:high]))
+        starts = range(0, len(self.vectors) + step, step)
+        bounds = torch.searchsorted(ordered, torch.tensor(starts, device=labels.device) // self.per_class).tolist()
+        return [
+            Chunk(slice(start, start + step), (ordered[low:high] - start // self.per_class, order[low:high]))
             for start, (low, high) in zip(starts, pairwise(bounds), strict=False)
         ]
 
