@@ -1,0 +1,34 @@
+"""Scores by chunks of classes: where the chunks end changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from levelfield import objectives
+from levelfield.objectives import _class_scores
+
+CLASSES, DIM = 11, 6
+NAMES = ["softmax", "normalized_softmax", "arcface", "cosface", "proxy_nca", "proxy_nca_pp", "proxy_anchor",
+         "proxy_triplet", "soft_triple"]
+
+
+def loss_and_gradients(name: str) -> list[torch.Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    objective = objectives.create(name, num_classes=CLASSES, dim=DIM, generator=torch.Generator().manual_seed(2))
+    objective.double()
+    rows = torch.randn(9, DIM, generator=draw, dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([10, 0, 3, 3, 10, 7, 0, 5, 4])  # in no order, and some chunks meet none of them
+    loss = objective(rows, labels)
+    return [loss, *torch.autograd.grad(loss, [rows, *objective.parameters()])]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4, 10, 11])
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_of_any_size_give_the_same_loss_and_gradients(
+    name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = loss_and_gradients(name)
+    monkeypatch.setattr(_class_scores, "AT_ONCE", at_once)
+    for one, other in zip(loss_and_gradients(name), whole, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
