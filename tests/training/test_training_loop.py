@@ -182,6 +182,17 @@ def test_spread_is_the_mean_squared_distance_of_unit_rows_to_their_centre(tmp_pa
     assert log_of(tmp_path)[0]["spread"] == pytest.approx(expected, abs=1e-6)
 
 
+def test_rho_of_the_batch_is_logged_now_and_then(tmp_path):
+    kept = []
+    make(Told(lambda rows, batch: kept.append(rows.detach()) or rows.mean()), steps=1).train(tmp_path)
+    unit = torch.nn.functional.normalize(kept[0].double(), dim=1)
+    shares = torch.linalg.svdvals(unit)
+    shares = shares / shares.sum()
+    expected = -(shares * len(shares)).log().mean().item()
+    assert log_of(tmp_path)[0]["rho"] == pytest.approx(expected, abs=1e-4)
+
+
+
 @pytest.mark.parametrize("name", ["contrastive", "triplet", "margin", "multi_similarity", "proxy_anchor"])
 def test_accumulation_is_refused_where_images_of_a_batch_meet_with_the_reason(tmp_path, name):
     with pytest.raises(BadSpecification, match=r"accumulate: 2 .*compares images of a batch with each other"):

@@ -24,9 +24,10 @@ from levelfield.training.ledger import check_leaves, check_untouched, only, weig
 from levelfield.training.log import Log, numbers
 from levelfield.training.optimisers import clip, factor, rest, set_rates
 from levelfield.training.progress import Progress, State
-from levelfield.training.rows import COLLAPSE, latest_rows, spread_of
+from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
 
 LOOKS = 16  # one step in so many is searched for hidden parameters and for weights changed by hand
+RHO_EVERY = 5  # one line of the log in so many says how many directions the rows of its batch use (002: rho)
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,8 @@ def train(
                     "idle": progress.idle_batches,
                     "factor": factor(step, conditions, drops=progress.drops),
                 }
-                known = {"active": active, "norm": norm, "memory_age": feed.batching.memory_age}
+                rho = decay_of(rows) if step % (RHO_EVERY * pace.log_every) == 0 or last else None
+                known = {"active": active, "norm": norm, "memory_age": feed.batching.memory_age, "rho": rho}
                 entry |= {k: v for k, v in known.items() if v is not None}
                 entry |= method.counts()
                 if shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from levelfield.embedder import Embedder
+from levelfield.evaluation import spectral_decay
 
 COLLAPSE = 1e-4  # a spread below this: all rows point the same way, or nowhere; 1 is the widest
 
@@ -30,3 +32,16 @@ def spread_of(rows: Tensor | None) -> float:
         return 1.0
     unit = nn.functional.normalize(rows.float(), dim=1)
     return (unit.square().sum(1).mean() - unit.mean(0).square().sum()).item()
+
+
+def decay_of(rows: Tensor | None) -> float | None:
+    """Spectral decay rho of one batch's unit rows (002); None without rows, or where it is infinite.
+
+    >>> import torch
+    >>> decay_of(torch.eye(3) * 7)
+    0.0
+    """
+    if rows is None:
+        return None
+    found = spectral_decay(nn.functional.normalize(rows.float(), dim=1))
+    return found if math.isfinite(found) else None
