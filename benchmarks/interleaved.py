@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,18 @@ def clocks() -> tuple[float, float]:
 def between(before: tuple[float, float], after: tuple[float, float], steps: int = 1) -> Sample:
     """What one of `steps` took."""
     return Sample((after[0] - before[0]) / steps, (after[1] - before[1]) / steps)
+
+
+def keep_freed_memory() -> None:
+    """What is freed stays with the process (glibc; elsewhere nothing happens).
+
+    Otherwise what a large lane frees goes back to the system, and the small lanes beside it pay for getting it again.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mmap_threshold, trim_threshold = -3, -1  # numbers of the settings in malloc.h
+        mallopt(mmap_threshold, 2**25)  # the largest it takes
+        mallopt(trim_threshold, 2**31 - 1)
 
 
 def interleave(lanes: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[str, list[Sample]]:

@@ -22,7 +22,7 @@ import targets as at
 import torch
 from contests import CONTESTS, PROXY_CONTESTS, Contest, ProxyContest
 from figures import Figure, save, table
-from interleaved import Sample, best, between, clocks, take_turns
+from interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -265,4 +265,5 @@ def _chosen(benchmark: Benchmark, only: Sequence[str] | None) -> Iterator[tuple[
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     main()
