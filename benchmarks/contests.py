@@ -14,7 +14,7 @@ from targets import Bound, Classes, Layout
 class Contest:
     """One form of an objective against `sim`, and against PML wherever `faster` has a number.
 
-    pml: settings of `pml.loss`, the class name under "name".
+    pml: settings of `pml.loss`, the class name under "name". noise: how far a class lies apart (see `batch_of`).
     """
 
     name: str
@@ -23,6 +23,7 @@ class Contest:
     sim: Mapping[Layout, Bound] = field(default_factory=lambda: at.PAIRS)
     pml: Mapping[str, Any] | None = None
     faster: Mapping[Layout, Bound] = field(default_factory=dict)
+    noise: float = at.YOUNG
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,21 @@ CONTESTS = [
     Contest("snr, distance_weighted", "snr", {}, at.DISTANCE_WEIGHTED),
     Contest("quadruplet, distance_weighted", "quadruplet", {}, at.DISTANCE_WEIGHTED),
     Contest("prototypical", "prototypical"),
+    # Where little is left to learn PML's miners list almost nothing; the targets are the same.
+    Contest(
+        "multi_similarity, solved batch", "multi_similarity",
+        pml={"name": "MultiSimilarityLoss", "beta": 40, "miner": ("MultiSimilarityMiner", {"epsilon": 0.1})},
+        faster=at.PML_MULTI_SIMILARITY, noise=at.SOLVED,
+    ),
+    Contest(
+        "triplet, all, solved batch", "triplet", {"miner": "all", "reduction": "mean_nonzero"}, at.ALL_TRIPLETS,
+        {"name": "TripletMarginLoss", "margin": 0.2}, at.PML_TRIPLETS, at.SOLVED,
+    ),
+    Contest(
+        "triplet, semihard all, solved batch", "triplet",
+        {"miner": {"semihard": {"mode": "all"}}, "reduction": "mean_nonzero"}, at.SEMIHARD_ALL,
+        {"name": "TripletMarginLoss", "margin": 0.2, "miner": SEMIHARD}, at.PML_TRIPLETS, at.SOLVED,
+    ),
 ]  # fmt: skip
 
 UNASKED: dict[Classes, Bound | None] = dict.fromkeys(at.PROXIES)

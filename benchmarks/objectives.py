@@ -60,7 +60,7 @@ class Benchmark:
         for layout, bound in contest.sim.items():
             if layout.batch not in self.batches:
                 continue
-            rows, labels = batch_of(layout.batch, layout.per_class)
+            rows, labels = batch_of(layout.batch, layout.per_class, contest.noise)
             ours = _ours(contest.objective, contest.settings, rows, labels, int(labels.max()) + 1)
             lanes = {"ours": ours, "sim": _sim(rows)}
             if layout.per_class == 4:
@@ -130,16 +130,15 @@ class Benchmark:
         return {"PML": lane}
 
 
-def batch_of(batch: int, per_class: int) -> tuple[Tensor, Tensor]:
+def batch_of(batch: int, per_class: int, noise: float = at.YOUNG) -> tuple[Tensor, Tensor]:
     """Raw rows around the centres of their classes, in random order; the labels are 0, 1, 2, ...
 
-    As far apart within a class as in a young network. PML lists what its miners keep, so it is quicker (and
-    multi_similarity only 1.3 to 3.5 times as quick as it) on batches in which nothing is left to learn.
+    noise: how far rows lie from their centre, as a multiple of how far centres lie from each other's mean.
     """
     draw = torch.Generator().manual_seed(0)
     labels = (torch.arange(batch) // per_class)[torch.randperm(batch, generator=draw)]
     centres = torch.randn(batch // per_class + 1, DIM, generator=draw)
-    rows = centres[labels] + 2 * torch.randn(batch, DIM, generator=draw)
+    rows = centres[labels] + noise * torch.randn(batch, DIM, generator=draw)
     return rows.requires_grad_(), labels
 
 

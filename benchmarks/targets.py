@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 Bound = tuple[float, float]
 
+# Noise of a batch around its centres: as a young network gives it, and where little is left to learn.
+YOUNG, SOLVED = 2.0, 1.0
+
 
 class Layout(NamedTuple):
     """A batch of pair objectives: so many images, so many of each class."""
