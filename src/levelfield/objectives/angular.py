@@ -14,8 +14,9 @@ from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_ea
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import add_norms_slope_, log_one_plus_exp, log_sum_exp, norms
+from levelfield.objectives._pairs import Form, chosen_pairs
 from levelfield.objectives._sums import sum_over_blocks
-from levelfield.objectives.n_pair import Form, chosen_pairs, n_pair_loss, norm_term, quick_n_pair
+from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
 from levelfield.relatives import Relatives, related, relatives
 from levelfield.settings import number, one_of
 

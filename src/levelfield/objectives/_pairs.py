@@ -1,0 +1,72 @@
+"""Which pairs an objective of pairs takes: those handed in, said by roles, mined, or the first of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadInput
+from levelfield.geometry import Geometry
+from levelfield.miners import Tuples
+from levelfield.objectives._contract import Given, Objective
+from levelfield.objectives._given import check_rows
+from levelfield.relatives import related
+
+Form = Literal["all", "sampled", "pairs"]
+
+
+def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: Form) -> Tensor | None:
+    """The pairs (N, 2) handed in, mined, or found in the batch; None for the form `all`, which lists none."""
+    if form == "all":
+        if given.tuples is not None:
+            raise BadInput(f"Objective '{objective.facts.name}' with form 'all' uses every pair and takes no tuples.")
+        return None
+    if given.tuples is None and given.roles is not None:
+        return pairs_of_roles(given, objective.facts.name)
+    if form == "pairs" and given.tuples is None:
+        return first_pairs(given.labels)
+    found: Tuples | None = objective.chosen(geometry, given)
+    if found is None:
+        return related(given.labels)[0].nonzero()
+    pairs = found if isinstance(found, Tensor) else found[0]
+    if not pairs.numel():
+        return pairs.new_empty(0, 2)
+    if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
+        raise BadInput(
+            f"Objective '{objective.facts.name}' needs pairs, a tensor of shape (N, 2), and got one of shape "
+            f"{tuple(pairs.shape)}."
+        )
+    return pairs[:, :2]  # of triplets, anchor and positive
+
+
+def pairs_of_roles(given: Given, objective: str) -> Tensor:
+    """The pairs (N, 2) that `roles` say: {"anchor": rows, "positive": rows}, the k-th of one with that of the other."""
+    roles = given.roles
+    if not isinstance(roles, Mapping) or set(roles) != {"anchor", "positive"}:
+        what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
+        raise BadInput(
+            f'Objective \'{objective}\' got roles {what}; it needs {{"anchor": rows, "positive": rows}}.'
+        )
+    ends = [torch.as_tensor(roles[name], device=given.labels.device).long() for name in ("anchor", "positive")]
+    for name, rows in zip(("anchors", "positives"), ends, strict=True):
+        check_rows(rows, len(given.labels), objective, name)
+    if ends[0].shape != ends[1].shape or ends[0].dim() != 1:
+        raise BadInput(f"Objective '{objective}' got {len(ends[0])} anchors and {len(ends[1])} positives.")
+    return torch.stack(ends, 1)
+
+
+def first_pairs(labels: Tensor) -> Tensor:
+    """The first two rows of each class as a pair (N, 2), in the order in which the classes come.
+
+    >>> first_pairs(torch.tensor([4, 2, 2, 4, 4, 7])).tolist()
+    [[0, 3], [1, 2]]
+    """
+    ordered, order = labels.sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    found = (first[:-1] & ~first[1:]).nonzero().squeeze(1)
+    pairs = torch.stack((order[found], order[found + 1]), 1)
+    return pairs[pairs[:, 0].argsort()]
