@@ -73,3 +73,33 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
             yield True
         finally:
             fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def link_whole(source: Path, target: Path) -> None:
+    """`target` becomes the file `source`: a second name for it, or a copy where the file system has no such thing.
+
+    Two names of one file are safe here, because no file is ever changed in place: whoever writes gives the name to a
+    new file.
+
+    >>> import tempfile
+    >>> home = Path(tempfile.mkdtemp())
+    >>> write_text(home / "a.txt", "first")
+    >>> link_whole(home / "a.txt", home / "copy" / "a.txt")
+    >>> write_text(home / "a.txt", "second")
+    >>> (home / "copy" / "a.txt").read_text()
+    'first'
+    """
+    real = source.resolve()
+    if target.exists() and target.samefile(real):
+        return
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        os.link(real, temporary)
+        temporary.replace(target)
+    except OSError:  # another file system, or one without links
+        write_whole(target, lambda file: file.write(real.read_bytes()))
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from levelfield.evaluation.dispersion import Density, alignment, density, uniformity
 from levelfield.evaluation.engine import evaluate
+from levelfield.evaluation.joining import joined, separated
 from levelfield.evaluation.kmeans import kmeans
 from levelfield.evaluation.metrics import Facts, describe, names, parse, register, split
 from levelfield.evaluation.mistakes import Rate, Rates
@@ -31,11 +32,13 @@ __all__ = [
     "density",
     "describe",
     "evaluate",
+    "joined",
     "kmeans",
     "names",
     "parse",
     "register",
     "same_or_not",
+    "separated",
     "spectral_decay",
     "spectrum",
     "split",
