@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from levelfield.embedder.cache import FeatureCache
     from levelfield.embedder.chunks import Rows
     from levelfield.embedder.embedder import Embedder
+    from levelfield.embedder.ensemble import Ensemble, save_ensemble
     from levelfield.embedder.head import Head, start_at, start_pca, start_random
     from levelfield.embedder.linear import lda
     from levelfield.embedder.model import Model, load, save_model
@@ -21,6 +22,7 @@ _HOMES = {
     "BLOCK": "blocks",
     "Backbone": "backbones",
     "Embedder": "embedder",
+    "Ensemble": "ensemble",
     "FeatureCache": "cache",
     "Head": "head",
     "Model": "model",
@@ -29,6 +31,7 @@ _HOMES = {
     "in_blocks": "blocks",
     "lda": "linear",
     "load": "model",
+    "save_ensemble": "ensemble",
     "save_model": "model",
     "start_at": "head",
     "start_pca": "head",
@@ -39,6 +42,7 @@ __all__ = [
     "BLOCK",
     "Backbone",
     "Embedder",
+    "Ensemble",
     "FeatureCache",
     "Head",
     "Model",
@@ -48,6 +52,7 @@ __all__ = [
     "in_blocks",
     "lda",
     "load",
+    "save_ensemble",
     "save_model",
     "start_at",
     "start_pca",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import safetensors.torch
@@ -25,8 +25,11 @@ from levelfield.embedder.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.files import write_text, write_whole
 
+if TYPE_CHECKING:
+    from levelfield.embedder.ensemble import Ensemble
+
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.yaml"
-_FORMAT = 1
+FORMAT = 1
 
 Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 
@@ -45,7 +48,7 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
         "interpolation": str(description.get("interpolation", "bicubic")),
     }
     facts = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "trunk": embedder.trunk.settings,
         "head": _described(embedder.head),
         "view": view,
@@ -59,19 +62,24 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     write_text(folder / DESCRIPTION, text)
 
 
-def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model:
+def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble:
     """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight.
+
+    What joins several runs gives an Ensemble, which is used in the same way.
 
     head: needed only for a model whose head is of somebody's own making; its weights are read from the folder.
     """
     home = Path(folder)
-    for name in (DESCRIPTION, WEIGHTS):
-        if not (home / name).is_file():
-            raise BadInput(f"{home} holds no trained model: {name} is missing. A finished run's folder is needed.")
+    _there(home, DESCRIPTION)
     try:
-        facts = yaml.safe_load((home / DESCRIPTION).read_text())
-        if facts["format"] != _FORMAT:
-            raise BadInput(f"{home / DESCRIPTION} has format {facts['format']}; this levelfield reads {_FORMAT}.")
+        facts = yaml.safe_load((home / DESCRIPTION).read_text(encoding="utf-8"))
+        if facts["format"] != FORMAT:
+            raise BadInput(f"{home / DESCRIPTION} has format {facts['format']}; this levelfield reads {FORMAT}.")
+        if "members" in facts:
+            from levelfield.embedder.ensemble import load_ensemble
+
+            return load_ensemble(home, facts, device=device, head=head)
+        _there(home, WEIGHTS)
         trunk_facts = dict(facts["trunk"])
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
@@ -81,6 +89,11 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     except (yaml.YAMLError, safetensors.SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise BadInput(f"The model in {home} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}))
+
+
+def _there(home: Path, name: str) -> None:
+    if not (home / name).is_file():
+        raise BadInput(f"{home} holds no trained model: {name} is missing. A finished run's folder is needed.")
 
 
 def _described(head: nn.Module) -> dict[str, object] | None:
@@ -113,6 +126,10 @@ class Model:
         head = self.embedder.head
         return head.dim if isinstance(head, Head) else self.embedder.trunk.width
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.embedder.parameters()).device
+
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
     ) -> np.ndarray:
@@ -121,7 +138,7 @@ class Model:
         images: paths, PIL images or uint8 arrays (height, width, 3), one or many. Computed in blocks of fixed size: a
         row's bits depend on its image alone and are those its run stored.
         """
-        chosen = _Pictures(_listed(images), self.view, next(self.embedder.parameters()).device)
+        chosen = Pictures(listed(images), (self.view,), self.device)
         # on stderr: what a command prints may be read by another program
         with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
             task = bar.add_task("embedding", total=len(chosen))
@@ -132,11 +149,11 @@ class Model:
 
 
 @dataclass(frozen=True)
-class _Pictures:
-    """Images that are opened block by block."""
+class Pictures:
+    """Images that are opened block by block, and seen in one or several ways."""
 
     pictures: list[Picture]
-    view: View
+    views: tuple[View, ...]
     device: torch.device
 
     def __len__(self) -> int:
@@ -144,12 +161,13 @@ class _Pictures:
 
     def __getitem__(self, indices: Sequence[int], /) -> tuple[Tensor, ...]:
         if len(indices) == 0:
-            blank = self.view(Image.new("RGB", (8, 8)), None)
-            return (blank.new_zeros((0, *blank.shape), device=self.device),)
-        return (torch.stack([self.view(_opened(self.pictures[i]), None) for i in indices]).to(self.device),)
+            blanks = [view(Image.new("RGB", (8, 8)), None) for view in self.views]
+            return tuple(blank.new_zeros((0, *blank.shape), device=self.device) for blank in blanks)
+        opened = [_opened(self.pictures[i]) for i in indices]
+        return tuple(torch.stack([view(image, None) for image in opened]).to(self.device) for view in self.views)
 
 
-def _listed(images: Picture | Sequence[Picture]) -> list[Picture]:
+def listed(images: Picture | Sequence[Picture]) -> list[Picture]:
     if isinstance(images, np.ndarray):
         return list(images) if images.ndim == 4 else [images]
     return [images] if isinstance(images, str | Path | Image.Image) else list(images)

@@ -1,0 +1,159 @@
+"""Several models as one: a folder that holds every member, and an object that embeds as a single model does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor, nn
+from torch.nn import functional
+
+from levelfield.data.views import View
+from levelfield.embedder.blocks import in_blocks
+from levelfield.embedder.model import DESCRIPTION, FORMAT, WEIGHTS, Model, Picture, Pictures, listed, load
+from levelfield.embedder.trunk import Trunk
+from levelfield.errors import BadInput
+from levelfield.evaluation.joining import joined
+from levelfield.files import link_whole, write_text
+
+MEMBERS = "members"
+
+
+def save_ensemble(folder: Path, member_folders: Sequence[Path], about: Mapping[str, Any]) -> None:
+    """Write the models of `member_folders` into `folder`, which needs none of them afterwards.
+
+    Weights are second names of the members' files where the file system has that, so that they take no room. A folder
+    becomes a model with its last file. `about`: anything worth keeping that YAML can hold.
+    """
+    facts = {"format": FORMAT, MEMBERS: [f"{MEMBERS}/{place}" for place in range(len(member_folders))]}
+    text = yaml.safe_dump({**facts, "about": dict(about)}, sort_keys=False, allow_unicode=True)
+    for name, source in zip(facts[MEMBERS], member_folders, strict=True):  # type: ignore[arg-type]
+        _copy(Path(source), folder / name)
+    write_text(folder / DESCRIPTION, text)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """One model, which may be an ensemble itself."""
+    if not (source / DESCRIPTION).is_file():
+        raise BadInput(f"{source} holds no trained model: {DESCRIPTION} is missing. A finished run's folder is needed.")
+    inner = (yaml.safe_load((source / DESCRIPTION).read_text(encoding="utf-8")) or {}).get(MEMBERS)
+    for name in inner or ():
+        _copy(source / name, target / name)
+    if not inner:
+        if not (source / WEIGHTS).is_file():
+            raise BadInput(f"{source} holds no trained model: {WEIGHTS} is missing. A finished run's folder is needed.")
+        link_whole(source / WEIGHTS, target / WEIGHTS)
+    link_whole(source / DESCRIPTION, target / DESCRIPTION)
+
+
+def load_ensemble(home: Path, facts: Mapping[str, Any], *, device: str, head: nn.Module | None) -> Ensemble:
+    """The ensemble in `home`, whose model.yaml says `facts`."""
+    members = tuple(load(home / name, device=device, head=copy.deepcopy(head)) for name in facts[MEMBERS])
+    if not members:
+        raise BadInput(f"The ensemble in {home} has no member.")
+    return Ensemble(members, facts.get("about", {}))
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Models whose rows are brought to length 1 and stand side by side. Used as a Model is.
+
+    A member may be an ensemble itself. Images are opened and seen once for all members with the same view, and what
+    members share below the cut is computed once.
+    """
+
+    members: tuple[Model | Ensemble, ...]
+    about: Mapping[str, Any]
+
+    @property
+    def dim(self) -> int:
+        return sum(member.dim for member in self.members)
+
+    @property
+    def view(self) -> View:
+        """How the members see an image, if they all see it alike."""
+        if len(self._views) > 1:
+            raise BadInput(f"The members of this ensemble see images in {len(self._views)} different ways: ask them.")
+        return self._views[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.models[0].device
+
+    @cached_property
+    def models(self) -> tuple[Model, ...]:
+        """The single models, those of inner ensembles among them."""
+        each = [(member,) if isinstance(member, Model) else member.models for member in self.members]
+        return tuple(model for models in each for model in models)
+
+    def embed(
+        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
+    ) -> np.ndarray:
+        """float32 (images, dim), rows of length 1 unless `normalize` is off: then each member's part has length 1.
+
+        images: as for a Model. A row's bits depend on its image alone and are those a joined run stores.
+        """
+        chosen = Pictures(listed(images), self._views, self.device)
+        with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
+            task = bar.add_task("embedding", total=len(chosen))
+            with torch.no_grad():
+                rows = in_blocks(self._block, chosen, progress=lambda count: bar.advance(task, count))
+        together = self._join(iter([part.cpu().numpy() for part in rows]))
+        return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together
+
+    @cached_property
+    def _views(self) -> tuple[View, ...]:
+        """Those that differ, in the order in which they are met."""
+        return tuple({model.view.key: model.view for model in self.models}.values())
+
+    @cached_property
+    def _below(self) -> list[tuple[int, int]]:
+        """For each model which of `_views` it sees, and the first model that has the same below the cut."""
+        found: list[tuple[int, int]] = []
+        for place, model in enumerate(self.models):
+            view = [each.key for each in self._views].index(model.view.key)
+            trunk = model.embedder.trunk
+            same = (
+                first
+                for first, (other_view, owner) in enumerate(found)
+                if owner == first and other_view == view and _same_below(self.models[first].embedder.trunk, trunk)
+            )
+            found.append((view, next(same, place)))
+        return found
+
+    def _block(self, *views: Tensor) -> tuple[Tensor, ...]:
+        """The raw rows of every model for one block of images, which comes once per view."""
+        stored: dict[int, tuple[Tensor, ...]] = {}
+        rows = []
+        for model, (view, owner) in zip(self.models, self._below, strict=True):
+            embedder = model.embedder
+            if owner not in stored:
+                # `contiguous`: as a store gives them, whatever layout `below` left them in
+                stored[owner] = tuple(part.contiguous() for part in embedder.trunk.below(views[view]))
+            rows.append(embedder.head(embedder.trunk.above(*stored[owner])))
+        return tuple(rows)
+
+    def _join(self, rows: Iterator[np.ndarray]) -> np.ndarray:
+        """The models' rows, taken in their order."""
+        return joined([next(rows) if isinstance(member, Model) else member._join(rows) for member in self.members])
+
+
+def _same_below(one: Trunk, other: Trunk) -> bool:
+    """Whether two trunks give the same bits below the cut: the same settings and, to be sure, the same weights."""
+    if one.key != other.key:
+        return False
+    mine, theirs = _frozen(one), _frozen(other)
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def _frozen(trunk: Trunk) -> dict[str, Tensor]:
+    return {name: value for name, value in trunk.state_dict().items() if name.startswith(trunk.frozen_prefixes)}
