@@ -12,7 +12,8 @@ import numpy as np
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.files import write_json
-from levelfield.studies.plan import PlannedRun, plan
+from levelfield.studies.plan import plan
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import parse_study
 from levelfield.studies.store import FINISHED, claim
 

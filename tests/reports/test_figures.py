@@ -17,7 +17,7 @@ from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.recall_rho import correlation
 from levelfield.studies import spectra
 from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.plan import PlannedRun
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]

@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parents[1] / "reports"))
 from made_runs import CLASSES, EACH, METRICS, change_metrics, class_means, planned, write_run
 
 from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.plan import PlannedRun
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.store import read_plan, write_plan
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from levelfield.errors import LevelfieldError
-from levelfield.studies.plan import PlannedRun, check_methods, plan
+from levelfield.studies.plan import check_methods, plan
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Data, parse_study
 from levelfield.training import Conditions
 
@@ -85,7 +86,7 @@ def test_the_content_of_ones_own_files_changes_a_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = []
-    for text in ("one", "two", "one"):
+    for text in ("MyLoss = 1", "MyLoss = 2", "MyLoss = 1"):
         (tmp_path / name).write_text(text)
         found.append(identity(**content))
     assert found[0] == found[2] != found[1]

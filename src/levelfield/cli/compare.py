@@ -21,8 +21,8 @@ from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.own_data import demo_content, fit_to
-from levelfield.studies.plan import PlannedRun
 from levelfield.studies.run import Options
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, assign, parse_study, read_study
 from levelfield.studies.store import is_finished, read_plan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from levelfield.errors import unknown
 from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
 from levelfield.methods._parameters import Group
 from levelfield.registry import Registry, is_file_reference, load_from_file
-from levelfield.settings import accepted, check_keywords
+from levelfield.settings import accepted, check_keywords, whole
 
 __all__ = [
     "Batch",
@@ -100,6 +100,42 @@ def is_seeded(name: str) -> bool:
     return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True
 
 
+def requires(name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whose finished runs a competitor needs: labels of the study, or run folders.
+
+    >>> requires("ensemble", {"of": ["margin", "triplet"]}), requires("softmax", {"student": {"teacher": "big"}})
+    (('margin', 'triplet'), ('big',))
+    """
+    if joins(name):
+        of = settings.get("of", ())
+        return (of,) if isinstance(of, str) else tuple(map(str, of))
+    student = settings.get("student")
+    return (str(student["teacher"]),) if isinstance(student, Mapping) and "teacher" in student else ()
+
+
+def joins(name: str) -> bool:
+    """Whether a competitor trains nothing and puts the embeddings of others side by side."""
+    return name == "ensemble"
+
+
+def joins_seeds(name: str, settings: Mapping[str, Any]) -> bool:
+    """Whether it joins all seeds of others to one, so that it has no seed of its own."""
+    return joins(name) and settings.get("seeds") == "all"
+
+
+def members(name: str, settings: Mapping[str, Any]) -> int:
+    """How many networks a competitor consists of, each of which is trained alone.
+
+    >>> members("margin", {}), members("ensemble", {"of": ["margin", "triplet"]})
+    (1, 1)
+    """
+    kind: Any = _registry.get(name) if name in _registry else None
+    if is_file_reference(name) and isinstance(named := load_from_file(name), type) and issubclass(named, Method):
+        kind = named
+    takes = {} if kind is None else accepted(kind) or {}
+    return whole("members", settings.get("members", takes["members"]), least=1) if "members" in takes else 1
+
+
 def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offered: dict[str, Any]) -> Method:
     check_keywords(f"method '{name}'", settings, kind)
     takes = accepted(kind) or {}
@@ -108,12 +144,14 @@ def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offe
 
 def _register_own() -> None:
     from levelfield.methods.baselines import LDA, RandomProjection, Start, Untrained
+    from levelfield.methods.ensemble import Ensemble
 
     for name, kind in {
         "untrained": Untrained,
         "random_projection": RandomProjection,
         "start": Start,
         "lda": LDA,
+        "ensemble": Ensemble,
     }.items():
         register(name)(kind)
 

@@ -174,6 +174,11 @@ class Method(nn.Module):
         return {} if switched is None else {"switched": float(switched)}
 
     @property
+    def norm_rows(self) -> bool:
+        """Whether the common head must end with a layer norm without parameters (see `Objective.norm_rows`)."""
+        return bool(getattr(self.objective, "norm_rows", False))
+
+    @property
     def separable(self) -> bool:
         """Whether the loss is a mean over independent parts, so that gradients may be accumulated."""
         return bool(getattr(self.objective, "separable", False))
@@ -202,7 +207,8 @@ class Method(nn.Module):
             means = means + functional.normalize(proxies, dim=1) * length / 10
         proxies.copy_(means)
 
-    def labels(self, labels: np.ndarray, member: int) -> np.ndarray:
+    def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
+        """What one of several members is told of the classes 0, 1, ... of the training images."""
         return labels
 
     def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
@@ -222,6 +228,8 @@ class Method(nn.Module):
         extra = sum(p.numel() for g in groups for p in g.parameters)
         if extra:
             declared.append(Deviation("extra_parameters", None, extra))
+        if self.norm_rows:
+            declared.append(Deviation("head_norm", None, "yes"))
         if self.layout is not None:
             declared.append(Deviation("batch", None, str(self.layout)))
         if self.batching is not None or self.layout is not None:

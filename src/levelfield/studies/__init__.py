@@ -2,7 +2,8 @@
 
 from levelfield.studies.compare import compare, prepare
 from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.plan import PlannedRun, RunSpec, plan
+from levelfield.studies.plan import plan
+from levelfield.studies.runs import PlannedRun, RunSpec
 from levelfield.studies.specification import Study, parse_study, read_study
 
 __all__ = [

@@ -18,8 +18,9 @@ from levelfield.files import write_text
 from levelfield.studies.execution import Event, Outcome, run_all
 from levelfield.studies.ground import check_trunk, open_catalog
 from levelfield.studies.leaderboard import Leaderboard, gather, ranking
-from levelfield.studies.plan import PlannedRun, check_methods, plan
+from levelfield.studies.plan import check_methods, plan
 from levelfield.studies.run import Options
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Data, Study, parse_study, read_study
 from levelfield.studies.store import write_plan
 from levelfield.training import Conditions

@@ -18,8 +18,8 @@ from levelfield.embedder.head import Head
 from levelfield.methods import Batch, Method
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.ground import Ground, ground_for
-from levelfield.studies.plan import PlannedRun
 from levelfield.studies.run import Options
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
 from levelfield.training.ledger import declared
 
@@ -139,7 +139,8 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
 
 def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
-    embedder = Embedder(ground.new_trunk(), Head(ground.width, dim)).to(ground.device).train()
+    head = Head(ground.width, dim, output_norm=method.norm_rows)
+    embedder = Embedder(ground.new_trunk(), head).to(ground.device).train()
     method.to(ground.device)
     shapes = embedder.trunk.stored_shapes(ground.conditions.image)
     stored = tuple(torch.rand(layout.batch_size, *shape, device=ground.device) for shape in shapes)

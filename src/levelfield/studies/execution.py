@@ -21,8 +21,8 @@ from typing import Any
 
 from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_text
-from levelfield.studies.plan import PlannedRun
 from levelfield.studies.run import Options, execute
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.store import is_finished
 
 
@@ -35,6 +35,34 @@ class Event:
     text: str = ""
     done: int = 0
     total: int = 0
+
+
+class Agenda:
+    """Which run comes next: the first whose needs are finished."""
+
+    def __init__(self, runs: list[PlannedRun], unfinished: list[int]) -> None:
+        self.waiting = list(unfinished)
+        self._open = set(unfinished)
+        self._titles = [run.title for run in runs]
+        numbers = {run.spec.folder_name: k for k, run in enumerate(runs)}
+        self._needs = [{numbers[n.name] for n in run.spec.needs if n.name in numbers} for run in runs]
+
+    def next(self) -> int | None:
+        """Take a run; None if nothing is left, or what is left waits for runs that are being done."""
+        found = next((k for k in self.waiting if not self._needs[k] & self._open), None)
+        if found is not None:
+            self.waiting.remove(found)
+        return found
+
+    def end(self, number: int, *, failed: bool) -> list[Event]:
+        """A run is over. If it failed, so have those that need it; they are given, with the reason."""
+        self._open.discard(number)
+        if not failed:
+            return []
+        lost = [k for k in self.waiting if number in self._needs[k]]
+        self.waiting = [k for k in self.waiting if k not in lost]
+        said = [Event("failed", k, f"it needs a run that failed: {self._titles[number]}") for k in lost]
+        return said + [event for k in lost for event in self.end(k, failed=True)]
 
 
 @dataclass
@@ -55,14 +83,21 @@ def run_all(
 ) -> Outcome:
     """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed."""
     outcome = Outcome()
-    waiting = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
-    for k in set(range(len(runs))) - set(waiting):
+    unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
+    for k in set(range(len(runs))) - set(unfinished):
         listen(Event("done", k, "finished before"))
+    agenda = Agenda(runs, unfinished)
+
+    def settle(event: Event) -> None:
+        """Take in how a run ended; those that needed a failed one have failed, too."""
+        for ended in [event, *agenda.end(event.run, failed=event.kind == "failed")]:
+            if ended.kind == "failed":
+                outcome.failed[ended.run] = ended.text
+            listen(ended)
+
     if jobs == 0:
-        for k in waiting:
-            event = do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, listen=listen)
-            outcome.failed |= {k: event.text} if event.kind == "failed" else {}
-            listen(event)
+        while (k := agenda.next()) is not None:
+            settle(do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, listen=listen))
         return outcome
     context = multiprocessing.get_context("spawn")
     workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
@@ -70,13 +105,15 @@ def run_all(
 
     def assign(pipe: Connection) -> None:
         process, _ = workers[pipe]
-        if waiting or held:
-            patient = not waiting
-            k = waiting.pop(0) if waiting else held.pop(0)
-            workers[pipe] = (process, k)
+        k = agenda.next()
+        patient = k is None
+        if k is None and held:
+            k = held.pop(0)
+        workers[pipe] = (process, k)
+        if k is not None:
             with contextlib.suppress(ConnectionError):  # a worker that is dead already is met at the next `recv`
                 pipe.send((k, runs[k], runs[k].folder(study_folder), metrics, options, patient))
-        else:
+        elif not agenda.waiting:
             with contextlib.suppress(ConnectionError):
                 pipe.send(None)
             process.join()
@@ -97,7 +134,7 @@ def run_all(
         assign(ours)
 
     try:
-        for _ in range(min(jobs, len(waiting))):
+        for _ in range(min(jobs, len(unfinished))):
             hire()
         while workers:
             for ready in wait(list(workers)):
@@ -109,22 +146,24 @@ def run_all(
                 except (EOFError, ConnectionError):
                     process.join()
                     del workers[pipe]
-                    assert doing is not None
-                    reason = _end_of(process.exitcode)
-                    with contextlib.suppress(LevelfieldError):  # it is reported in any case
-                        write_text(runs[doing].folder(study_folder) / "error.txt", reason + "\n")
-                    outcome.failed[doing] = reason
-                    listen(Event("failed", doing, reason))
-                    if waiting or held:
+                    if doing is not None:
+                        reason = _end_of(process.exitcode)
+                        with contextlib.suppress(LevelfieldError):  # it is reported in any case
+                            write_text(runs[doing].folder(study_folder) / "error.txt", reason + "\n")
+                        settle(Event("failed", doing, reason))
+                    if agenda.waiting or held:
                         hire()
                     continue
-                if event.kind == "failed":
-                    outcome.failed[event.run] = event.text
                 if event.kind == "busy":
                     held.append(event.run)
-                listen(event)
+                if event.kind in ("done", "failed"):
+                    settle(event)
+                else:
+                    listen(event)
                 if event.kind in ("done", "failed", "busy"):
                     assign(pipe)
+            for pipe in [pipe for pipe, (_, doing) in workers.items() if doing is None]:
+                assign(pipe)  # what it waited for may be there now
     finally:
         for process, _ in workers.values():
             process.terminate()

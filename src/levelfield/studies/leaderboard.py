@@ -14,7 +14,7 @@ import numpy as np
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import parse
 from levelfield.methods import is_seeded
-from levelfield.studies.plan import PlannedRun
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm
 from levelfield.studies.store import Result, is_finished, read_result
 

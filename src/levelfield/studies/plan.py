@@ -1,67 +1,22 @@
-"""The plan: which runs a study consists of. A run is identified by what can change its weights."""
+"""The plan: which runs a study consists of, each after those that it needs."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from levelfield import methods
-from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.registry import is_file_reference
-from levelfield.studies.specification import Competitor, Data, ProtocolChoice, Study, assign, owner, parse_study
-from levelfield.training import Conditions
-
-
-class RunSpec(BaseModel):
-    """One method, one seed, one fold, one variation. Everything resolved."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    data: Data
-    protocol: ProtocolChoice
-    conditions: Conditions
-    method: Competitor
-    seed: int
-    fold: int = 0
-    device: str = "cpu"
-    """Its kind: two kinds of processor do not give the same bits."""
-    data_digest: str = ""
-    code_digest: str = ""
-
-    @property
-    def identity(self) -> str:
-        """A hash of all that can change the weights; labels and metrics are not part of it."""
-        content = self.model_dump(mode="json", exclude={"method": {"label"}})
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run with its place in the study: the label it is shown under and the values that vary."""
-
-    spec: RunSpec
-    label: str
-    variation: tuple[tuple[str, Any], ...] = ()
-
-    def folder(self, study_folder: Path) -> Path:
-        """Under its label, or where it was made under another one: a new label trains nothing again."""
-        own = study_folder / self.label / f"seed{self.spec.seed}-{self.spec.identity}"
-        return own if own.exists() else min(study_folder.glob(f"*/{own.name}"), default=own)
-
-    @property
-    def row(self) -> str:
-        """The leaderboard row this run counts in."""
-        return self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
+from levelfield.studies.runs import Needed, PlannedRun, RunSpec, Variation, recorded_identity
+from levelfield.studies.specification import Competitor, Data, Study, assign, owner, parse_study
 
 
 def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
-    """All runs of a study: seed by seed, so that every method has a first result early.
+    """All runs of a study: seed by seed, so that every method has a first result early. What is needed comes first.
 
     digest: the identity of the images a study names; asked once for each data that varies.
     """
@@ -71,25 +26,97 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", devic
     for varied, variation in _variations(study):
         key = varied.data.model_dump_json()
         digests[key] = digests.get(key) or digest(varied.data)
-        for seed in varied.seeds:
-            for method in varied.methods:
-                if seed != varied.seeds[0] and not methods.is_seeded(method.name):
-                    continue
-                spec = RunSpec(
-                    data=varied.data,
-                    protocol=varied.protocol,
-                    conditions=varied.conditions,
-                    method=method,
-                    seed=seed,
-                    device=device.split(":")[0],
-                    data_digest=digests[key],
-                    code_digest=_file_digest(method.name, varied.conditions.weights),
-                )
-                run = PlannedRun(spec, method.label, _own(variation, method.label, [m.label for m in varied.methods]))
-                if (run.row, spec.identity, seed) not in there:  # a setting of one method varies no other
-                    planned.append(run)
-                there.add((run.row, spec.identity, seed))
+        for run in _all_seeds(varied, variation, digests[key], device.split(":")[0]):
+            known = (run.row, run.spec.identity, run.spec.seed)
+            if known not in there:  # a setting of one method varies no other
+                planned.append(run)
+            there.add(known)
     return planned
+
+
+def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> Iterator[PlannedRun]:
+    """The runs of one variation. Competitors that need all seeds of another come last, with those that need them."""
+    made: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
+    late: list[Competitor] = []
+    for one in (ordered := in_order(study.methods)):
+        needed = methods.requires(one.name, one.settings)
+        if methods.joins_seeds(one.name, one.settings) or any(other.label in needed for other in late):
+            late.append(one)
+    rounds = [(seed, one) for seed in study.seeds for one in ordered if one not in late]
+    for seed, method in [*rounds, *((seed, one) for one in late for seed in study.seeds)]:
+        all_seeds = methods.joins_seeds(method.name, method.settings)
+        if seed != study.seeds[0] and (all_seeds or not methods.is_seeded(method.name)):
+            continue
+        spec = RunSpec(
+            data=study.data,
+            protocol=study.protocol,
+            conditions=study.conditions,
+            method=method,
+            seed=seed,
+            needs=_needs(method, seed, made, all_seeds=all_seeds),
+            device=device,
+            data_digest=digest,
+            code_digest=_file_digest(method.name, study.conditions.weights),
+        )
+        own = _own(variation, method.label, list(made))
+        runs = [PlannedRun(one, method.label, own) for one in _parts(spec)]
+        made[method.label][seed] = runs[-1]
+        yield from runs
+
+
+def _parts(spec: RunSpec) -> list[RunSpec]:
+    """What a competitor consists of at one seed: itself, or its members and then what joins them."""
+    name, settings = spec.method.name, spec.method.settings
+    if methods.joins(name):
+        return [spec.model_copy(update={"joined": True})]
+    count = methods.members(name, settings)
+    if count == 1:
+        return [spec]
+    members = [spec.model_copy(update={"member": k}) for k in range(count)]
+    return [*members, spec.model_copy(update={"joined": True, "needs": tuple(_as_needed(one) for one in members)})]
+
+
+def _needs(
+    method: Competitor, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
+) -> tuple[Needed, ...]:
+    """The runs a competitor waits for: those of a label at its own seed (or at all), or a finished run by its folder."""
+    found = []
+    for name in methods.requires(method.name, method.settings):
+        if name in made:
+            runs = made[name]
+            chosen = list(runs) if all_seeds else [seed if seed in runs else min(runs)]
+            found += [_as_needed(runs[s].spec) for s in chosen]
+            continue
+        identity = recorded_identity(Path(name).expanduser())
+        if identity is None:
+            others = [label for label in made if label != method.label]
+            wrong = unknown("label of the study, and no finished run's folder,", name, others)
+            raise BadSpecification(f"Method '{method.label}' needs another run: {wrong}")
+        found.append(Needed(name=name, identity=identity))
+    return tuple(found)
+
+
+def _as_needed(spec: RunSpec) -> Needed:
+    return Needed(name=spec.folder_name, identity=spec.identity)
+
+
+def in_order(competitors: Sequence[Competitor]) -> list[Competitor]:
+    """Competitors after those they need; otherwise in the order of the study. A circle is refused."""
+    by_label = {one.label: one for one in competitors}
+    done: dict[str, Competitor] = {}
+
+    def place(one: Competitor, above: tuple[str, ...]) -> None:
+        if one.label in above:
+            circle = " -> ".join([*above[above.index(one.label) :], one.label])
+            raise BadSpecification(f"These methods wait for each other: {circle}.")
+        for name in methods.requires(one.name, one.settings):
+            if name in by_label and name not in done:
+                place(by_label[name], (*above, one.label))
+        done.setdefault(one.label, one)
+
+    for one in competitors:
+        place(one, ())
+    return list(done.values())
 
 
 def check_methods(study: Study) -> None:
@@ -107,7 +134,7 @@ def check_methods(study: Study) -> None:
                 raise BadSpecification(f"{told} (levelfield -v shows where).") from error
 
 
-def _variations(study: Study) -> Iterator[tuple[Study, tuple[tuple[str, Any], ...]]]:
+def _variations(study: Study) -> Iterator[tuple[Study, Variation]]:
     keys = list(study.vary)
     for values in itertools.product(*study.vary.values()):
         content = study.model_dump(mode="json", exclude={"vary"})
@@ -116,7 +143,7 @@ def _variations(study: Study) -> Iterator[tuple[Study, tuple[tuple[str, Any], ..
         yield parse_study(content, origin="vary"), tuple(zip(keys, values, strict=True))
 
 
-def _own(variation: tuple[tuple[str, Any], ...], label: str, labels: list[str]) -> tuple[tuple[str, Any], ...]:
+def _own(variation: Variation, label: str, labels: list[str]) -> Variation:
     """What varies for this method: not the settings of the others."""
     return tuple((key, value) for key, value in variation if owner(key, labels) in (None, label))
 

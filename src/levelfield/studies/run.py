@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,9 +23,11 @@ from levelfield.files import write_json, write_text, write_whole
 from levelfield.methods import Method
 from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
-from levelfield.studies.plan import RunSpec
-from levelfield.studies.setup import Setup, planner, set_up
-from levelfield.studies.store import FINISHED, claim, read_result
+from levelfield.studies.measuring import measure
+from levelfield.studies.runs import RunSpec, needed_folder
+from levelfield.studies.setup import Setup, num_classes, own_labels, planner, set_up
+from levelfield.studies.store import claim
+from levelfield.studies.stored_method import save_method
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import changed, only, settle
@@ -54,11 +55,17 @@ def execute(
 ) -> None:
     """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
     claim(folder, spec, versions())
+    if spec.joined:
+        from levelfield.studies.joining import join
+
+        join([needed_folder(folder, need) for need in spec.needs], folder, metrics, about={"method": spec.method.label})
+        return
     torch.set_num_threads(spec.conditions.threads)
     ground = ground_for(spec, options.cache_folder, options.device)
     if not (folder / "training.json").exists():
         _train_and_embed(spec, ground, folder, options, tell)
-    _measure(ground, folder, metrics, tell)
+    tested = ground.fold.test
+    measure(folder, ground.catalog.labels[tested] if len(tested) else None, metrics, tell)
 
 
 def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Options, tell: Tell) -> None:
@@ -81,6 +88,7 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     )
     deviations = settle(setup.method, spec.conditions, measured)
     _write_model(spec, ground, setup.embedder, folder, embeddings if tested else None)
+    save_method(folder, setup.method, num_classes=num_classes(ground))
     internal = ("checks_since_best", "checks_since_drop")
     summary = {key: value for key, value in asdict(progress).items() if key not in internal}
     summary["best"] = progress.best if progress.history else None
@@ -94,9 +102,9 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
 def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: Options, tell: Tell) -> Progress:
     conditions = spec.conditions
     feed = Feed(
-        ground.source(spec.seed, options.workers, tell),
-        planner(setup, ground, conditions, spec.seed),
-        ground.train_labels,
+        ground.source(spec.draws, options.workers, tell),
+        planner(setup, ground, conditions, spec.draws),
+        own_labels(spec, setup.method, ground),
         device=options.device,
         names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
         embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings"),
@@ -109,7 +117,7 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
             feed,
             setup.optimisers,
             conditions,
-            seed=spec.seed,
+            seed=spec.draws,
             folder=folder,
             pace=options.pace,
             validate=_validation(ground, setup.method, setup.embedder, conditions, tell),
@@ -174,24 +182,6 @@ def _write_model(
         writer.writerow([ground.catalog.paths[index], ground.catalog.class_names[ground.catalog.labels[index]]])
     write_text(folder / "items.csv", table.getvalue())
     write_whole(folder / "embeddings.npy", lambda file: np.save(file, embeddings))
-
-
-def _measure(ground: Ground, folder: Path, metrics: tuple[str, ...], tell: Tell) -> None:
-    """Every metric from the stored embeddings: a new metric trains nothing."""
-    trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    before = read_result(folder)
-    metrics = tuple(dict.fromkeys([*(before.values if before else ()), *metrics]))  # what was measured stays
-    values: dict[str, float] = {}
-    signatures: dict[str, Any] = {}
-    if len(ground.fold.test):
-        tell("measuring", 0, 1)
-        result = evaluate(np.load(folder / "embeddings.npy"), ground.catalog.labels[ground.fold.test], metrics=metrics)
-        values = {name: float(result[name]) for name in result}
-        refined = "yes" if trained["measured"].get("refined") else "none"
-        signatures = {name: asdict(result.signature(name).declared(refined=refined)) for name in result}
-        arrays = {**result.per_query, "lone": result.lone, "labels": ground.catalog.labels[ground.fold.test]}
-        write_whole(folder / "per_query.npz", lambda file: np.savez(file, **arrays))
-    write_json(folder / FINISHED, {"values": values, "signatures": signatures, **trained})
 
 
 def versions() -> dict[str, str]:

@@ -9,19 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from levelfield import methods
 from levelfield.batching import Batching, Choice, Layout, check_fit
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method
-from levelfield.randomness import isolated, stream
+from levelfield.randomness import stream
 from levelfield.studies.ground import Ground, StartFeatures, Tell
-from levelfield.studies.plan import RunSpec
+from levelfield.studies.runs import RunSpec
+from levelfield.studies.stored_method import make_method
 from levelfield.training import Conditions
 from levelfield.training.ledger import Measured, buffers_of, measure_setup, only, settle
 from levelfield.training.optimisers import build, check_groups
 
-KNOWN_BEFORE = {"extra_parameters", "batch", "batching", "lr", "weight_decay", "optimiser"}
+KNOWN_BEFORE = {"extra_parameters", "head_norm", "batch", "batching", "lr", "weight_decay", "optimiser"}
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Setup:
 def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     """Build everything, and refuse a method that departs from the conditions without saying so."""
     conditions = spec.conditions
-    method = _method(spec, ground)
+    method = make_method(spec, num_classes=num_classes(ground), width=ground.width)
     features = ground.start_features(tell)
     with only([]):  # a head may be computed from the training features, but trained only by the loop
-        own = method.head(features, conditions.dim, spec.seed)
-    common = _start_head(conditions, ground, features, spec.seed)
+        own = method.head(features, conditions.dim, spec.draws)
+    common = _start_head(method, conditions, ground, features, spec.draws)
     embedder = Embedder(ground.new_trunk(), common if own is None else own).to(device)
     method.to(device)
     if not method.trains:
@@ -56,8 +56,17 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     measured = measure_setup(embedder, method, optimisers, layout, conditions, reference_parameters=reference)
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
-        method.start_proxies(_class_means(ground, embedder, tell))
+        method.start_proxies(_class_means(ground, embedder, own_labels(spec, method, ground), tell))
     return Setup(method, embedder, optimisers, layout, measured, buffers_of(method))
+
+
+def own_labels(spec: RunSpec, method: Method, ground: Ground) -> np.ndarray:
+    """What the loss is told of the training images: their classes, or what this member of the method makes of them."""
+    return ground.train_labels if spec.member is None else method.labels(ground.train_labels, spec.member, spec.seed)
+
+
+def num_classes(ground: Ground) -> int:
+    return int(ground.train_labels.max()) + 1
 
 
 def planner(setup: Setup, ground: Ground, conditions: Conditions, seed: int) -> Batching:
@@ -69,22 +78,17 @@ def planner(setup: Setup, ground: Ground, conditions: Conditions, seed: int) -> 
     return made
 
 
-def _method(spec: RunSpec, ground: Ground) -> Method:
-    with isolated(spec.seed, "method"):  # somebody's own loss may draw its start globally
-        method = methods.create(
-            spec.method.name,
-            num_classes=int(ground.train_labels.max()) + 1,
-            dim=spec.conditions.dim,
-            generator=stream(spec.seed, "proxies"),
-            **spec.method.settings,
-        )
-    method.bf16, method.width = spec.conditions.precision == "bf16", ground.width
-    return method
-
-
-def _start_head(conditions: Conditions, ground: Ground, features: StartFeatures, seed: int) -> Head:
+def _start_head(
+    method: Method, conditions: Conditions, ground: Ground, features: StartFeatures, seed: int
+) -> Head:
     """The common head, at random or from the training features. The PCA is the same for all seeds and done once."""
-    head = Head(features.width, conditions.dim, layer_norm=conditions.layer_norm, dropout=conditions.dropout)
+    head = Head(
+        features.width,
+        conditions.dim,
+        layer_norm=conditions.layer_norm,
+        dropout=conditions.dropout,
+        output_norm=method.norm_rows,
+    )
     if conditions.head_init == "random":
         start_random(head, stream(seed, "head"))
         return head
@@ -105,10 +109,10 @@ def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[
     return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False), *found] if trunk else found
 
 
-def _class_means(ground: Ground, embedder: Embedder, tell: Tell) -> torch.Tensor:
+def _class_means(ground: Ground, embedder: Embedder, given: np.ndarray, tell: Tell) -> torch.Tensor:
     """Mean unit embedding of each training class before the first step."""
     embedder.eval()
     rows = nn.functional.normalize(torch.from_numpy(ground.embed(embedder, ground.fold.train, tell)), dim=1)
-    labels = torch.from_numpy(ground.train_labels)
+    labels = torch.from_numpy(given)
     sums = torch.zeros(int(labels.max()) + 1, rows.shape[1]).index_add_(0, labels, rows)
     return sums / torch.bincount(labels).unsqueeze(1)

@@ -12,7 +12,7 @@ import yaml
 
 from levelfield.errors import BadInput
 from levelfield.files import write_json, write_text
-from levelfield.studies.plan import PlannedRun, RunSpec
+from levelfield.studies.runs import PlannedRun, RunSpec, recorded_identity
 
 FINISHED = "metrics.json"
 
@@ -48,9 +48,9 @@ def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
     """Write the run's description, or refuse a folder that was made with another specification."""
     described = folder / "run.yaml"
     if described.exists():
-        if _identity(described) != spec.identity:
+        if (recorded := recorded_identity(folder)) != spec.identity:
             raise BadInput(
-                f"{folder} was made with another specification (its run.yaml says {_identity(described)}, "
+                f"{folder} was made with another specification (its run.yaml says {recorded}, "
                 f"this run is {spec.identity}). Choose another --out, or remove the folder."
             )
         return  # the versions it began with stay
@@ -70,9 +70,7 @@ def read_spec(folder: Path) -> RunSpec:
 def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
     """Whether the folder holds this run's figures, all of them."""
     result = read_result(folder)
-    if result is None or not (folder / "run.yaml").exists():
-        return False
-    return _identity(folder / "run.yaml") == spec.identity and set(metrics) <= set(result.values)
+    return result is not None and recorded_identity(folder) == spec.identity and set(metrics) <= set(result.values)
 
 
 def read_result(folder: Path) -> Result | None:
@@ -113,7 +111,3 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
         for entry in entries
     ]
 
-
-def _identity(described: Path) -> str | None:
-    content = yaml.safe_load(described.read_text(encoding="utf-8"))
-    return content.get("identity") if isinstance(content, dict) else None

@@ -14,7 +14,7 @@ from levelfield.reports.figures.spectra import draw_spectra
 from levelfield.reports.figures.sweep import draw_sweep
 from levelfield.reports.figures.toy import draw_toy
 from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.plan import PlannedRun
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
 
 __all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of"]

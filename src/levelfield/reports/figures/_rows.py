@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.studies.leaderboard import Cell, Leaderboard, Row
-from levelfield.studies.plan import PlannedRun
+from levelfield.studies.runs import PlannedRun
 from levelfield.studies.spectra import read
 from levelfield.studies.store import Result, read_result
 

@@ -1,0 +1,36 @@
+"""Ensembles: networks that were trained alone, compared by their embeddings side by side (004 F, DREML, MLRC)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levelfield.errors import BadSpecification
+from levelfield.methods._contract import Method
+from levelfield.settings import one_of
+
+
+class Ensemble(Method):
+    """The embeddings of other competitors, each brought to length 1, side by side. Nothing is trained.
+
+    of: labels of the study, or folders of finished runs on the same test images.
+    seeds: "each" joins the runs of one seed, so that there is an ensemble for every seed; "all" joins all seeds of a
+    label to one ensemble, as 004 does (table 8: 2 or 5 networks that differ by their seed alone).
+
+    >>> Ensemble(of=["margin", "triplet"]).requires
+    ('margin', 'triplet')
+    """
+
+    trains = False
+    tunable = False
+
+    def __init__(self, *, of: str | Sequence[str], seeds: str = "each") -> None:
+        super().__init__()
+        self.requires = (of,) if isinstance(of, str) else tuple(map(str, of))
+        self.seeds = one_of("seeds", seeds, ("each", "all"))
+        if not self.requires or len(set(self.requires)) != len(self.requires):
+            raise BadSpecification(f"'of' is {of!r}: it must name what is joined, each once.")
+        if len(self.requires) == 1 and self.seeds == "each":
+            raise BadSpecification(
+                f"An ensemble of '{self.requires[0]}' alone, seed by seed, is that run itself: name another, or say "
+                "`seeds: all` to join its seeds."
+            )

@@ -1,0 +1,114 @@
+"""Runs: what one is identified by, which others it needs, and where it lies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from levelfield.errors import BadInput
+from levelfield.randomness import numpy_stream
+from levelfield.studies.specification import Competitor, Data, ProtocolChoice
+from levelfield.training import Conditions
+
+Variation = tuple[tuple[str, Any], ...]
+
+
+class Needed(BaseModel):
+    """A run that another one waits for: the name of its folder within the study, or a run folder anywhere."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    identity: str
+
+
+class RunSpec(BaseModel):
+    """One method, one seed, one fold (one member, one variation). Everything resolved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    data: Data
+    protocol: ProtocolChoice
+    conditions: Conditions
+    method: Competitor
+    seed: int
+    fold: int = 0
+    member: int | None = None
+    """Of a method with several members, one of which is trained here."""
+    joined: bool = False
+    """Trains nothing: the embeddings of the runs it needs, side by side."""
+    needs: tuple[Needed, ...] = ()
+    device: str = "cpu"
+    """Its kind: two kinds of processor do not give the same bits."""
+    data_digest: str = ""
+    code_digest: str = ""
+
+    @property
+    def identity(self) -> str:
+        """A hash of all that can change the weights; labels and metrics are not part of it."""
+        content = self.model_dump(mode="json", exclude={"method": {"label"}, "needs": True})
+        content |= {"needs": [need.identity for need in self.needs]}
+        for later in ("member", "joined", "needs"):  # where they say nothing, a run is what it was before they existed
+            if not content[later] and content[later] != 0:
+                del content[later]
+        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+    @property
+    def draws(self) -> int:
+        """The seed of everything that training draws: members are trained as independently as seeds are."""
+        if self.member is None:
+            return self.seed
+        return int(numpy_stream(self.seed, "member", self.member).integers(2**31))
+
+    @property
+    def folder_name(self) -> str:
+        member = "" if self.member is None else f"-member{self.member}"
+        return f"seed{self.seed}{member}-{self.identity}"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run with its place in the study: the label it is shown under and the values that vary."""
+
+    spec: RunSpec
+    label: str
+    variation: Variation = ()
+
+    def folder(self, study_folder: Path) -> Path:
+        """Under its label, or where it was made under another one: a new label trains nothing again."""
+        own = study_folder / self.label / self.spec.folder_name
+        return own if own.exists() else min(study_folder.glob(f"*/{own.name}"), default=own)
+
+    @property
+    def row(self) -> str:
+        """The leaderboard row this run counts in. Members of one competitor share a row beside that which joins them."""
+        plain = self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
+        return plain if self.spec.member is None else f"{plain} (separated)"
+
+    @property
+    def title(self) -> str:
+        """What a person calls this run."""
+        member = "" if self.spec.member is None else f", member {self.spec.member}"
+        return f"{self.row}, seed {self.spec.seed}{member}"
+
+
+def needed_folder(run_folder: Path, needed: Needed) -> Path:
+    """Where a run that `run_folder` needs lies: in the same study, or where its name says."""
+    within = min(run_folder.parent.parent.glob(f"*/{needed.name}"), default=None)
+    folder = Path(needed.name).expanduser() if within is None else within
+    if recorded_identity(folder) != needed.identity:
+        raise BadInput(f"{run_folder} needs the run {needed.name} ({needed.identity}), which is not there any more.")
+    return folder
+
+
+def recorded_identity(folder: Path) -> str | None:
+    """What a run folder was made with; None if it is none."""
+    described = folder / "run.yaml"
+    if not described.is_file():
+        return None
+    content = yaml.safe_load(described.read_text(encoding="utf-8"))
+    return content.get("identity") if isinstance(content, dict) else None
