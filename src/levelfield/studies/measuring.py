@@ -1,0 +1,39 @@
+"""The figures of a run from its stored embeddings: a new metric trains nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.evaluation import evaluate
+from levelfield.files import write_json, write_whole
+from levelfield.studies.ground import Tell
+from levelfield.studies.store import FINISHED, read_result
+
+
+def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], tell: Tell) -> None:
+    """Write metrics.json, with which a run is finished, and per_query.npz. What was measured before stays measured.
+
+    labels: the class of each test image; None where nothing is tested.
+    """
+    trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    before = read_result(folder)
+    metrics = tuple(dict.fromkeys([*(before.values if before else ()), *metrics]))
+    values: dict[str, float] = {}
+    signatures: dict[str, Any] = {}
+    if labels is not None:
+        tell("measuring", 0, 1)
+        result = evaluate(np.load(folder / "embeddings.npy"), labels, metrics=metrics)
+        values = {name: float(result[name]) for name in result}
+        shown = {
+            "refined": "yes" if trained["measured"].get("refined") else "none",
+            "ensemble": trained["measured"].get("members", 1),
+        }
+        signatures = {name: asdict(result.signature(name).declared(**shown)) for name in result}
+        arrays = {**result.per_query, "lone": result.lone, "labels": labels}
+        write_whole(folder / "per_query.npz", lambda file: np.savez(file, **arrays))
+    write_json(folder / FINISHED, {"values": values, "signatures": signatures, **trained})
