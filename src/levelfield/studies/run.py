@@ -23,9 +23,10 @@ from levelfield.methods import Method
 from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
 from levelfield.studies.measuring import measure
-from levelfield.studies.plan import RunSpec
-from levelfield.studies.setup import Setup, planner, set_up
+from levelfield.studies.runs import RunSpec, needed_folder
+from levelfield.studies.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.store import claim
+from levelfield.studies.stored_method import save_method
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import changed, only, settle
@@ -53,6 +54,11 @@ def execute(
 ) -> None:
     """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
     claim(folder, spec, versions())
+    if spec.joined:
+        from levelfield.studies.joining import join
+
+        join([needed_folder(folder, need) for need in spec.needs], folder, metrics, about={"method": spec.method.label})
+        return
     torch.set_num_threads(spec.conditions.threads)
     ground = ground_for(spec, options.cache_folder, options.device)
     if not (folder / "training.json").exists():
@@ -81,6 +87,7 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     )
     deviations = settle(setup.method, spec.conditions, measured)
     _write_model(spec, ground, setup.embedder, folder, embeddings if tested else None)
+    save_method(folder, setup.method, num_classes=num_classes(ground))
     internal = ("checks_since_best", "checks_since_drop")
     summary = {key: value for key, value in asdict(progress).items() if key not in internal}
     summary["best"] = progress.best if progress.history else None
@@ -94,9 +101,9 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
 def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: Options, tell: Tell) -> Progress:
     conditions = spec.conditions
     feed = Feed(
-        ground.source(spec.seed, options.workers, tell),
-        planner(setup, ground, conditions, spec.seed),
-        ground.train_labels,
+        ground.source(spec.draws, options.workers, tell),
+        planner(setup, ground, conditions, spec.draws),
+        own_labels(spec, setup.method, ground),
         device=options.device,
         names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
         embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings"),
@@ -109,7 +116,7 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
             feed,
             setup.optimisers,
             conditions,
-            seed=spec.seed,
+            seed=spec.draws,
             folder=folder,
             pace=options.pace,
             validate=_validation(ground, setup.method, setup.embedder, conditions, tell),
