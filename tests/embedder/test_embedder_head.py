@@ -30,8 +30,17 @@ def test_head_is_layer_norm_then_dropout_then_linear() -> None:
 
 
 def test_heads_settings_make_it_again() -> None:
-    head = Head(6, 3, layer_norm="plain", dropout=0.1, bias=False)
+    head = Head(6, 3, layer_norm="plain", dropout=0.1, bias=False, output_norm=True)
     assert Head(**head.settings).settings == head.settings  # type: ignore[arg-type]
+
+
+def test_an_output_norm_takes_mean_and_spread_off_every_row_and_adds_no_weight() -> None:
+    plain, normed = Head(6, 3), Head(6, 3, output_norm=True)
+    normed.load_state_dict(plain.state_dict())
+    rows = torch.randn(4, 6, generator=stream(0, "rows"))
+    raw = plain(rows)
+    expected = (raw - raw.mean(1, keepdim=True)) / torch.sqrt(raw.var(1, keepdim=True, correction=0) + 1e-5)
+    torch.testing.assert_close(normed(rows), expected)
 
 
 def test_a_random_start_depends_on_its_generator_alone() -> None:

@@ -54,6 +54,24 @@ def test_a_loaded_model_gives_the_bits_its_run_stored(embedder: Embedder, photos
     assert model.embedder.trunk.key == embedder.trunk.key
 
 
+def test_a_last_layer_norm_is_saved_and_loaded_and_an_older_description_has_none(
+    embedder: Embedder, photos: list[Path], tmp_path: Path
+) -> None:
+    plain, normed = tmp_path / "plain", tmp_path / "normed"
+    save_model(plain, embedder, VIEW)
+    embedder.head.output_norm = True
+    save_model(normed, embedder, VIEW)
+    rows = levelfield.load(normed).embed(photos[:2], normalize=False)
+    np.testing.assert_allclose(rows.mean(axis=1), 0, atol=1e-6)
+    description = (plain / "model.yaml").read_text()
+    assert "output_norm: false" in description
+    (plain / "model.yaml").write_text(description.replace("  output_norm: false\n", ""))
+    raw = levelfield.load(plain).embed(photos[:2], normalize=False)
+    normed_raw = torch.nn.functional.layer_norm(torch.from_numpy(raw), (16,)).numpy()
+    np.testing.assert_allclose(rows, normed_raw, atol=1e-6)
+    assert abs(raw.mean(axis=1)).max() > 1e-3
+
+
 def test_paths_images_and_arrays_of_one_picture_give_one_embedding(
     embedder: Embedder, photos: list[Path], tmp_path: Path
 ) -> None:

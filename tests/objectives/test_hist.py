@@ -291,3 +291,13 @@ def test_as_a_competitor_its_groups_have_their_rates() -> None:
     assert rates["hgnn"] == rates["hgnn_biases_and_gains"] == 10.0
     assert set(rates) == {"means", "log_vars", "hgnn", "hgnn_biases_and_gains"}
     assert method.proxies is not None
+
+
+def test_a_layer_norm_before_the_loss_changes_it_by_its_epsilon_alone() -> None:
+    """A run's head ends with that norm; the loss then does it again."""
+    hist = Hist(num_classes=CLASSES, dim=DIM, hidden=HIDDEN)
+    rows = torch.randn(len(LABELS), DIM, generator=stream(0, "rows"))
+    twice = hist(torch.nn.functional.layer_norm(rows, (DIM,)), LABELS)
+    assert abs(twice / hist(rows, LABELS) - 1).item() < 1e-5
+    assert hist.norm_rows
+    assert not Hist(num_classes=CLASSES, dim=DIM, layer_norm=False).norm_rows

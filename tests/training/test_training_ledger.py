@@ -117,7 +117,11 @@ def test_a_declared_refinement_runs_and_is_in_the_signature(run_cheat, tmp_path)
         (
             "hist",
             {"hidden": 4, "hgnn_lr_multiplier": 1.0, "distribution_lr_multiplier": 1.0},
-            {"extra_parameters": 2 * 24 + 36 + 8 + 15, "weight_decay_of_hgnn_biases_and_gains": 0.0},
+            {
+                "extra_parameters": 2 * 24 + 36 + 8 + 15,
+                "weight_decay_of_hgnn_biases_and_gains": 0.0,
+                "head_norm": "yes",
+            },
         ),
         ("contrastive", {"batch": "2x3", "lr": 0.01, "trials": 4}, {"batch": "2x3", "lr": 0.01, "tuning_trials": 4}),
         ("contrastive", {"batch": "3x2", "lr": 0.003}, {}),
@@ -155,6 +159,7 @@ def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
         "lr": Measured(rates={"head": 2.0}, decays={"head": 1e-4}, optimisers={"head": "adamw"}),
         "lr_of_trunk": Measured(rates={"trunk": 2.0}, decays={"trunk": 1e-4}, optimisers={"trunk": "adamw"}),
         "weight_decay_of_head": Measured(rates={"head": 1.0}, decays={"head": 0.0}, optimisers={"head": "adamw"}),
+        "head_norm": Measured(head_norm=True),
         "optimiser_of_head": Measured(rates={"head": 1.0}, decays={"head": 1e-4}, optimisers={"head": "sgd"}),
     }
     for what, measured in done.items():

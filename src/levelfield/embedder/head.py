@@ -1,4 +1,4 @@
-"""The head: features to the raw embedding row. Layer norm, dropout, one linear map."""
+"""The head: features to the raw embedding row. Layer norm, dropout, one linear map, and a last layer norm if asked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from levelfield.embedder.linear import lda, whitened_components
 from levelfield.errors import BadSpecification, unknown
@@ -18,12 +19,23 @@ LAYER_NORMS = ("none", "plain", "affine")
 class Head(nn.Module):
     """(rows, width) -> (rows, dim). `layer_norm`: "none", "plain" (no parameters), "affine" (scale and shift).
 
+    `output_norm`: a layer norm without parameters after the linear map, for methods whose network ends so.
+
     >>> Head(8, 2, layer_norm="plain")(torch.ones(3, 8)).shape
     torch.Size([3, 2])
+    >>> bool(Head(8, 4, output_norm=True)(torch.arange(8.0)[None]).mean().abs() < 1e-6)
+    True
     """
 
     def __init__(
-        self, width: int, dim: int, *, layer_norm: str = "none", dropout: float = 0.0, bias: bool = True
+        self,
+        width: int,
+        dim: int,
+        *,
+        layer_norm: str = "none",
+        dropout: float = 0.0,
+        bias: bool = True,
+        output_norm: bool = False,
     ) -> None:
         super().__init__()
         if layer_norm not in LAYER_NORMS:
@@ -31,6 +43,7 @@ class Head(nn.Module):
         if not 0.0 <= dropout < 1.0:
             raise BadSpecification(f"The head's dropout is {dropout}: at least 0 and less than 1 is needed.")
         self.width, self.dim, self.layer_norm, self.dropout_rate = width, dim, layer_norm, dropout
+        self.output_norm = output_norm
         affine = layer_norm == "affine"
         self.norm = nn.Identity() if layer_norm == "none" else nn.LayerNorm(width, elementwise_affine=affine)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
@@ -43,7 +56,8 @@ class Head(nn.Module):
             features = self.norm(features)
         if self.dropout_rate:
             features = self.dropout(features)
-        return self.linear(features)
+        rows: Tensor = self.linear(features)
+        return functional.layer_norm(rows, rows.shape[-1:]) if self.output_norm else rows
 
     @property
     def settings(self) -> dict[str, object]:
@@ -54,6 +68,7 @@ class Head(nn.Module):
             "layer_norm": self.layer_norm,
             "dropout": self.dropout_rate,
             "bias": self.linear.bias is not None,
+            "output_norm": self.output_norm,
         }
 
 

@@ -73,9 +73,10 @@ class Steps(NamedTuple):
 class Hist(Objective):
     """Distribution loss and classification in a hypergraph of semantic tuples. Labels are 0..num_classes-1.
 
-    z is the row after a layer norm without parameters. In 003 that is the network's last layer; here rows come raw, so
-    it is done in the loss (`layer_norm=False` for a network that has its own). A row's mean is then nothing to the
-    loss: compare `z` at test time to take it off there, too. It needs 3 dimensions or more: of 2 it leaves a sign.
+    z is the row after a layer norm without parameters, in 003 the network's last layer. A run gives its head that layer
+    (`norm_rows`), so that test rows have it, too; the loss does it itself, which changes rows that have it by no more
+    than its epsilon. `layer_norm=False`: nowhere. Used alone, compare `z` at test time: a row's mean is nothing to the
+    loss. It needs 3 dimensions or more: of 2 it leaves a sign.
 
     Each class has a normal distribution, `means` and `log_vars` (num_classes, dim), and is a hyperedge of every batch
     it is in. The rest is the network: `theta1`, a batch norm (of the batch's own statistics, also in eval mode, for
@@ -171,6 +172,10 @@ class Hist(Objective):
     @property
     def class_vectors(self) -> nn.Parameter | None:
         return self.means
+
+    @property
+    def norm_rows(self) -> bool:
+        return self.layer_norm
 
     def z(self, embeddings: Tensor) -> Tensor:
         """What the loss, and whoever compares at test time, looks at: rows after the layer norm, in working precision.

@@ -34,6 +34,7 @@ class Measured:
     steps: int = 0
     dim: int = 0
     refined: bool = False
+    head_norm: bool = False
     rates: dict[str, float] = field(default_factory=dict)
     decays: dict[str, float] = field(default_factory=dict)
     optimisers: dict[str, str] = field(default_factory=dict)
@@ -55,6 +56,8 @@ class Measured:
             found["dim"] = self.dim
         if self.refined:
             found["refined"] = "yes"
+        if self.head_norm:
+            found["head_norm"] = "yes"
         if self.rows_changed:
             found["hidden_states"] = "changed"
         if not trains or self.steps > conditions.steps:
@@ -83,6 +86,7 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
         "batching": conditions.layout.batching,
         "dim": conditions.dim,
         "refined": "no",
+        "head_norm": "no",
         "hidden_states": "kept",
         "steps": conditions.steps,
         "trunk_passes": 1,
@@ -133,6 +137,7 @@ def measure_setup(
     """What can be counted before the first step. `reference_parameters`: trunk above the cut plus the common head."""
     names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
     measured = Measured(layout=str(layout), batching=str(Choice.of(method.batching, layout)))
+    measured.head_norm = bool(getattr(embedder.head, "output_norm", False))
     trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
     measured.extra_parameters = max(0, sum(p.numel() for p in trainable) - reference_parameters)
     for optimiser in optimisers:
