@@ -28,6 +28,7 @@ FILES: list[Strike] = [  # in the order in which a run writes them
     ("before", "model.yaml", 1),
     ("before", "items.csv", 1),
     ("after", "embeddings.npy", 1),
+    ("before", "method.safetensors", 1),
     ("before", "training_spectra.npz", 1),
     ("before", "training.json", 1),
     ("after", "training.json", 1),
@@ -64,6 +65,7 @@ class Trial:
             del metrics["summary"][clock]
         return {
             "model": (self.folder / "model.safetensors").read_bytes(),
+            "method": (self.folder / "method.safetensors").read_bytes(),
             "embeddings": (self.folder / "embeddings.npy").read_bytes(),
             "log": (self.folder / "log.jsonl").read_text(),
             "metrics": metrics,

@@ -1,0 +1,92 @@
+"""What a method learned besides the model can be had again from its run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_world import run_one, small_study
+
+from levelfield.errors import BadInput
+from levelfield.studies.stored_method import load_method
+
+OWN = """
+import torch
+class Own(torch.nn.Module):
+    def __init__(self, num_classes, dim):
+        super().__init__()
+        self.proxies = torch.nn.Parameter(torch.randn(num_classes, dim))
+    def forward(self, embeddings, labels):
+        return torch.nn.functional.cross_entropy(embeddings @ self.proxies.T, labels)
+class Remembers(Own):
+    def get_extra_state(self):
+        return {"seen": 3}
+    def set_extra_state(self, state):
+        pass
+"""
+
+
+def test_the_weights_that_a_run_ended_with_are_loaded(photos: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(photos, ["message_passing"]), tmp_path)
+    method = load_method(folder)
+    saved = torch.load(folder / "checkpoint", weights_only=True)["weights"]["method"]
+    assert not method.training
+    assert method.state_dict().keys() == saved.keys()
+    for name, value in method.state_dict().items():
+        assert torch.equal(value, saved[name]), name
+    start = small_study(photos, ["message_passing"], steps=1, lr=1e-9)
+    other = load_method(run_one(start, tmp_path / "start"))
+    assert not torch.equal(other.objective.aux_weight, method.objective.aux_weight)
+
+
+def test_no_image_is_needed(photos: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(photos, ["proxy_anchor"]), tmp_path)
+    text = (folder / "run.yaml").read_text()
+    (folder / "run.yaml").write_text(text.replace(str(photos), str(tmp_path / "gone")))
+    assert load_method(folder).proxies.shape == (4, 8)
+
+
+def test_a_method_without_anything_leaves_no_file(photos: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(photos, ["untrained"]), tmp_path)
+    assert not (folder / "method.safetensors").exists()
+    assert not load_method(folder).state_dict()
+
+
+def test_a_loss_of_somebodys_own_is_made_again_from_its_file(photos: Path, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    folder = run_one(small_study(photos, [f"{file}:Own"]), tmp_path)
+    stored = load_file(folder / "method.safetensors")
+    (name,) = (name for name in stored if name.endswith("proxies"))
+    assert torch.equal(load_method(folder).state_dict()[name], stored[name])
+    file.unlink()
+    with pytest.raises(BadInput, match="does not exist"):
+        load_method(folder)
+
+
+def test_what_is_no_tensor_is_not_stored_and_said(photos: Path, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    folder = run_one(small_study(photos, [f"{file}:Remembers"]), tmp_path)
+    with pytest.raises(BadInput, match="no tensor"):
+        load_method(folder)
+
+
+def test_messages_for_folders_that_hold_no_method(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no finished run"):
+        load_method(tmp_path)
+    folder = run_one(small_study(photos, ["proxy_anchor"]), tmp_path)
+    stored = folder / "method.safetensors"
+    content = stored.read_bytes()
+    stored.write_bytes(content[:100])
+    with pytest.raises(BadInput, match="damaged"):
+        load_method(folder)
+    facts = '{"num_classes": 4, "width": 3, "left_out": []}'
+    save_file({"objective.other": torch.zeros(1)}, stored, {"levelfield": facts})
+    with pytest.raises(BadInput, match="does not fit"):
+        load_method(folder)
+    stored.unlink()
+    with pytest.raises(BadInput, match="earlier version"):
+        load_method(folder)
