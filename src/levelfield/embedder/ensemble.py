@@ -34,9 +34,10 @@ def save_ensemble(folder: Path, member_folders: Sequence[Path], about: Mapping[s
     Weights are second names of the members' files where the file system has that, so that they take no room. A folder
     becomes a model with its last file. `about`: anything worth keeping that YAML can hold.
     """
-    facts = {"format": FORMAT, MEMBERS: [f"{MEMBERS}/{place}" for place in range(len(member_folders))]}
-    text = yaml.safe_dump({**facts, "about": dict(about)}, sort_keys=False, allow_unicode=True)
-    for name, source in zip(facts[MEMBERS], member_folders, strict=True):  # type: ignore[arg-type]
+    names = [f"{MEMBERS}/{place}" for place in range(len(member_folders))]
+    facts = {"format": FORMAT, MEMBERS: names, "about": dict(about)}
+    text = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
+    for name, source in zip(names, member_folders, strict=True):
         _copy(Path(source), folder / name)
     write_text(folder / DESCRIPTION, text)
 

@@ -34,6 +34,6 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
             "ensemble": trained["measured"].get("members", 1),
         }
         signatures = {name: asdict(result.signature(name).declared(**shown)) for name in result}
-        arrays = {**result.per_query, "lone": result.lone, "labels": labels}
+        arrays: dict[str, Any] = {**result.per_query, "lone": result.lone, "labels": labels}
         write_whole(folder / "per_query.npz", lambda file: np.savez(file, **arrays))
     write_json(folder / FINISHED, {"values": values, "signatures": signatures, **trained})
