@@ -21,6 +21,7 @@ from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.own_data import demo_content, fit_to
+from levelfield.studies.plan import needed_labels
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, assign, parse_study, read_study
@@ -113,7 +114,8 @@ def train(
     labels = [m.label for m in whole.methods]
     if label not in labels:
         raise unknown("method of the study", label, [*labels, "best"])
-    content["methods"] = [m for m in content["methods"] if m["label"] == label]
+    needed = needed_labels(whole.methods, label)
+    content["methods"] = [m for m in content["methods"] if m["label"] in needed]
     if all_classes:
         content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}}
         if whole.conditions.select != "budget":
@@ -122,12 +124,12 @@ def train(
     runs = prepare(chosen, tested=False, device=device)
     folder = out / chosen.name
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
-    with StudyBars([label]) as bars:
+    with StudyBars([run.title for run in runs]) as bars:
         known = (folder / "study.yaml").exists() and not all_classes  # the compared study keeps its description
         outcome = carry_out(chosen, runs, folder, jobs=1, options=options, listen=bars.listen, describe=not known)
     if outcome.failed:
         raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
-    run_folder = runs[0].folder(folder)
+    run_folder = runs[-1].folder(folder)  # after all that it needs
     console.print(
         f"Trained '{label}'" + (" on every class" if all_classes else "") + f": {run_folder}", highlight=False
     )
@@ -155,7 +157,7 @@ def choose_study(study: str | None, overrides: list[str], data: Path | None, ski
 
 
 def run_and_gather(study: Study, runs: list[PlannedRun], folder: Path, jobs: int, options: Options) -> Leaderboard:
-    with StudyBars([f"{run.row} seed {run.spec.seed}" for run in runs]) as bars:
+    with StudyBars([run.title for run in runs]) as bars:
         outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=bars.listen)
     if len(outcome.failed) == len(runs):
         raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")

@@ -46,7 +46,7 @@ def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[P
         ranking([metric])
     trunks = {_trunk_of(conditions): conditions for conditions in different}
     checked = {key: check_trunk(conditions) for key, conditions in trunks.items()}
-    for run in {(r.label, str(r.variation)): r for r in runs}.values():
+    for run in {(r.row, str(r.variation)): r for r in runs}.values():
         catalog, protocol = catalogs[run.spec.data], run.spec.protocol
         fold = protocols.create(protocol.name, catalog, validation=protocol.validation)[0]
         if tested and not len(fold.test):
@@ -113,7 +113,7 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
     the middle of a study."""
     conditions = run.spec.conditions
     method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **run.spec.method.settings)
-    if not method.trains:
+    if not method.trains or run.spec.joined:
         return
     try:
         check_accumulation(method, conditions)
@@ -125,5 +125,7 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
         made = Choice.of(method.batching, layout).make(labels[fold.train], layout, batches_per_epoch=epoch)
         check_fit(made, method.objective)
         method.check(trunk, made)
+        if run.spec.member is not None:
+            method.labels(np.unique(labels[fold.train], return_inverse=True)[1], run.spec.member, run.spec.seed)
     except LevelfieldError as error:
         raise type(error)(f"Method '{run.label}': {error}") from error

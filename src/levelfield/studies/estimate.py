@@ -15,7 +15,7 @@ from levelfield.data.images import read_image
 from levelfield.embedder import Embedder
 from levelfield.embedder.blocks import BLOCK
 from levelfield.embedder.head import Head
-from levelfield.methods import Batch, Method
+from levelfield.methods import Batch, Deviation, Method
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.ground import Ground, ground_for
 from levelfield.studies.run import Options
@@ -120,6 +120,8 @@ def _look(ground: Ground) -> _Look:
 
 def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
     conditions, competitor = run.spec.conditions, run.spec.method
+    if run.spec.joined:  # its members are counted as runs of their own
+        return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
     classes = int(ground.train_labels.max()) + 1
     with isolated(run.spec.seed, "estimate"):
         method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)

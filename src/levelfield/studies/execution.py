@@ -84,8 +84,8 @@ def run_all(
     """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed."""
     outcome = Outcome()
     unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
-    for k in set(range(len(runs))) - set(unfinished):
-        listen(Event("done", k, "finished before"))
+    for done in set(range(len(runs))) - set(unfinished):
+        listen(Event("done", done, "finished before"))
     agenda = Agenda(runs, unfinished)
 
     def settle(event: Event) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import parse
-from levelfield.methods import is_seeded
+from levelfield.methods import is_seeded, joins_seeds
+from levelfield.studies.entries import Entry, finished_entries
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm
-from levelfield.studies.store import Result, is_finished, read_result
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,7 @@ def gather(
     draws: int = 10_000,
 ) -> Leaderboard:
     """The leaderboard of all finished runs; what is missing is said, not guessed."""
-    found: dict[str, list[tuple[PlannedRun, Result]]] = {}
-    missing = []
-    for run in runs:
-        folder = run.folder(study_folder)
-        result = read_result(folder) if is_finished(folder, run.spec, metrics) else None
-        if result is None:
-            missing.append(f"{run.row}, seed {run.spec.seed}")
-        else:
-            found.setdefault(run.row, []).append((run, result))
+    found, missing = finished_entries(runs, study_folder, metrics)
     if not found:
         raise BadInput(
             f"There is no finished run of '{name}' under {study_folder} with {', '.join(metrics)} measured. "
@@ -106,7 +98,7 @@ def gather(
     for test_set, part in _by_test_set(found).items():
         signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
         tables = {metric: _class_table(part, metric) for metric in queried}
-        own = [_row(label, pairs, metrics, tables, usual, draws) for label, pairs in part.items()]
+        own = [_row(label, entries, metrics, tables, usual, draws) for label, entries in part.items()]
         own.sort(key=lambda row: -row.cells[metrics[0]].mean)
         comparisons += _comparisons(part, own, *tables[queried[0]], draws) if queried and len(own) > 1 else []
         best.append(own[0].label)
@@ -135,16 +127,16 @@ def ranking(metrics: Iterable[str]) -> list[str]:
 
 def _row(
     label: str,
-    pairs: list[tuple[PlannedRun, Result]],
+    entries: list[Entry],
     metrics: tuple[str, ...],
     tables: dict[str, tuple[dict[str, np.ndarray], np.ndarray]],
     usual: dict[str, Any],
     draws: int,
 ) -> Row:
-    results = [result for _, result in pairs]
+    results = [result for entry in entries for result in entry.results]
     cells = {}
     for metric in metrics:
-        values = np.array([result.values[metric] for result in results])
+        values = np.array([entry.value(metric) for entry in entries])
         low = high = None
         if metric in tables:
             interval = class_bootstrap_interval(tables[metric][0][label], tables[metric][1], draws=draws)
@@ -161,39 +153,38 @@ def _row(
     idle = sum(result.summary["idle_batches"] for result in results)
     if idle:
         warnings.append(f"{idle} batches without an active tuple")
-    trained = results[0].summary["step"] > 0
-    seconds = float(np.mean([result.seconds for result in results]))
     return Row(
         label,
-        trained,
-        [run.spec.seed for run, _ in pairs],
+        results[0].summary["step"] > 0,
+        [entry.seed for entry in entries],
         cells,
-        seconds,
+        float(np.mean([entry.seconds for entry in entries])),
         list(dict.fromkeys(text for result in results for text in result.deviation_texts)),
         warnings,
-        dict(pairs[0][0].variation),
+        dict(entries[0].run.variation),
         str(results[0].folder),
-        planning=float(np.mean([result.summary.get("planning", 0.0) for result in results])),
+        planning=float(np.mean([entry.planning for entry in entries])),
     )
 
 
-def _by_test_set(found: dict[str, list[tuple[PlannedRun, Result]]]) -> dict[str, dict[str, Any]]:
+def _by_test_set(found: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
     """The rows of each test set, by its name: a study may vary its data or protocol."""
-    sets: dict[str, tuple[str, dict[str, Any]]] = {}
-    for label, pairs in found.items():
-        spec = pairs[0][0].spec
+    sets: dict[str, tuple[str, dict[str, list[Entry]]]] = {}
+    for label, entries in found.items():
+        spec = entries[0].run.spec
         same = f"{spec.data_digest} {spec.protocol}"
         name = spec.data.name if not sets else f"{spec.data.name} ({len(sets) + 1})"
-        sets.setdefault(same, (name, {}))[1][label] = pairs
+        sets.setdefault(same, (name, {}))[1][label] = entries
     return dict(sets.values())
 
 
-def _one_definition(metric: str, found: dict[str, list[tuple[PlannedRun, Result]]]) -> dict[str, Any]:
+def _one_definition(metric: str, found: dict[str, list[Entry]]) -> dict[str, Any]:
     """The definition all figures of a column share; a column with two is refused."""
     definitions = {
-        f"{label}, seed {run.spec.seed},": json.dumps(result.signatures[metric]["definition"], sort_keys=True)
-        for label, pairs in found.items()
-        for run, result in pairs
+        f"{label}, seed {entry.seed},": json.dumps(result.signatures[metric]["definition"], sort_keys=True)
+        for label, entries in found.items()
+        for entry in entries
+        for result in entry.results
     }
     if len(set(definitions.values())) > 1:
         common = Counter(definitions.values()).most_common(1)[0][0]
@@ -206,34 +197,33 @@ def _one_definition(metric: str, found: dict[str, list[tuple[PlannedRun, Result]
     return definition
 
 
-def _usual_representation(found: dict[str, list[tuple[PlannedRun, Result]]], metric: str) -> dict[str, Any]:
-    texts = Counter(json.dumps(pairs[0][1].signatures[metric]["representation"]) for pairs in found.values())
+def _usual_representation(found: dict[str, list[Entry]], metric: str) -> dict[str, Any]:
+    texts = Counter(json.dumps(entries[0].first.signatures[metric]["representation"]) for entries in found.values())
     usual: dict[str, Any] = json.loads(texts.most_common(1)[0][0])
     return usual
 
 
-def _has_queries(found: dict[str, list[tuple[PlannedRun, Result]]], metric: str) -> bool:
-    return all(result.has_queries(metric) for pairs in found.values() for _, result in pairs)
+def _has_queries(found: dict[str, list[Entry]], metric: str) -> bool:
+    return all(entry.has_queries(metric) for entries in found.values() for entry in entries)
 
 
 def _class_table(
-    found: dict[str, list[tuple[PlannedRun, Result]]], metric: str
+    found: dict[str, list[Entry]], metric: str
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Class means [seeds, classes] of every row, and the number of queries of each class."""
     table: dict[str, np.ndarray] = {}
     weights: np.ndarray = np.zeros(0)
-    for label, pairs in found.items():
+    for label, entries in found.items():
         means = []
-        for _, result in pairs:
-            values, classes = result.per_query(metric)
-            _, codes, weights = np.unique(classes, return_inverse=True, return_counts=True)
-            means.append(np.bincount(codes, weights=values) / weights)
+        for entry in entries:
+            own, weights = entry.class_means(metric)
+            means.append(own)
         table[label] = np.stack(means)
-    return table, weights.astype(np.float64)
+    return table, weights
 
 
 def _comparisons(
-    found: dict[str, list[tuple[PlannedRun, Result]]],
+    found: dict[str, list[Entry]],
     rows: list[Row],
     table: dict[str, np.ndarray],
     weights: np.ndarray,
@@ -241,7 +231,7 @@ def _comparisons(
 ) -> list[Comparison]:
     """All pairs over the seeds that all have finished. A row that no seed changes is compared with every seed; if no
     seed is shared at all, the rows' means over their own seeds are compared."""
-    seeded = [row for row in rows if is_seeded(found[row.label][0][0].spec.method.name)]
+    seeded = [row for row in rows if _is_seeded(found[row.label][0].run)]
     shared = sorted(set.intersection(*(set(row.seeds) for row in seeded))) if seeded else []
     cut = {}
     for row in rows:
@@ -250,6 +240,11 @@ def _comparisons(
             values = values[[row.seeds.index(s) for s in shared]] if shared else values.mean(0, keepdims=True)
         cut[row.label] = values
     return compare_all(cut, weights, draws=draws)
+
+
+def _is_seeded(run: PlannedRun) -> bool:
+    method = run.spec.method
+    return is_seeded(method.name) and not joins_seeds(method.name, method.settings)
 
 
 def _tied_with(label: str, comparisons: list[Comparison]) -> set[str]:

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
@@ -79,7 +78,7 @@ def _parts(spec: RunSpec) -> list[RunSpec]:
 def _needs(
     method: Competitor, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
 ) -> tuple[Needed, ...]:
-    """The runs a competitor waits for: those of a label at its own seed (or at all), or a finished run by its folder."""
+    """The runs a competitor waits for: those of a label at its own seed (or at all), or a finished run by folder."""
     found = []
     for name in methods.requires(method.name, method.settings):
         if name in made:
@@ -117,6 +116,18 @@ def in_order(competitors: Sequence[Competitor]) -> list[Competitor]:
     for one in competitors:
         place(one, ())
     return list(done.values())
+
+
+def needed_labels(competitors: Sequence[Competitor], label: str) -> set[str]:
+    """`label` and all that it needs, directly or not."""
+    by_label = {one.label: one for one in competitors}
+    found: set[str] = set()
+    waiting = [label]
+    while waiting:
+        one = by_label[waiting.pop()]
+        found.add(one.label)
+        waiting += [name for name in methods.requires(one.name, one.settings) if name in by_label and name not in found]
+    return found
 
 
 def check_methods(study: Study) -> None:

@@ -85,7 +85,7 @@ class PlannedRun:
 
     @property
     def row(self) -> str:
-        """The leaderboard row this run counts in. Members of one competitor share a row beside that which joins them."""
+        """The leaderboard row this run counts in. Members share one, beside that of the run which joins them."""
         plain = self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
         return plain if self.spec.member is None else f"{plain} (separated)"
 

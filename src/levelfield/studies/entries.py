@@ -1,0 +1,75 @@
+"""What a leaderboard is made of: for each row and seed the finished runs that count as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.studies.runs import PlannedRun
+from levelfield.studies.store import Result, is_finished, read_result
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One seed of a row: a run, or all members of a competitor, whose figures are averaged ("separated").
+
+    An interval is over seeds or test classes, never over members.
+    """
+
+    run: PlannedRun
+    results: list[Result]
+
+    @property
+    def seed(self) -> int:
+        return self.run.spec.seed
+
+    @property
+    def first(self) -> Result:
+        return self.results[0]
+
+    def value(self, metric: str) -> float:
+        return float(np.mean([result.values[metric] for result in self.results]))
+
+    @property
+    def seconds(self) -> float:
+        """Of training, for one member."""
+        return float(np.mean([result.seconds for result in self.results]))
+
+    @property
+    def planning(self) -> float:
+        return float(np.mean([result.summary.get("planning", 0.0) for result in self.results]))
+
+    def has_queries(self, metric: str) -> bool:
+        return all(result.has_queries(metric) for result in self.results)
+
+    def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """The metric of each test class, and how many queries it has."""
+        means = []
+        weights: np.ndarray = np.zeros(0)
+        for result in self.results:
+            values, classes = result.per_query(metric)
+            _, codes, weights = np.unique(classes, return_inverse=True, return_counts=True)
+            means.append(np.bincount(codes, weights=values) / weights)
+        return np.mean(means, axis=0), weights.astype(np.float64)
+
+
+def finished_entries(
+    runs: Iterable[PlannedRun], study_folder: Path, metrics: tuple[str, ...]
+) -> tuple[dict[str, list[Entry]], list[str]]:
+    """The entries of every row, and what is missing. A seed without all its members does not count yet."""
+    together: dict[tuple[str, int], list[tuple[PlannedRun, Result | None]]] = {}
+    for run in runs:
+        folder = run.folder(study_folder)
+        result = read_result(folder) if is_finished(folder, run.spec, metrics) else None
+        together.setdefault((run.row, run.spec.seed), []).append((run, result))
+    found: dict[str, list[Entry]] = {}
+    missing = []
+    for (row, _), pairs in together.items():
+        results = [result for _, result in pairs if result is not None]
+        missing += [run.title for run, result in pairs if result is None]
+        if len(results) == len(pairs):
+            found.setdefault(row, []).append(Entry(pairs[0][0], results))
+    return found, missing
