@@ -41,6 +41,8 @@ FIXED: dict[tuple[str, str], Any] = {
     ("confidence_interval", "form"): "student_t",
     ("normalized_softmax_head", "weight_norm"): "none",
     ("normalized_softmax_head", "dropout"): 0.0,
+    ("corruption", "border"): "symmetric",
+    ("corruption", "order"): 1,
     ("frd", "offset"): 0.0,
     ("frd", "ddof"): 1,
     ("ddm", "weight"): 75.0,
@@ -550,7 +552,69 @@ def m_per_class(case: Case) -> Outputs:
     return {"lengths": np.array([length(*row) for row in case.arrays["settings"].tolist()])}
 
 
+def corruption(case: Case) -> Outputs:
+    """The number that is drawn otherwise is given; `kernel` is the width that must come out."""
+    from levelfield.data import corruptions
+    from levelfield.data.corruptions.quality import gaussian_kernel
+
+    name = case.params["corruption"]
+    chosen = settings(case, ["degrees", "sigma", "compression", "value"], elsewhere=["corruption", "kernel"])
+    if "kernel" in case.params and len(gaussian_kernel(case.params["sigma"])) != case.params["kernel"]:
+        return {}
+    image = case.arrays["image"]
+    return {"corrupted": corruptions.create(name, **chosen)(image, corruptions.stream(name, case.name))}
+
+
+def corruption_statistics(case: Case) -> Outputs:
+    """Statistics of many draws of our own generator on a grey image."""
+    from levelfield.data import corruptions
+
+    name, draws = case.params["corruption"], settings(case, ["draws"], elsewhere=["corruption", "size"])["draws"]
+    base = np.full((case.params["size"], case.params["size"], 3), case.arrays["base_value"], dtype=np.uint8)
+    ours = corruptions.create(name)
+    made = np.stack([ours(base, corruptions.stream(name, str(draw))) for draw in range(draws)])
+    shift = made.astype(np.int16) - base
+    changed = (shift != 0).any(axis=3)
+    share, mean, std = changed.mean(axis=(1, 2)), shift.mean(axis=(1, 2, 3)), shift.std(axis=(1, 2, 3))
+    answer = {"noise_std_mean": std.mean(), "noise_std_max": std.max(), "within_image_std_max": std.max()}
+    answer |= {"mean_shift": mean.mean(), "shift_mean": mean.mean(), "shift_abs_mean": np.abs(mean).mean()}
+    answer |= {"shift_min": mean.min(), "shift_max": mean.max(), "black_fraction_mean": (made == 0).all(axis=3).mean()}
+    answer |= {f"changed_fraction_{how}": getattr(share, how)() for how in ("mean", "std", "max")}
+    values = made[changed].astype(float)
+    answer |= {"replaced_mean": values.mean(), "fill_value": values.mean()}
+    answer["replaced_extreme_fraction"] = ((values < 25.5) | (values > 229.5)).mean()
+    answer["channels_equal_fraction"] = (np.ptp(values, axis=1) == 0).mean()
+    return answer
+
+
+def activation_maps(case: Case) -> Outputs:
+    from levelfield.reports.figures.activation_maps import top_maps
+
+    return top_maps(case.arrays["activations"], **settings(case, ["channels"]))._asdict()
+
+
+def early_stopping(case: Case) -> Outputs:
+    """By the loop's own judge, an epoch counted as a step."""
+    from levelfield.training import Conditions
+    from levelfield.training.progress import Progress
+
+    chosen = settings(case, ["interval", "patience", "max_epochs"])
+    conditions = Conditions(
+        steps=chosen["max_epochs"], validate_every=chosen["interval"], patience=f"{chosen['patience']} steps"
+    )
+    progress = Progress()
+    for epoch, score in zip(case.arrays["epochs"].tolist(), case.arrays["scores"].tolist(), strict=True):
+        if progress.step < conditions.steps and not progress.finished:
+            progress.step = epoch
+            progress.judge(score, conditions)
+    return {"best_epoch": progress.best_step, "best_score": progress.best, "stop_epoch": progress.step}
+
+
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
+    ("module", "corruption"): corruption,
+    ("module", "corruption_statistics"): corruption_statistics,
+    ("module", "activation_maps"): activation_maps,
+    ("module", "early_stopping"): early_stopping,
     ("loss", "group_loss"): group_loss,
     ("loss", "switched_triplet"): switched_triplets,
     ("loss", "mixup-triplet"): mixed_triplets,

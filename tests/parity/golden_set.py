@@ -84,11 +84,16 @@ def read(place: Path) -> list[Case]:
 
 
 def differs(case: Case, got: Any, stored: np.ndarray) -> str | None:
-    """How `got` is not the stored array; None if it is: |got - stored| <= atol + rtol |stored|, whole numbers equal."""
+    """How `got` is not the stored array; None if it is: |got - stored| <= atol + rtol |stored|, whole numbers equal.
+
+    Images (uint8) are compared with the tolerance too: two right roundings of a pixel differ.
+    """
     got = np.asarray(got)
     if got.shape != stored.shape:
         return f"shape {got.shape} instead of {stored.shape}"
-    if stored.dtype.kind in "iub":
+    if stored.dtype == np.uint8:
+        close = np.isclose(got.astype(float), stored.astype(float), rtol=case.entry["rtol"], atol=case.entry["atol"])
+    elif stored.dtype.kind in "iub":
         close = got == stored
     else:
         close = np.isclose(got, stored, rtol=case.entry["rtol"], atol=case.entry["atol"], equal_nan=True)

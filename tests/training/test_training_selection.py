@@ -8,7 +8,7 @@ import pytest
 import torch
 from training_world import conditions, log_of, make
 
-from levelfield.training import Pace, Progress
+from levelfield.training import Conditions, Pace, Progress
 
 
 class Looks:
@@ -137,3 +137,23 @@ def test_a_plateau_lowers_the_rate_and_a_restart_keeps_it_low(tmp_path):
     again = make("contrastive", steps=5, step_factor=0.1, **settings)
     again.train(tmp_path, validate=lambda: 0.6)
     assert [entry["factor"] for entry in log_of(tmp_path)] == pytest.approx([1, 1, 1, 0.1, 0.1])
+
+
+def test_patience_in_steps_counts_from_the_best_value():
+    """MLRC: stop at the first check more than `patience` after the best one."""
+    conditions = Conditions(patience="9 steps", validate_every=2)
+    progress = Progress()
+    for step, value in [(2, 0.5), (4, 0.4), (6, 0.5), (8, 0.3), (10, 0.2)]:
+        progress.step = step
+        assert progress.judge(value, conditions) == (step == 2)
+        assert not progress.finished
+    progress.step = 12
+    progress.judge(0.1, conditions)
+    assert progress.finished
+    assert progress.best_step == 2
+
+
+def test_an_unreadable_patience_is_refused():
+    with pytest.raises(ValueError, match="900 steps"):
+        Conditions(patience="9 epochs")
+    assert Conditions(patience="3").patience == 3

@@ -82,8 +82,8 @@ class Conditions(BaseModel):
     validate_every: Annotated[int, Field(ge=1)] = Field(
         100, description="steps between looks at the validation classes"
     )
-    patience: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="checks without a better value before the end"
+    patience: Annotated[int, Field(ge=1)] | str | None = Field(
+        None, description="checks without a better value before the end; or steps, as in '900 steps'"
     )
     # machine
     threads: Annotated[int, Field(ge=1)] = Field(1, description="of a run's computations")
@@ -91,6 +91,26 @@ class Conditions(BaseModel):
     @property
     def layout(self) -> Layout:
         return Layout.parse(self.batch)
+
+    @property
+    def patience_steps(self) -> int | None:
+        """The patience, if it is counted in steps and not in checks.
+
+        >>> Conditions(patience="900 steps").patience_steps
+        900
+        """
+        return int(self.patience.split()[0]) if isinstance(self.patience, str) else None
+
+    @field_validator("patience", mode="before")
+    @classmethod
+    def _patience_is_readable(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if value.strip().isdecimal():
+            return int(value)
+        if not re.fullmatch(r"[1-9]\d* steps", value):
+            raise ValueError(f"'{value}' is no patience: use a number of checks, or steps as in '900 steps'")
+        return value
 
     @field_validator("batch", mode="before")
     @classmethod

@@ -53,8 +53,14 @@ class Progress:
         self.checks_since_drop += 1
         if conditions.schedule == "plateau" and self.checks_since_drop > conditions.plateau_patience:
             self.drops, self.checks_since_drop = self.drops + 1, 0
-        self.finished = conditions.patience is not None and self.checks_since_best > conditions.patience
+        self.finished = self._patience_is_over(conditions)
         return False
+
+    def _patience_is_over(self, conditions: Conditions) -> bool:
+        """More than `patience` checks, or steps, went by since the best value."""
+        if conditions.patience_steps is not None:
+            return self.step - self.best_step > conditions.patience_steps
+        return isinstance(conditions.patience, int) and self.checks_since_best > conditions.patience
 
 
 @dataclass

@@ -1,0 +1,29 @@
+"""The nine input corruptions of 003 A.3: pure functions of a uint8 RGB image and a random stream.
+
+They mean what imgaug 0.4 means by them, without needing it. One draw per image.
+
+>>> names()[:3]
+['cutout', 'dropout', 'gaussian_blur']
+>>> image = np.full((8, 8, 3), 250, dtype=np.uint8)
+>>> int(create("uniform_noise", value=20)(image, stream("uniform_noise", "a.png")).max())
+255
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levelfield.data.corruptions import holes, noise, quality, warps  # noqa: F401  (they register themselves)
+from levelfield.data.corruptions._registry import Corruption, chosen, create, describe, names, register
+from levelfield.randomness import numpy_stream
+
+__all__ = ["Corruption", "chosen", "create", "describe", "names", "register", "stream"]
+
+
+def stream(name: str, identity: str) -> np.random.Generator:
+    """The draw of corruption `name` for the image `identity` (its digest): the same for every model that is compared.
+
+    >>> stream("rotation", "a").random() == stream("rotation", "a").random() != stream("rotation", "b").random()
+    True
+    """
+    return numpy_stream(0, "corruption", name, identity)

@@ -1,0 +1,104 @@
+"""Corruptions by name, with their settings checked when they are made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.registry import Registry
+from levelfield.settings import accepted, check_keywords, number
+
+Span = float | Sequence[float]
+"""One number, or (low, high) of which one is drawn for each image."""
+
+# Part of every key: raise it when a corruption computes other pixels than before.
+_VERSION = 1
+_CORRUPTIONS: Registry[np.ndarray] = Registry("corruption", "corruptions")
+register, names = _CORRUPTIONS.register, _CORRUPTIONS.names
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """One of the corruptions with its settings: `corruption(image, stream)`."""
+
+    name: str
+    settings: Mapping[str, Any]
+    function: Callable[..., np.ndarray]
+
+    @property
+    def key(self) -> str:
+        """All that decides the output besides image and stream, as text."""
+        written = ";".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
+        return f"{self.name}({written};version={_VERSION})"
+
+    def __call__(self, image: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+        """uint8 (height, width, 3) -> the same, corrupted; the image itself is left alone."""
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+            raise BadInput(f"A corruption needs a uint8 image (height, width, 3), not {image.dtype} {image.shape}.")
+        return self.function(image, stream, **self.settings)
+
+
+def create(name: str, **settings: Any) -> Corruption:
+    """The corruption `name`; what is not set is as in 003 A.3.
+
+    >>> create("rotation", degrees=[-5, 5]).settings
+    {'degrees': [-5, 5]}
+    >>> create("rotation", angle=5)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: The corruption 'rotation' has no setting 'angle'. It takes: degrees.
+    """
+    function = _CORRUPTIONS.get(name)
+    check_keywords(f"corruption '{name}'", settings, function)
+    made = Corruption(name, {**(accepted(function) or {}), **settings}, function)
+    made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # a wrong value is told now
+    return made
+
+
+def describe(name: str) -> str:
+    """What it does, in one sentence."""
+    return (inspect.getdoc(_CORRUPTIONS.get(name)) or "").partition("\n")[0]
+
+
+def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
+    """Names from "all", from names with commas between, or from a list; each of them once.
+
+    >>> chosen("rotation, jpeg"), len(chosen("all"))
+    (('rotation', 'jpeg'), 9)
+    """
+    listed = wanted.split(",") if isinstance(wanted, str) else list(wanted)
+    found = [name.strip() for name in listed if name.strip()]
+    if found == ["all"]:
+        return tuple(names())
+    for name in found:
+        _CORRUPTIONS.get(name)
+    if not found or len(set(found)) < len(found):
+        raise BadSpecification(f"'{', '.join(found)}' names no corruption or one twice; `all` stands for all of them.")
+    return tuple(found)
+
+
+def drawn(setting: str, span: Span, stream: np.random.Generator, *, least: float, most: float) -> float:
+    """A number of the span, uniform; one number stands for itself."""
+    low, high = _ends(setting, span, least, most)
+    return float(stream.uniform(low, high))
+
+
+def drawn_whole(setting: str, span: Span, stream: np.random.Generator, *, least: float, most: float) -> int:
+    """A whole number of the span, both ends possible."""
+    low, high = _ends(setting, span, least, most)
+    return int(stream.integers(int(low), int(high) + 1))
+
+
+def _ends(setting: str, span: Span, least: float, most: float) -> tuple[float, float]:
+    ends = [span, span] if isinstance(span, int | float) else list(span)
+    if len(ends) != 2:
+        raise BadSpecification(f"'{setting}' is {span!r}; a number or [low, high] is needed.")
+    low, high = (number(setting, end, least=least, most=most) for end in ends)
+    if low > high:
+        raise BadSpecification(f"'{setting}' is {span!r}; the lower number comes first.")
+    return low, high

@@ -1,0 +1,70 @@
+"""Where a network looks (003 D.1): the strongest channels of its last feature map, laid over the image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from levelfield.errors import BadInput
+from levelfield.reports.figures._drawing import panels, save
+
+
+class TopMaps(NamedTuple):
+    """`maps` (channels, height, width) are those of `top_channels`, the largest mean first, each scaled to 0..1."""
+
+    channel_means: np.ndarray
+    top_channels: np.ndarray
+    maps: np.ndarray
+
+
+def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
+    """The channels with the largest spatial mean of one image's feature map (channels, height, width).
+
+    >>> found = top_maps(np.array([[[0.0, 1.0]], [[5.0, 5.0]], [[2.0, 4.0]]]), channels=2)
+    >>> found.top_channels.tolist(), found.maps.tolist()  # a constant channel gives 0
+    ([1, 2], [[[0.0, 0.0]], [[0.0, 1.0]]])
+    """
+    activations = np.asarray(activations, dtype=np.float64)
+    if activations.ndim != 3 or not 1 <= channels <= len(activations):
+        raise BadInput(f"A feature map (channels, height, width) with at least {channels} channels is needed, "
+                       f"not shape {activations.shape}.")
+    means = activations.mean(axis=(1, 2))
+    top = np.argsort(-means, kind="stable")[:channels]
+    low, high = (end(activations[top], axis=(1, 2), keepdims=True) for end in (np.min, np.max))
+    spans = np.where(high > low, high - low, 1.0)
+    return TopMaps(means, top, (activations[top] - low) / spans)
+
+
+def overlaid(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
+    """A map of 0..1 resized to the image (bilinear) and laid over it in the colours of heat, half and half."""
+    from matplotlib import colormaps
+
+    size = image.shape[1], image.shape[0]
+    large = np.asarray(Image.fromarray(heat.astype(np.float32)).resize(size, Image.Resampling.BILINEAR))
+    colours = colormaps["jet"](np.clip(large, 0, 1))[..., :3] * 255
+    return np.rint(0.5 * image + 0.5 * colours).astype(np.uint8)
+
+
+def draw_activation_maps(
+    images: list[np.ndarray], activations: dict[str, list[np.ndarray]], path: Path, *, channels: int = 3
+) -> Path:
+    """One block of `channels` columns per image; rows: the image, then each network by its label.
+
+    images: uint8 (height, width, 3). activations: by label, the last feature map of each image.
+    """
+    columns = len(images) * channels
+    figure, axes = panels(1 + len(activations), columns, width=1.2 * columns + 0.8, height=1.3 * (1 + len(activations)))
+    for axis in axes.ravel():
+        axis.set(xticks=[], yticks=[])
+        axis.spines[:].set_visible(False)
+    for number, image in enumerate(images):
+        axes[0, number * channels].imshow(image)
+        for row, (label, maps) in enumerate(activations.items(), 1):
+            for place, heat in enumerate(top_maps(maps[number], channels=channels).maps):
+                axes[row, number * channels + place].imshow(overlaid(image, heat))
+            axes[row, 0].set_ylabel(label, fontsize=8)
+    axes[0, 0].set_ylabel("image", fontsize=8)
+    return save(figure, path)

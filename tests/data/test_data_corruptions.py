@@ -1,0 +1,147 @@
+"""Corruptions: laws that all nine obey, and what each of them does to a few pixels."""
+
+import numpy as np
+import pytest
+
+from levelfield.data import corruptions
+from levelfield.data.corruptions.warps import homography
+from levelfield.errors import BadInput, BadSpecification, UnknownName
+
+NINE = ["cutout", "dropout", "gaussian_blur", "gaussian_noise", "jpeg", "perspective", "rotation", "salt_and_pepper",
+        "uniform_noise"]  # fmt: skip
+
+
+def noisy(height=40, width=40):
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def corrupted(name, image, identity="a", **settings):
+    return corruptions.create(name, **settings)(image, corruptions.stream(name, identity))
+
+
+def test_the_nine_of_the_paper_are_there():
+    assert corruptions.names() == NINE
+    assert corruptions.chosen("all") == tuple(NINE)
+
+
+@pytest.mark.parametrize("name", NINE)
+@pytest.mark.parametrize("shape", [(40, 40), (24, 61), (5, 3), (1, 1)])
+def test_shape_and_type_stay_and_the_image_is_left_alone(name, shape):
+    image = noisy(*shape)
+    before = image.copy()
+    result = corrupted(name, image)
+    assert result.shape == image.shape
+    assert result.dtype == np.uint8
+    assert np.array_equal(image, before)
+
+
+@pytest.mark.parametrize("name", NINE)
+def test_the_draw_depends_on_image_and_name_alone(name):
+    image = noisy()
+    np.random.seed(1)  # noqa: NPY002  (a global draw must not matter)
+    first = corrupted(name, image)
+    np.random.seed(2)  # noqa: NPY002
+    assert np.array_equal(first, corrupted(name, image))
+    others = [corrupted(name, image, identity) for identity in "bcdefghij"]
+    assert any(not np.array_equal(first, other) for other in others)
+
+
+def test_a_quarter_turn_is_clockwise():
+    image = noisy(9, 9)
+    assert np.array_equal(corrupted("rotation", image, degrees=90), np.rot90(image, -1))
+    assert np.array_equal(corrupted("rotation", image, degrees=0), image)
+
+
+def test_beyond_the_border_the_edge_pixel_is_repeated():
+    """At 45 degrees the corner of 9x9 is read in column 4 - 4 sqrt(2) = -1.66: between columns 0 and 1, mirrored."""
+    image = np.repeat(np.arange(0, 90, 10, dtype=np.uint8)[None, :, None], 9, axis=0).repeat(3, axis=2)
+    assert corrupted("rotation", image, degrees=45)[0, 0].tolist() == [7, 7, 7]
+
+
+def test_perspective_without_movement_changes_nothing():
+    image = noisy(12, 17)
+    assert np.array_equal(corrupted("perspective", image, scale=0), image)
+
+
+def test_perspective_shows_the_inside_only():
+    """A bright frame is pushed out of the picture: no empty area comes in."""
+    image = np.full((64, 64, 3), 200, dtype=np.uint8)
+    for identity in map(str, range(50)):
+        assert (corrupted("perspective", image, identity) == 200).all()
+
+
+def test_homography_takes_the_corners_where_they_belong():
+    source = np.array([[0, 0], [4, 0], [4, 3], [0, 3]], dtype=float)
+    target = np.array([[1, 1], [5, 0], [6, 4], [0, 3]], dtype=float)
+    to = homography(source, target)
+    for point, wanted in zip(source, target, strict=True):
+        x, y, depth = to @ [*point, 1]
+        assert np.allclose([x / depth, y / depth], wanted)
+
+
+def test_blur_by_a_slow_loop():
+    image, sigma, reach = noisy(9, 11), 1.3, 2
+    weights = [np.exp(-0.5 * (k / sigma) ** 2) for k in range(-reach, reach + 1)]
+    result = corrupted("gaussian_blur", image, sigma=sigma)
+
+    def mirrored(place, length):
+        return length - 1 - abs(length - 1 - abs(place))
+
+    for y, x in [(0, 0), (8, 10), (4, 5), (1, 9)]:
+        total = sum(
+            weights[i + reach] * weights[j + reach] * image[mirrored(y + i, 9), mirrored(x + j, 11)].astype(float)
+            for i in range(-reach, reach + 1)
+            for j in range(-reach, reach + 1)
+        )
+        assert np.abs(result[y, x] - total / sum(weights) ** 2).max() <= 0.5 + 1e-9
+
+
+def test_cutout_paints_grey_rectangles():
+    image = np.zeros((50, 100, 3), dtype=np.uint8)
+    square = corrupted("cutout", image, count=1) == 128
+    assert max(square.any(axis=(1, 2)).sum(), square.any(axis=(0, 2)).sum()) <= 10  # 0.2 of the shorter side
+    sides = [(corrupted("cutout", image, identity, count=1, squared=False) == 128).any(axis=(0, 2)).sum()
+             for identity in map(str, range(20))]  # fmt: skip
+    assert max(sides) == 20  # 0.2 of the width
+
+
+def test_dropout_is_coarse_and_black():
+    image = np.full((64, 64, 3), 9, dtype=np.uint8)
+    holes = corrupted("dropout", image, share=0.5, size=0.125)[..., 0] == 0
+    cells = holes.reshape(8, 8, 8, 8)
+    assert 0 < holes.mean() < 1
+    assert (cells == cells[:, :1, :, :1]).all()
+
+
+def test_a_mask_has_at_least_three_cells():
+    image = np.full((30, 30, 3), 9, dtype=np.uint8)
+    holes = corrupted("dropout", image, share=0.5, size=0.02)[..., 0] == 0
+    assert (holes.reshape(3, 10, 3, 10) == holes.reshape(3, 10, 3, 10)[:, :1, :, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("rotation", {"angle": 3}, "has no setting 'angle'"),
+        ("rotation", {"degrees": [3, -3]}, "the lower number comes first"),
+        ("rotation", {"degrees": [1, 2, 3]}, "a number or"),
+        ("gaussian_blur", {"sigma": 0}, "'sigma' is 0"),
+        ("salt_and_pepper", {"share": 1.5}, "between 0 and 1"),
+        ("jpeg", {"compression": 101}, "between 0 and 100"),
+    ],
+)
+def test_a_wrong_setting_is_told_when_it_is_made(name, settings, told):
+    with pytest.raises(BadSpecification, match=told):
+        corruptions.create(name, **settings)
+
+
+def test_an_unknown_name_has_a_nearest_one():
+    with pytest.raises(UnknownName, match="Did you mean 'rotation'"):
+        corruptions.chosen("rotatoin,jpeg")
+    with pytest.raises(BadSpecification, match="one twice"):
+        corruptions.chosen(["jpeg", "jpeg"])
+
+
+def test_what_is_no_image_is_refused():
+    with pytest.raises(BadInput, match="uint8 image"):
+        corrupted("jpeg", np.zeros((4, 4, 3)))
