@@ -144,6 +144,7 @@ def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offe
 
 def _register_own() -> None:
     from levelfield.methods.baselines import LDA, RandomProjection, Start, Untrained
+    from levelfield.methods.dreml import Dreml
     from levelfield.methods.ensemble import Ensemble
 
     for name, kind in {
@@ -151,6 +152,7 @@ def _register_own() -> None:
         "random_projection": RandomProjection,
         "start": Start,
         "lda": LDA,
+        "dreml": Dreml,
         "ensemble": Ensemble,
     }.items():
         register(name)(kind)

@@ -120,6 +120,10 @@ class Method(nn.Module):
         """The method's own head; None takes the conditions' head."""
         return None
 
+    def dim_for(self, dim: int) -> int:
+        """How many numbers the common head gives, where the conditions say `dim`."""
+        return dim
+
     def groups(self) -> list[Group]:
         """The method's own parameters (proxies, boundaries), each kind with its rate."""
         return [] if self.objective is None else own_groups(self.objective)

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -141,13 +142,15 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
 
 def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
-    head = Head(ground.width, dim, output_norm=method.norm_rows)
+    head = Head(ground.width, method.dim_for(dim), output_norm=method.norm_rows)
     embedder = Embedder(ground.new_trunk(), head).to(ground.device).train()
     method.to(ground.device)
     shapes = embedder.trunk.stored_shapes(ground.conditions.image)
     stored = tuple(torch.rand(layout.batch_size, *shape, device=ground.device) for shape in shapes)
-    labels = torch.arange(layout.batch_size) // max(1, layout.per_class) % classes
-    batch = Batch(stored, labels.to(ground.device), labels.numpy(), None, 0, 0)
+    classes_of = torch.arange(layout.batch_size) // max(1, layout.per_class) % classes
+    known = method.labels(np.arange(classes), 0, 0)  # what a member is told of each class
+    labels = torch.from_numpy(known)[classes_of]
+    batch = Batch(stored, labels.to(ground.device), classes_of.numpy(), None, 0, 0)
     parameters: list[nn.Parameter] = [
         p for module in (embedder, method) for p in module.parameters() if p.requires_grad
     ]

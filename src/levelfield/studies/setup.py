@@ -62,7 +62,7 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
 
 def own_labels(spec: RunSpec, method: Method, ground: Ground) -> np.ndarray:
     """What the loss is told of the training images: their classes, or what this member of the method makes of them."""
-    return ground.train_labels if spec.member is None else method.labels(ground.train_labels, spec.member, spec.seed)
+    return method.labels(ground.train_labels, spec.member or 0, spec.seed)
 
 
 def num_classes(ground: Ground) -> int:
@@ -82,9 +82,10 @@ def _start_head(
     method: Method, conditions: Conditions, ground: Ground, features: StartFeatures, seed: int
 ) -> Head:
     """The common head, at random or from the training features. The PCA is the same for all seeds and done once."""
+    dim = method.dim_for(conditions.dim)
     head = Head(
         features.width,
-        conditions.dim,
+        dim,
         layer_norm=conditions.layer_norm,
         dropout=conditions.dropout,
         output_norm=method.norm_rows,
@@ -92,7 +93,7 @@ def _start_head(
     if conditions.head_init == "random":
         start_random(head, stream(seed, "head"))
         return head
-    key = f"head {conditions.head_init} {conditions.dim} {conditions.layer_norm} {ground.features_key}"
+    key = f"head {conditions.head_init} {dim} {conditions.layer_norm} {ground.features_key}"
 
     def solve() -> dict[str, np.ndarray]:
         start_pca(head, torch.from_numpy(features.rows()), whiten=0.5 if conditions.head_init == "pca" else 1.0)

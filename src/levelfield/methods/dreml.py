@@ -1,0 +1,218 @@
+"""DREML (Xuan et al. 2018): many small networks, each trained to tell random groups of classes apart, joined.
+
+The C training classes are dealt at random to D meta classes, anew for each of L members. A member is a network with D
+outputs that learns its meta classes; at test time each member's outputs are brought to length 1 and stand side by
+side, L x D numbers for an image. Every member sees all images: "a subset of the data" (001 section 2.10) is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from levelfield.batching import Batching
+from levelfield.errors import BadSpecification
+from levelfield.methods._contract import Deviation, Method
+from levelfield.objectives import ProxyNCA
+from levelfield.objectives._proxies import check_classes, mean_entropy
+from levelfield.randomness import numpy_stream
+from levelfield.settings import number, one_of, whole
+
+if TYPE_CHECKING:
+    from levelfield.embedder import Trunk
+
+_PLENTY = 10**6  # ways to divide classes: more than anybody has members
+
+
+def partition(classes: int, meta_classes: int, member: int, *, seed: int, balanced: bool = True) -> np.ndarray:
+    """The meta class of each class for one member: int64 (classes,), from a stream that `seed` and `member` name.
+
+    balanced: sizes of meta classes differ by at most one, as in the original; otherwise each class draws its own, as in
+    001's code, where a meta class may stay empty. No two members of a seed divide the classes alike, however the meta
+    classes are called: one that would is drawn again.
+
+    >>> partition(5, 2, 0, seed=0), partition(5, 2, 1, seed=0)
+    (array([1, 0, 1, 0, 0]), array([0, 0, 1, 0, 1]))
+    """
+    check_sizes(classes, meta_classes, members=member + 1, balanced=balanced)
+    seen: set[bytes] = set()
+    for earlier in range(member + 1):
+        drawn = _draw(classes, meta_classes, balanced, seed, earlier, 0)
+        attempt = 0
+        while _renamed(drawn) in seen:
+            attempt += 1
+            drawn = _draw(classes, meta_classes, balanced, seed, earlier, attempt)
+        seen.add(_renamed(drawn))
+    return drawn
+
+
+def check_sizes(classes: int, meta_classes: int, *, members: int, balanced: bool) -> None:
+    """Refuse more meta classes than classes, and more members than there are ways to divide the classes."""
+    if meta_classes > classes:
+        raise BadSpecification(
+            f"'dreml' has {meta_classes} meta classes and {classes} training classes: there can be at most as many "
+            "meta classes as classes."
+        )
+    ways = _ways(classes, meta_classes, balanced)
+    if members > ways:
+        raise BadSpecification(
+            f"'dreml' with {members} members: there are only {ways} different ways to divide {classes} classes into "
+            f"{meta_classes} meta classes, and members must differ. Take fewer members or another 'meta_classes'."
+        )
+
+
+def static_loss(outputs: Tensor, meta_labels: Tensor) -> Tensor:
+    """ProxyNCA with the unit vectors as proxies: the cross entropy of a softmax of raw outputs (n, D), the mean.
+
+    >>> static_loss(torch.zeros(3, 4), torch.tensor([0, 1, 3]))
+    tensor(1.3863)
+    """
+    check_classes(meta_labels, outputs.shape[1], "dreml")
+    return mean_entropy(outputs, meta_labels, None)
+
+
+def learned_loss(
+    meta_classes: int,
+    *,
+    multiplier: float = 3.0,
+    exclude_positive: bool = True,
+    proxy_lr_multiplier: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> ProxyNCA:
+    """001's form: ProxyNCA with learned proxies (D, D); outputs and proxies of length `multiplier`, distances squared.
+
+    exclude_positive: the own proxy is not in the denominator.
+    """
+    return ProxyNCA(
+        num_classes=meta_classes,
+        dim=meta_classes,
+        scale=multiplier**2,  # |m u - m p|^2 = m^2 |u - p|^2
+        include_true=not exclude_positive,
+        proxy_lr_multiplier=proxy_lr_multiplier,
+        generator=generator,
+    )
+
+
+class Dreml(Method):
+    """DREML: members that each tell random meta classes apart, joined. One run trains one member.
+
+    members, meta_classes: L and D, 12 and 12 in 001 (144 numbers in all); 001 table 1 lists the original as 12 x 48.
+    proxies: "static", the original's softmax, or "learned", 001's ProxyNCA, whose settings are multiplier and
+    exclude_positive. balanced: false divides the classes as 001's code does.
+
+    Not imitated: 001 joins as many members as are best on the test set; the original's code takes at most 500 images of
+    a class and keeps the epoch with the best training accuracy. 001's code has one more loss, `xentropy`, whose sign is
+    wrong.
+
+    >>> Dreml(members=6, meta_classes=4).labels(np.array([0, 1, 1, 7]), member=0, seed=0)
+    array([3, 0, 0, 2])
+    """
+
+    def __init__(
+        self,
+        *,
+        members: int = 12,  # 001 table 1
+        meta_classes: int = 12,
+        proxies: str = "static",  # the original's code
+        multiplier: float = 3.0,  # 001's code
+        exclude_positive: bool = True,
+        proxy_lr_multiplier: float = 1.0,  # 001's code: one rate for all
+        balanced: bool = True,
+        batch: str | None = None,
+        batching: str | Mapping[str, Any] | None = None,
+        lr: float | None = None,
+        trials: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        meta_classes = whole("meta_classes", meta_classes, least=2)
+        objective: nn.Module = _Static()
+        if one_of("proxies", proxies, ("static", "learned")) == "learned":
+            objective = learned_loss(
+                meta_classes,
+                multiplier=number("multiplier", multiplier, above=0),
+                exclude_positive=one_of("exclude_positive", exclude_positive, (True, False)),
+                proxy_lr_multiplier=proxy_lr_multiplier,
+                generator=generator,
+            )
+        super().__init__(objective, batch=batch, batching=batching, lr=lr, trials=trials)
+        self.members, self.meta_classes = whole("members", members, least=1), meta_classes
+        self.balanced = one_of("balanced", balanced, (True, False))
+
+    def dim_for(self, dim: int) -> int:
+        return self.meta_classes
+
+    def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
+        """The meta classes of these images; classes are numbered from 0, and the last one is there."""
+        meta = partition(int(labels.max()) + 1, self.meta_classes, member, seed=seed, balanced=self.balanced)
+        found: np.ndarray = meta[labels]
+        return found
+
+    def check(self, trunk: Trunk, batching: Batching) -> None:
+        super().check(trunk, batching)
+        classes = len(np.unique(batching.labels))
+        check_sizes(classes, self.meta_classes, members=self.members, balanced=self.balanced)
+
+    @torch.no_grad()
+    def start_proxies(self, class_means: Tensor) -> None:
+        """As usual; the proxy of an empty meta class, which has no mean, stays where it was drawn."""
+        if self.proxies is None:
+            return
+        start = self.proxies.detach().clone()
+        there = class_means.isfinite().all(dim=1).nonzero()[:, 0]
+        start[there] = class_means[there].to(start)
+        super().start_proxies(start)
+
+    def deviations(self) -> list[Deviation]:
+        return [*super().deviations(), Deviation("dim", None, self.meta_classes)]
+
+
+class _Static(nn.Module):
+    """`static_loss` as an objective without parameters."""
+
+    separable = True
+
+    def forward(self, outputs: Tensor, meta_labels: Tensor) -> Tensor:
+        return static_loss(outputs, meta_labels)
+
+
+def _draw(classes: int, meta_classes: int, balanced: bool, seed: int, member: int, attempt: int) -> np.ndarray:
+    random = numpy_stream(seed, "meta classes", member, attempt)
+    if not balanced:
+        return random.integers(meta_classes, size=classes)
+    return random.permutation(np.arange(classes) % meta_classes)
+
+
+def _renamed(drawn: np.ndarray) -> bytes:
+    """Meta classes numbered in the order in which the classes meet them: equal for equal divisions."""
+    _, first, codes = np.unique(drawn, return_index=True, return_inverse=True)
+    return first.argsort().argsort()[codes].astype(np.int64).tobytes()
+
+
+def _ways(classes: int, meta_classes: int, balanced: bool) -> int:
+    """In how many ways classes can be divided, whatever the meta classes are called; at most _PLENTY is counted.
+
+    >>> _ways(4, 2, True), _ways(4, 2, False), _ways(12, 12, True), _ways(11_318, 12, True)
+    (3, 8, 1, 1000000)
+    """
+    if not balanced:
+        return _ways_unbalanced(classes, meta_classes)
+    each, larger = divmod(classes, meta_classes)
+    smaller = meta_classes - larger
+    log = math.lgamma(classes + 1) - smaller * math.lgamma(each + 1) - larger * math.lgamma(each + 2)
+    log -= math.lgamma(smaller + 1) + math.lgamma(larger + 1)
+    return _PLENTY if log > math.log(_PLENTY) else round(math.exp(log))
+
+
+def _ways_unbalanced(classes: int, meta_classes: int) -> int:
+    """The sum of Stirling's numbers: division into 1, 2, ... parts, class by class."""
+    parts = [1] + [0] * meta_classes  # divisions of no class into 0, 1, ... parts
+    for _ in range(classes):
+        parts = [0] + [min(_PLENTY, count * parts[count] + parts[count - 1]) for count in range(1, meta_classes + 1)]
+        if sum(parts) >= _PLENTY:
+            return _PLENTY
+    return sum(parts)
