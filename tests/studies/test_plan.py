@@ -86,7 +86,7 @@ def test_the_content_of_ones_own_files_changes_a_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = []
-    for text in ("MyLoss = 1", "MyLoss = 2", "MyLoss = 1"):
+    for text in ("def MyLoss(): return 1", "def MyLoss(): return 2", "def MyLoss(): return 1"):
         (tmp_path / name).write_text(text)
         found.append(identity(**content))
     assert found[0] == found[2] != found[1]

@@ -22,7 +22,10 @@ from levelfield.files import write_json, write_text, write_whole
 from levelfield.methods import Method
 from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
+from levelfield.studies.leaderboard import ranking
 from levelfield.studies.measuring import measure
+from levelfield.studies.monitor import watcher
+from levelfield.studies.joining import join
 from levelfield.studies.runs import RunSpec, needed_folder
 from levelfield.studies.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.store import claim
@@ -55,21 +58,21 @@ def execute(
     """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
     claim(folder, spec, versions())
     if spec.joined:
-        from levelfield.studies.joining import join
-
         join([needed_folder(folder, need) for need in spec.needs], folder, metrics, about={"method": spec.method.label})
         return
     torch.set_num_threads(spec.conditions.threads)
     ground = ground_for(spec, options.cache_folder, options.device)
     if not (folder / "training.json").exists():
-        _train_and_embed(spec, ground, folder, options, tell)
+        _train_and_embed(spec, ground, folder, metrics, options, tell)
     tested = ground.fold.test
     measure(folder, ground.catalog.labels[tested] if len(tested) else None, metrics, tell)
 
 
-def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Options, tell: Tell) -> None:
+def _train_and_embed(
+    spec: RunSpec, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
+) -> None:
     setup = set_up(spec, ground, options.device, tell)
-    progress = _train(spec, setup, ground, folder, options, tell) if setup.method.trains else Progress()
+    progress = _train(spec, setup, ground, folder, metrics, options, tell) if setup.method.trains else Progress()
     tested = len(ground.fold.test) > 0
     raw = ground.embed(setup.embedder, ground.fold.test if tested else ground.fold.train[:1], tell)
     with only([]):
@@ -77,14 +80,13 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     measured = setup.measured
     measured.images, measured.steps = progress.images, progress.step
     measured.rows_through_trunk, measured.rows_changed = progress.rows_through_trunk, progress.rows_changed
-    measured.memory_rows = progress.memory_rows
+    measured.memory_rows, measured.monitored = progress.memory_rows, len(progress.monitored)
     if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
         measured.layout = f"{progress.images / progress.step:g}"
     measured.dim = embeddings.shape[1]
     measured.learned_buffers = changed(setup.buffers, setup.method)
-    measured.refined = embeddings.shape == raw.shape and (
-        embeddings.dtype != raw.dtype or not np.array_equal(embeddings, raw, equal_nan=True)
-    )
+    if embeddings.dtype != raw.dtype or not np.array_equal(embeddings, raw, equal_nan=True):
+        measured.refined = setup.method.refines
     deviations = settle(setup.method, spec.conditions, measured)
     _write_model(spec, ground, setup.embedder, folder, embeddings if tested else None)
     save_method(folder, setup.method, num_classes=num_classes(ground))
@@ -98,7 +100,9 @@ def _train_and_embed(spec: RunSpec, ground: Ground, folder: Path, options: Optio
     write_json(folder / "training.json", {"summary": summary, "measured": asdict(measured), "deviations": told})
 
 
-def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: Options, tell: Tell) -> Progress:
+def _train(
+    spec: RunSpec, setup: Setup, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
+) -> Progress:
     conditions = spec.conditions
     feed = Feed(
         ground.source(spec.draws, options.workers, tell),
@@ -109,6 +113,8 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
         embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings"),
         unit_rows=sees_unit_rows(setup.method.objective),
     )
+    monitored = conditions.monitor == "test"
+    watch = watcher(ground, setup.embedder, ranking(metrics)[0], tell) if monitored else None
     with _board(folder, options) as board:
         progress = train(
             setup.embedder,
@@ -120,6 +126,7 @@ def _train(spec: RunSpec, setup: Setup, ground: Ground, folder: Path, options: O
             folder=folder,
             pace=options.pace,
             validate=_validation(ground, setup.method, setup.embedder, conditions, tell),
+            watch=watch,
             board=board,
             tell=lambda done, total: tell("training", done, total),
         )

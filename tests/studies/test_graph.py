@@ -1,0 +1,184 @@
+"""Runs that need others: what is planned, in which order it is done, and what becomes of failures."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from levelfield import load
+from levelfield.errors import BadSpecification
+from levelfield.studies import execution, parse_study
+from levelfield.studies.execution import Agenda, run_all
+from levelfield.studies.plan import in_order, needed_labels, plan
+from levelfield.studies.run import Options
+from levelfield.studies.runs import PlannedRun, needed_folder
+from levelfield.studies.store import read_result
+from small_world import board_of, carry_out, small_study
+
+OWN = """
+from levelfield.methods import Method
+from levelfield.objectives import Contrastive
+
+class Turned(Method):
+    def __init__(self, *, members=3):
+        super().__init__(Contrastive())
+        self.members = members
+
+    def labels(self, labels, member, seed):
+        return (labels + member) % 2
+"""
+
+
+def planned(methods: list[Any], **content: Any) -> list[PlannedRun]:
+    return plan(parse_study({"data": "emoji", "methods": methods, **content}))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    (tmp_path / "own.py").write_text(OWN)
+    return f"{tmp_path / 'own.py'}:Turned"
+
+
+def test_an_ensemble_comes_after_its_members_and_needs_those_of_its_seed() -> None:
+    runs = planned([{"label": "both", "ensemble": {"of": ["margin", "triplet"]}}, "margin", "triplet"], seeds=2)
+    assert [(run.label, run.spec.seed) for run in runs] == [
+        ("margin", 0), ("triplet", 0), ("both", 0), ("margin", 1), ("triplet", 1), ("both", 1),
+    ]  # fmt: skip
+    assert [need.name for need in runs[2].spec.needs] == [run.spec.folder_name for run in runs[:2]]
+    assert [need.identity for need in runs[5].spec.needs] == [run.spec.identity for run in runs[3:5]]
+    assert runs[2].spec.joined
+    assert not runs[0].spec.joined
+
+
+def test_all_seeds_join_to_one_run() -> None:
+    runs = planned([{"label": "five", "ensemble": {"of": "margin", "seeds": "all"}}, "margin"], seeds=5)
+    assert [run.label for run in runs] == ["margin"] * 5 + ["five"]
+    assert len(runs[-1].spec.needs) == 5
+
+
+def test_what_no_seed_changes_is_joined_with_every_seed() -> None:
+    runs = planned([{"label": "both", "ensemble": {"of": ["margin", "lda"]}}, "margin", "lda"], seeds=2)
+    lda = next(run for run in runs if run.label == "lda")
+    joined = [run for run in runs if run.label == "both"]
+    assert [run.spec.needs[1].identity for run in joined] == [lda.spec.identity] * 2
+
+
+def test_members_are_runs_of_their_own(own: str) -> None:
+    runs = planned([{"label": "turned", own: {"members": 2}}])
+    first = [run for run in runs if run.spec.seed == 0]
+    assert [run.spec.member for run in first] == [0, 1, None]
+    assert [run.row for run in first] == ["turned (separated)", "turned (separated)", "turned"]
+    assert len({run.spec.draws for run in runs if run.spec.member is not None}) == 6, "independent draws"
+    assert len({run.spec.folder_name for run in runs}) == len(runs)
+    assert [need.name for need in first[2].spec.needs] == [run.spec.folder_name for run in first[:2]]
+
+
+def test_a_teacher_comes_before_its_student_and_its_students_student() -> None:
+    study = parse_study({
+        "data": "emoji",
+        "methods": [
+            {"label": "c", "softmax": {"student": {"teacher": "b"}}},
+            {"label": "b", "softmax": {"student": {"teacher": "a"}}},
+            {"label": "a", "message_passing": {}},
+            "margin",
+        ],
+    })  # fmt: skip
+    assert [one.label for one in in_order(study.methods)] == ["a", "b", "c", "margin"]
+    assert needed_labels(study.methods, "c") == {"a", "b", "c"}
+    assert needed_labels(study.methods, "margin") == {"margin"}
+
+
+def test_a_circle_and_a_name_that_nobody_has_are_told() -> None:
+    circle = [
+        {"label": "a", "ensemble": {"of": ["b", "margin"]}}, {"label": "b", "ensemble": {"of": ["a", "margin"]}}, "margin",
+    ]  # fmt: skip
+    with pytest.raises(BadSpecification, match="wait for each other: a -> b -> a"):
+        planned(circle)
+    with pytest.raises(BadSpecification, match=r"Method 'both' needs another run: .*'margn'.*mean 'margin'"):
+        planned([{"label": "both", "ensemble": {"of": ["margn", "triplet"]}}, "margin", "triplet"])
+    with pytest.raises(BadSpecification, match="is that run itself"):
+        carry_out(small_study("emoji", [{"ensemble": {"of": ["margin"]}}, "margin"]), Path("nowhere"))
+
+
+def test_what_needs_nothing_keeps_its_identity() -> None:
+    """Of a run that has neither members nor needs, the hash is what it was before there were such things."""
+    [run] = planned(["margin"], seeds=1)
+    assert {"member", "joined", "needs"} <= set(run.spec.model_dump())
+    plain = run.spec.model_copy(update={"needs": (), "member": None, "joined": False})
+    assert plain.identity == run.spec.identity
+    assert run.spec.model_copy(update={"member": 0}).identity != run.spec.identity
+
+
+def test_the_agenda_gives_what_is_ready_and_gives_up_what_cannot_be() -> None:
+    methods = ["margin", "triplet", {"label": "both", "ensemble": {"of": ["margin", "triplet"]}}]
+    methods += [{"label": "more", "ensemble": {"of": ["both", "margin"]}}]
+    runs = planned(methods, seeds=1)
+    agenda = Agenda(runs, [0, 1, 2, 3])
+    assert [agenda.next(), agenda.next(), agenda.next()] == [0, 1, None], "both are being done"
+    assert agenda.end(0, failed=False) == []
+    assert agenda.next() is None
+    lost = agenda.end(1, failed=True)
+    assert [(event.kind, event.run) for event in lost] == [("failed", 2), ("failed", 3)]
+    assert "triplet, seed 0" in lost[0].text
+    assert not agenda.waiting
+    assert Agenda(runs, [2, 3]).next() == 2, "what was finished before is not waited for"
+
+
+def test_members_and_their_ensemble_are_trained_joined_and_reported(photos: Path, tmp_path: Path, own: str) -> None:
+    study = small_study(photos, [{"label": "turned", own: {"members": 2}}, "contrastive"], overrides=("seeds=2",))
+    runs, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    board = board_of(study, runs, tmp_path)
+    rows = {row.label: row for row in board.rows}
+    assert set(rows) == {"turned", "turned (separated)", "contrastive"}
+    members = [run for run in runs if run.spec.member is not None]
+    alone = [read_result(run.folder(tmp_path)) for run in members]
+    expected = np.mean([result.values["recall@1"] for result in alone if result is not None])
+    assert rows["turned (separated)"].cells["recall@1"].mean == pytest.approx(expected)
+    assert rows["turned (separated)"].seeds == [0, 1], "members are no seeds"
+    assert "members 2 (1)" in rows["turned"].deviations
+    joined = next(run for run in runs if run.spec.joined)
+    rows_joined = np.load(joined.folder(tmp_path) / "embeddings.npy")
+    assert rows_joined.shape[1] == 2 * study.conditions.dim
+    images = sorted(photos.glob("*/*.png"))[-3:]
+    assert np.array_equal(load(joined.folder(tmp_path)).embed(images, normalize=False), rows_joined[-3:])
+    parts = [np.load(needed_folder(joined.folder(tmp_path), need) / "embeddings.npy") for need in joined.spec.needs]
+    assert not np.array_equal(parts[0], parts[1])
+
+
+def test_a_failed_member_fails_what_needs_it_and_nothing_else(
+    photos: Path, tmp_path: Path, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = small_study(photos, [{"label": "turned", own: {"members": 2}}, "contrastive"])
+    real = execution.execute
+
+    def broken(spec: Any, *args: Any, **kwargs: Any) -> None:
+        if spec.member == 1:
+            raise RuntimeError("no luck")
+        real(spec, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "execute", broken)
+        runs, outcome = carry_out(study, tmp_path)
+    assert sorted(outcome.failed) == [1, 2]
+    assert "it needs a run that failed: turned (separated), seed 0, member 1" in outcome.failed[2]
+    board = board_of(study, runs, tmp_path)
+    assert [row.label for row in board.rows] == ["contrastive"], "half a separated row is none"
+    assert len(board.missing) == 2
+    outcome = run_all(runs, tmp_path, study.metrics, jobs=0, options=Options())
+    assert not outcome.failed, "the next attempt does what is left"
+
+
+def test_finished_runs_of_another_study_can_be_joined(photos: Path, tmp_path: Path) -> None:
+    first, _ = carry_out(small_study(photos, ["contrastive", "triplet"]), tmp_path / "a")
+    folders = [str(run.folder(tmp_path / "a")) for run in first]
+    study = small_study(photos, [{"label": "both", "ensemble": {"of": folders}}])
+    runs, outcome = carry_out(study, tmp_path / "b")
+    assert not outcome.failed
+    assert np.load(runs[0].folder(tmp_path / "b") / "embeddings.npy").shape[1] == 16
+    shutil.rmtree(folders[0])
+    assert load(runs[0].folder(tmp_path / "b")).dim == 16, "the ensemble is complete in itself"
