@@ -231,7 +231,7 @@ def test_steps_side_by_side_are_as_wide_as_all_of_them() -> None:
     [
         ({"by": "recipocal"}, "Did you mean 'reciprocal'"),
         ({"by": "nearest", "k": 3}, "no setting 'k'"),
-        ({"by": "ward", "eps": 3}, "no setting 'eps'.*It takes: chunks, clusters, rows, seed, size"),
+        ({"by": "ward", "eps": 3}, "no setting 'eps'.*It takes: chunks, clusters, seed, size"),
         ({"size": 25}, "group of 25 was asked for, and there are 24"),
         ({"by": "nearest", "size": 25}, "chunk of 25"),
         ({"by": "dbscan", "noise": "away"}, "'noise' is 'away'"),

@@ -155,7 +155,7 @@ class WiderHead(Plain):
 
 class WiderDeclared(WiderAtTheEnd):
     def deviations(self) -> list[Deviation]:
-        return [Deviation("dim", None, 16)]
+        return [Deviation("dim", None, 16), Deviation("refined", None, "yes")]
 
 
 class OwnOptimiser(Plain):

@@ -94,7 +94,7 @@ def test_a_declared_second_pass_runs_and_is_listed(run_cheat):
 
 
 def test_a_declared_wider_embedding_runs_and_is_listed(run_cheat):
-    assert deviations_of(run_cheat("WiderDeclared", steps=1)) == {"dim": 16}
+    assert deviations_of(run_cheat("WiderDeclared", steps=1)) == {"dim": 16, "refined": "yes"}
 
 
 def test_a_declared_refinement_runs_and_is_in_the_signature(run_cheat, tmp_path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,8 @@ from levelfield.evaluation.inputs import check_dim
 from levelfield.evaluation.metrics import parse_all
 from levelfield.evaluation.points import refuse_undefined
 from levelfield.files import write_text
-from levelfield.studies.again import PARTS, embed_part, is_refined, stored_test
+from levelfield.methods.refinement import Refinement
+from levelfield.studies.again import PARTS, embed_part, how_refined, refiner, stored_test
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,6 +59,11 @@ def measure(
     ] = None,
     binary: Annotated[bool, _option(_HOW, "--binary", "One bit per number: short for hamming.")] = False,
     dim: Annotated[str | None, _option(_HOW, "--dim", "The first columns only; several (32,64): a row each.")] = None,
+    refine: Annotated[
+        str | None,
+        _option(_HOW, "--refine", "Also after messages among test images: reciprocal, kmeans:clusters=90; several: a "
+                "row each. Needs a run of message_passing."),
+    ] = None,
     average: Annotated[str, _option(_HOW, "--average", "Mean over queries, or over classes: query, class.")] = "query",
     ties: Annotated[str, _option(_HOW, "--ties", "expected, pessimistic or optimistic.")] = "expected",
     lone: Annotated[str, _option(_HOW, "--lone", "Queries without relatives: exclude, or miss.")] = "exclude",
@@ -95,15 +102,17 @@ def measure(
     distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
     _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None
+    ways = [] if refine is None else _ways(run, refine, bool(dims), wants_threshold)
+    subjects = [subject] if run is None else [subject, *_refined(run, subject, ways)]
     chooser = _chooser(run, choose_on, validation, validation_labels) if wants_threshold else None
     goal: str | dict[str, float] = rule if false_match is None else {"false_match": false_match}
     found = []
     cuts: list[int | None] = [*dims] or [None]
-    for each, columns in product(distances, cuts):
+    for some, each, columns in product(subjects, distances, cuts):
         with bar(f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})") as progress:
-            result = evaluate(**subject.arrays, **settings, dim=columns, distance=each, progress=progress)
-        decided = None if chooser is None else _decide(chooser, subject, goal, each, columns, ci or None, seed)
-        found.append(Evaluated(result, each, subject.refined, decided, choose_on if run else "validation"))
+            result = evaluate(**some.arrays, **settings, dim=columns, distance=each, progress=progress)
+        decided = None if chooser is None else _decide(chooser, some, goal, each, columns, ci or None, seed)
+        found.append(Evaluated(result, each, some.refined, decided, choose_on if run else "validation"))
     data = [as_data(one) for one in found]
     text = json.dumps(data[0] if len(data) == 1 else data, indent=2, allow_nan=False)
     if out is not None:
@@ -128,7 +137,7 @@ class _Subject:
     arrays: dict[str, Any]
     names: np.ndarray
     paths: list[str] | None = None
-    refined: bool = False
+    refined: str = ""
 
 
 def _subject(
@@ -142,7 +151,7 @@ def _subject(
             raise BadInput("--gallery, --gallery-labels and --query-ids go with --embeddings: a run's test images are "
                            "searched among themselves.")
         rows, names, paths = stored_test(run)
-        return _Subject({"embeddings": rows, "labels": names}, names, paths, is_refined(run))
+        return _Subject({"embeddings": rows, "labels": names}, names, paths, how_refined(run))
     if embeddings is None or labels is None:
         raise BadInput("--embeddings and --labels belong together: one label per row.")
     names = read_labels(labels)
@@ -154,6 +163,28 @@ def _subject(
     if query_ids is not None:
         arrays["query_ids"] = read_labels(query_ids)
     return _Subject(arrays, names)
+
+
+def _ways(run: Path | None, text: str, dims: bool, threshold: bool) -> list[Refinement]:
+    """What --refine names; refused where it means nothing."""
+    if run is None:
+        raise BadInput("--refine needs a run folder: the messages are those of its trained network.")
+    if dims:
+        raise BadInput("--refine and --dim do not go together: messages are made of whole embeddings.")
+    if threshold:
+        raise BadInput("--refine and --threshold do not go together: the classes that choose it are not refined.")
+    return [Refinement.parse(each) for each in _words("refine", text)]
+
+
+def _refined(run: Path, subject: _Subject, ways: list[Refinement]) -> Iterator[_Subject]:
+    """The same images after each way to refine their stored rows."""
+    if not ways:
+        return
+    objective = refiner(run).objective
+    for way in ways:
+        with bar(f"refining ({way.text})") as progress:
+            rows = way(objective, subject.arrays["embeddings"], progress=progress)
+        yield replace(subject, arrays={**subject.arrays, "embeddings": rows}, refined=way.text)
 
 
 def _check(

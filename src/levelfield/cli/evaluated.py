@@ -26,7 +26,7 @@ class Evaluated:
 
     result: Evaluation
     distance: str
-    refined: bool = False
+    refined: str = ""
     decided: tuple[Threshold, Rates] | None = None
     chosen_on: str = "validation"
 
@@ -45,7 +45,7 @@ class Evaluated:
 
     def signature(self, name: str) -> str:
         signature = self.result.signature(name)
-        return str(signature.declared(refined="yes") if self.refined else signature)
+        return str(signature.declared(refined=self.refined) if self.refined else signature)
 
 
 def show(found: list[Evaluated], *, signatures: bool) -> None:
@@ -92,10 +92,12 @@ def _one_table(result: Evaluation) -> Table:
 def _table_of_rows(found: list[Evaluated]) -> Table:
     """A row for each representation."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("distance", "dim", "bytes", *found[0].result):
-        table.add_column(name, justify="left" if name == "distance" else "right")
+    refined = ["refined"] if any(one.refined for one in found) else []
+    for name in (*refined, "distance", "dim", "bytes", *found[0].result):
+        table.add_column(name, justify="left" if name in ("refined", "distance") else "right")
     for one in found:
-        table.add_row(one.distance, f"{one.dim}", f"{one.bytes}", *(_cell(one.result, name) for name in one.result))
+        about = [*([one.refined or "no"] if refined else []), one.distance, f"{one.dim}", f"{one.bytes}"]
+        table.add_row(*about, *(_cell(one.result, name) for name in one.result))
     return table
 
 
@@ -104,7 +106,8 @@ def _table_of_columns(found: list[Evaluated]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("metric")
     for one in found:
-        table.add_column(f"{one.distance}\ndim {one.dim}\n{one.bytes} bytes", justify="right")
+        refined = f"refined:\n{one.refined}\n" if one.refined else ""
+        table.add_column(f"{refined}{one.distance}\ndim {one.dim}\n{one.bytes} bytes", justify="right")
     for name in found[0].result:
         table.add_row(name, *(_cell(one.result, name) for one in found))
     return table
@@ -123,6 +126,9 @@ def _about(found: list[Evaluated]) -> list[str]:
     classes = len(np.unique(result.query_codes))
     said = [f"{result.n_queries:,} queries of {classes:,} classes" + (
         f", {found[0].distance}, {found[0].dim} numbers each." if len(found) == 1 else ".")]
+    if ways := list(dict.fromkeys(one.refined for one in found if one.refined)):
+        said.append(f"DEVIATION, refined: {', '.join(ways)}. There the embedding of an image depends on the other test "
+                    "images, and costs a pass through the network of messages.")
     if result.n_lone:
         treated = "do not count" if not result.counted.all() else "count as 0"
         said.append(f"{result.n_lone:,} of them are without a relative and {treated}.")

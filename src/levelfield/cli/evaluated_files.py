@@ -28,7 +28,7 @@ def as_data(one: Evaluated) -> dict[str, Any]:
         if name in result.per_start:
             content[name]["starts"] = result.per_start[name]
     data = {"metrics": content, "queries": result.n_queries, "lone": result.n_lone, "dim": one.dim,
-            "distance": one.distance, "bytes": one.bytes}  # fmt: skip
+            "distance": one.distance, "bytes": one.bytes, "refined": one.refined or "none"}  # fmt: skip
     if one.decided is not None:
         threshold, rates = one.decided
         data["threshold"] = {
@@ -86,7 +86,8 @@ def write_neighbours(
 
 
 def _axes(one: Evaluated, found: list[Evaluated]) -> dict[str, Any]:
-    return {"distance": one.distance, "dim": one.dim} if len(found) > 1 else {}
+    refined = {"refined": one.refined or "none"} if any(each.refined for each in found) else {}
+    return {**refined, "distance": one.distance, "dim": one.dim} if len(found) > 1 else {}
 
 
 def _write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:

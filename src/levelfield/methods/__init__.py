@@ -30,7 +30,7 @@ __all__ = [
 
 _registry: Registry[Method] = Registry("method", "methods")
 register = _registry.register
-_SHARED = ("batch", "batching", "lr", "trials")
+_SHARED = ("batch", "batching", "lr", "refine", "trials")
 
 
 def names() -> list[str]:

@@ -21,6 +21,7 @@ from levelfield.objectives import Objective
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
+    from levelfield.methods.refinement import Refinement
 
 Inputs = Tensor | tuple[Tensor, ...]
 
@@ -104,10 +105,12 @@ class Method(nn.Module):
         batch: str | None = None,
         batching: str | Mapping[str, Any] | None = None,
         lr: float | None = None,
+        refine: Any = None,
         trials: int = 0,
     ) -> None:
         super().__init__()
         self.objective = objective
+        self.refinement = _refinement(refine, objective)
         self.layout = Layout.parse(str(batch)) if batch is not None else None
         self.batching = batching
         self.lr = lr
@@ -216,7 +219,13 @@ class Method(nn.Module):
         return labels
 
     def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
-        return embeddings
+        """What is compared at test time, from stored rows; with a gallery the rows are queries of it."""
+        return embeddings if self.refinement is None else self.refinement(self.objective, embeddings, gallery)
+
+    @property
+    def refines(self) -> str:
+        """How `refine` changes rows, in the words of the ledger."""
+        return "yes" if self.refinement is None else self.refinement.text
 
     def deviations(self) -> list[Deviation]:
         """Declared points in which this method departs from the conditions, as `(what, its value)`.
@@ -240,4 +249,17 @@ class Method(nn.Module):
             declared.append(Deviation("batching", None, str(Choice.of(self.batching, self.layout))))
         if self.lr is not None:
             declared.append(Deviation("lr", None, self.lr))
+        if self.refinement is not None:
+            declared.append(Deviation("refined", None, self.refines))
+            declared.append(Deviation("dim", None, self.refinement.width(self.objective)))
         return declared
+
+
+def _refinement(said: Any, objective: nn.Module | None) -> Refinement | None:
+    if said is None or said is False:
+        return None
+    from levelfield.methods.refinement import Refinement  # clusterings are only for those who ask
+
+    found = Refinement.of(said)
+    found.check(objective)
+    return found

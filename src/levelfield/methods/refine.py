@@ -5,6 +5,7 @@ No image is embedded again. All groups are pure functions of the rows (and of a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from levelfield.settings import accepted, check_keywords, whole
 
 __all__ = [
     "Groups",
+    "check_settings",
     "cluster_groups",
     "groups_of",
     "nearest_groups",
     "reciprocal_groups",
     "refine",
     "refined_rows",
+    "settings_of",
     "ways",
 ]
 
@@ -42,13 +45,43 @@ def ways() -> list[str]:
     return ["reciprocal", "nearest", *CLUSTERINGS]
 
 
+def settings_of(by: str) -> dict[str, Any]:
+    """The settings of a way with their defaults.
+
+    >>> settings_of("nearest")
+    {'chunks': 6, 'size': 9, 'seed': 0}
+    """
+    kinds: dict[str, list[Callable[..., Any]]] = {"reciprocal": [reciprocal_groups], "nearest": [nearest_groups]}
+    takes = [accepted(kind) or {} for kind in kinds.get(by) or [CLUSTERINGS[by], cluster_groups]]
+    given = ("rows", "gallery", "labels")
+    return {name: usual for each in takes for name, usual in each.items() if name not in given}
+
+
+def check_settings(by: str, settings: Iterable[str]) -> None:
+    """Refuse a setting that a way does not have.
+
+    >>> check_settings("nearest", ["sise"])
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: The refinement 'nearest' has no setting 'sise'. Did you mean 'size'? ...
+    """
+    check_keywords(f"refinement '{by}'", settings, lambda: None, also=settings_of(by))
+
+
 def refine(
-    objective: Any, embeddings: Array, gallery: Array | None = None, *, by: str = "reciprocal", **settings: Any
+    objective: Any,
+    embeddings: Array,
+    gallery: Array | None = None,
+    *,
+    by: str = "reciprocal",
+    progress: Callable[[int, int], None] | None = None,
+    **settings: Any,
 ) -> Array:
     """Refined unit rows of `embeddings`, by the trained network of a `message_passing` objective.
 
     With a gallery (only `by="reciprocal"`) the embeddings are queries, their companions come from the gallery, and the
-    gallery's own rows stay what they are. `settings` are those of the groups, such as `k` or `clusters`.
+    gallery's own rows stay what they are. `settings` are those of the groups, such as `k` or `clusters`. `progress` is
+    told how many groups are done, and of how many.
 
     >>> objective = MessagePassing(num_classes=2, dim=4)
     >>> refine(objective, np.eye(4), k=2, size=3).shape
@@ -58,15 +91,15 @@ def refine(
         raise BadSpecification("Only 'message_passing' can refine, with a 'message_weight' above 0.")
     rows = finite_rows(embeddings, "embeddings", None)
     if gallery is None:
-        return refined_rows(objective, rows, None, groups_of(unit_rows(rows), by, **settings))
+        return refined_rows(objective, rows, None, groups_of(unit_rows(rows), by, **settings), progress=progress)
     if by != "reciprocal":
         raise BadSpecification(f"Refinement '{by}' has no form for queries in a gallery; 'reciprocal' has.")
     if objective.concat_steps:
         raise BadSpecification("With 'concat_steps' refined queries are wider than the rows of the gallery.")
     others = finite_rows(gallery, "gallery", None)
-    check_keywords("refinement 'reciprocal'", settings, reciprocal_groups)
+    check_settings(by, settings)
     found = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
-    return refined_rows(objective, rows, others, found.groups)
+    return refined_rows(objective, rows, others, found.groups, progress=progress)
 
 
 def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
@@ -77,21 +110,25 @@ def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
     """
     if by not in ways():
         raise unknown("way to refine", by, ways())
-    what = f"refinement '{by}'"
+    check_settings(by, settings)
     if by == "reciprocal":
-        check_keywords(what, settings, reciprocal_groups)
         return reciprocal_groups(rows, **settings).groups
     if by == "nearest":
-        check_keywords(what, settings, nearest_groups)
         return nearest_groups(rows, **settings)
     clustering = CLUSTERINGS[by]
     of_groups, of_clusters = accepted(cluster_groups) or {}, accepted(clustering) or {}
-    check_keywords(what, settings, clustering, also=of_groups.keys() - {"labels"})
     labels = clustering(rows, **{key: value for key, value in settings.items() if key in of_clusters})
     return cluster_groups(labels, **{key: value for key, value in settings.items() if key in of_groups})
 
 
-def refined_rows(objective: MessagePassing, rows: Array, gallery: Array | None, groups: Groups) -> Array:
+def refined_rows(
+    objective: MessagePassing,
+    rows: Array,
+    gallery: Array | None,
+    groups: Groups,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Array:
     """The refined row of everyone whose place in a group is kept; the first, if it is kept more than once.
 
     Memory: the result and a few groups at a time.
@@ -113,6 +150,8 @@ def refined_rows(objective: MessagePassing, rows: Array, gallery: Array | None, 
         if result is None:
             result = np.empty((len(rows), found.shape[2]), found.dtype)
         result[places[some][wanted[some]]] = found[wanted[some]]
+        if progress is not None:
+            progress(int(some[-1]) + 1, len(places))
     assert result is not None
     return result
 

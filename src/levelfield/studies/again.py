@@ -9,9 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.embedder import load
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.methods import Method
+from levelfield.methods.refinement import Refinement
 from levelfield.studies.ground import ground_for
+from levelfield.studies.measuring import refined_text
 from levelfield.studies.store import read_spec
+from levelfield.studies.stored_method import load_method
 
 PARTS = ("validation", "training")
 
@@ -28,15 +32,30 @@ def stored_test(folder: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
     return rows, np.array([item["class"] for item in items]), [item["path"] for item in items]
 
 
-def is_refined(folder: Path) -> bool:
-    """Whether the run's method changed the embeddings at test time."""
-    content = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    return bool(content["measured"].get("refined"))
+def how_refined(folder: Path) -> str:
+    """How the run's method changed the embeddings at test time; empty if it did not."""
+    return refined_text(json.loads((folder / "training.json").read_text(encoding="utf-8"))["measured"])
+
+
+def refiner(folder: Path) -> Method:
+    """The trained method of a run whose stored rows can be refined."""
+    if how_refined(folder):
+        raise BadInput(
+            f"The embeddings of {folder} were refined when they were made ({how_refined(folder)}): --refine starts "
+            "from plain ones. Train without 'refine', and look at any way afterwards."
+        )
+    method = load_method(folder)
+    try:
+        Refinement().check(method.objective)
+    except BadSpecification as error:
+        label = read_spec(folder).method.label
+        raise BadInput(f"{folder} ('{label}') cannot be refined. {error}") from error
+    return method
 
 
 def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Raw embeddings of a run's validation or training classes, by its model, and the classes' names."""
-    if is_refined(folder):
+    if how_refined(folder):
         raise BadInput(
             f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
         )

@@ -183,7 +183,7 @@ def _training(members: Sequence[Member]) -> dict[str, Any]:
     done = [member.trained["measured"] for member in members]
     measured = Measured(
         dim=sum(each["dim"] for each in done),
-        refined=any(each["refined"] for each in done),
+        refined="yes" if any(each["refined"] for each in done) else "",
         **{key: sum(each[key] for each in done) for key in _COUNTED},
     )
     deviations = [{**asdict(each), "text": each.text} for each in _own_deviations(members, measured.dim)]

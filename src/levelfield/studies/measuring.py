@@ -15,6 +15,12 @@ from levelfield.studies.ground import Tell
 from levelfield.studies.store import FINISHED, read_result
 
 
+def refined_text(measured: dict[str, Any]) -> str:
+    """How the embeddings of a run were changed at test time; empty if they were not."""
+    found = measured.get("refined")
+    return "yes" if found is True else found or ""  # runs of earlier versions only say whether
+
+
 def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], tell: Tell) -> None:
     """Write metrics.json, with which a run is finished, and per_query.npz. What was measured before stays measured.
 
@@ -30,7 +36,7 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
         result = evaluate(np.load(folder / "embeddings.npy"), labels, metrics=metrics)
         values = {name: float(result[name]) for name in result}
         shown = {
-            "refined": "yes" if trained["measured"].get("refined") else "none",
+            "refined": refined_text(trained["measured"]) or "none",
             "ensemble": trained["measured"].get("members", 1),
         }
         signatures = {name: asdict(result.signature(name).declared(**shown)) for name in result}

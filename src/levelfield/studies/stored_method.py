@@ -56,6 +56,8 @@ def load_method(folder: Path, *, device: str = "cpu") -> Method:
     if not (folder / "training.json").exists():
         raise BadInput(f"{folder} is no finished run, so it holds no trained method.")
     spec, path = read_spec(folder), folder / WEIGHTS
+    if spec.joined:
+        raise BadInput(f"{folder} joins finished runs and trained nothing itself: name one of those.")
     facts, weights = _read(path)
     method = make_method(spec, num_classes=facts["num_classes"], width=facts["width"])
     if not weights and method.state_dict():

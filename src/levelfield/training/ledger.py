@@ -33,8 +33,9 @@ class Measured:
     rows_changed: int = 0
     steps: int = 0
     dim: int = 0
-    refined: bool = False
+    refined: str = ""  # how; empty: not at all
     head_norm: bool = False
+    monitored: int = 0  # looks at the test classes while it trained
     rates: dict[str, float] = field(default_factory=dict)
     decays: dict[str, float] = field(default_factory=dict)
     optimisers: dict[str, str] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Measured:
         if self.dim:
             found["dim"] = self.dim
         if self.refined:
-            found["refined"] = "yes"
+            found["refined"] = self.refined
         if self.head_norm:
             found["head_norm"] = "yes"
         if self.rows_changed:
@@ -122,7 +123,8 @@ def settle(
     tuning = [d for d in declared(method, conditions) if d.what == "tuning_trials"]
     # follows from the batching, which is declared
     memory = [Deviation("memory_rows", None, measured.memory_rows)] if measured.memory_rows else []
-    return [*done.values(), *memory, *tuning]
+    monitor = [Deviation("monitor", None, "test")] if measured.monitored else []  # a condition of the study
+    return [*done.values(), *memory, *monitor, *tuning]
 
 
 def measure_setup(
