@@ -610,6 +610,62 @@ def early_stopping(case: Case) -> Outputs:
     return {"best_epoch": progress.best_step, "best_score": progress.best, "stop_epoch": progress.step}
 
 
+def dreml(case: Case) -> Outputs:
+    """Each member's loss against its own meta classes, and the members side by side."""
+    from levelfield.methods.dreml import learned_loss, static_loss
+
+    chosen = settings(case, ["multiplier", "exclude_positive"], elsewhere=["members", "meta_classes", "proxies"])
+    inputs = tensors(case)
+    outputs, meta = inputs["outputs"].requires_grad_(), inputs["partition"][inputs["labels"]].T
+    answer: Outputs = {"meta_labels": meta, "concatenated": evaluation.joined(list(case.arrays["outputs"]))}
+    if case.params["proxies"] == "static":
+        losses = [static_loss(rows, labels) for rows, labels in zip(outputs, meta, strict=True)]
+    else:
+        ours = [learned_loss(outputs.shape[2], **chosen).double() for _ in outputs]
+        for one, start in zip(ours, inputs["proxies"], strict=True):
+            one.proxies.data.copy_(start)
+        losses = [one(rows, labels) for one, rows, labels in zip(ours, outputs, meta, strict=True)]
+    torch.stack(losses).sum().backward()
+    answer |= {"member_losses": torch.stack(losses), "grad_outputs": outputs.grad}
+    if case.params["proxies"] == "learned":
+        answer["grad_proxies"] = torch.stack([one.proxies.grad for one in ours])
+    return plain(answer)
+
+
+def dreml_partition(case: Case) -> Iterator[tuple[str, Outputs]]:
+    """Counts of the given partition, and of our own: the same but for the names of meta classes, and no two alike."""
+    from levelfield.methods.dreml import partition
+
+    chosen = settings(case, ["classes", "meta_classes", "members"])
+    sizes, members = (chosen["classes"], chosen["meta_classes"]), range(chosen["members"])
+    drawn = np.stack([partition(*sizes, member, seed=0) for member in members], axis=1)
+    for way, found in (("given", case.arrays["partition"]), ("drawn", drawn)):
+        counts = np.stack([np.bincount(column, minlength=sizes[1]) for column in found.T], axis=1)
+        answer = {"min_count": counts.min(), "max_count": counts.max()}
+        if way == "drawn":  # the order of meta classes is nobody's: that of the case is taken
+            order = np.argsort(np.argsort(case.arrays["counts"], axis=0, kind="stable"), axis=0)
+            counts = np.take_along_axis(np.sort(counts, axis=0), order, axis=0)
+            together = {(found[:, one][:, None] == found[:, one]).tobytes() for one in members}
+            assert len(together) == len(members), "two members divide the classes alike"
+        yield way, answer | {"counts": counts}
+
+
+def ensemble(case: Case) -> Outputs:
+    settings(case, [], elsewhere=["members", "normalise_members"])
+    if not case.params["normalise_members"]:
+        raise Unexpressed("members are always brought to length 1 before they are joined")
+    members, labels, wanted = case.arrays["members_embeddings"], case.arrays["labels"], ("precision@1", "r_precision", "map@r")
+
+    def triple(rows: np.ndarray) -> list[float]:
+        result = evaluation.evaluate(rows, labels, metrics=wanted)
+        return [result[name] for name in wanted]
+
+    each, rows = np.array([triple(member) for member in members]), evaluation.joined(list(members))
+    separated = np.array([evaluation.separated(column) for column in each.T])
+    return {"separated_each": each, "separated": separated, "concatenated_embeddings": rows,
+            "concatenated": np.array(triple(rows))}  # fmt: skip
+
+
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("module", "corruption"): corruption,
     ("module", "corruption_statistics"): corruption_statistics,
@@ -625,6 +681,9 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("module", "mpn_inference"): mpn_inference,
     ("sampler", "reciprocal_batches"): reciprocal,
     ("miner", "switch"): switch,
+    ("module", "dreml"): dreml,
+    ("sampler", "dreml_partition"): dreml_partition,
+    ("module", "ensemble"): ensemble,
     ("module", "hist"): hist,
     ("module", "normalized_softmax_head"): head,
     ("module", "proxy_nca_pp_head"): head,
