@@ -88,9 +88,10 @@ def terminal(board: Leaderboard) -> RenderableType:
         main = row.cells[first]
         values = [f"{row.cells[metric].mean:.3f}" for metric in board.metrics[1:]]
         deviates = "".join(letters[text] for text in row.deviations) or "-"
+        # of the representation its width; that it is an ensemble stands among the deviations
         style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
         seconds = f"{row.seconds:.1f}" if row.trained else "-"
-        figures = [_figure(main), _interval(main), _spread(main), *values]
+        figures = [_figure(main).split(",")[0], _interval(main), _spread(main), *values]
         table.add_row(str(rank), row.label, *figures, seconds, deviates, style=style)
     notes = [f"{letter}: {text}" for text, letter in letters.items()]
     deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
