@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 import torch
@@ -332,3 +333,16 @@ def test_the_board_and_the_listener_hear_every_step(tmp_path):
     )
     assert {("loss", 0), ("loss", 1), ("loss", 2), ("spread", 2)} <= set(heard)
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_seconds_of_watching_are_no_training_time(tmp_path, monkeypatch):
+    real, lag = time.perf_counter, [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: real() + lag[0])
+
+    def watch():
+        lag[0] += 1000.0
+        return {"test": 0.5}
+
+    progress = make("contrastive", steps=4, validate_every=2).train(tmp_path, watch=watch)
+    assert [entry["step"] for entry in progress.monitored] == [0, 2, 4]
+    assert progress.seconds < 500

@@ -55,6 +55,8 @@ class RunSpec(BaseModel):
         for later in ("member", "joined", "needs"):  # where they say nothing, a run is what it was before they existed
             if not content[later] and content[later] != 0:
                 del content[later]
+        if content["conditions"]["monitor"] == "none":
+            del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
 
     @property

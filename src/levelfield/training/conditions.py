@@ -80,7 +80,10 @@ class Conditions(BaseModel):
     # selection
     select: str = Field("budget", description="budget, or a metric measured on the validation classes")
     validate_every: Annotated[int, Field(ge=1)] = Field(
-        100, description="steps between looks at the validation classes"
+        100, description="steps between looks at the validation classes, and between those of `monitor`"
+    )
+    monitor: Literal["none", "test"] = Field(
+        "none", description="test: write down the first metric of training and test classes; it decides nothing"
     )
     patience: Annotated[int, Field(ge=1)] | str | None = Field(
         None, description="checks without a better value before the end; or steps, as in '900 steps'"

@@ -53,10 +53,14 @@ def train(
     folder: Path,
     pace: Pace | None = None,
     validate: Callable[[], float] | None = None,
+    watch: Callable[[], dict[str, Any]] | None = None,
     tell: Callable[[int, int], None] = lambda step, steps: None,
     board: Callable[[str, float, int], None] | None = None,
 ) -> Progress:
-    """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint."""
+    """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint.
+
+    validate: the figure that selects. watch: figures that are only written down, at the start and where one validates.
+    """
     check_accumulation(method, conditions)
     pace = pace or Pace()
     state = State(embedder, method, optimisers)
@@ -69,6 +73,8 @@ def train(
     resting: bool | None = None
     generator, parameters = torch.Generator(), dict(embedder.named_parameters())
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
+        if watch is not None and not progress.step:
+            began += progress.monitor(watch)
         while progress.step < conditions.steps and not progress.finished:
             step, passes, planning, asked = progress.step, embedder.passes, feed.planning, time.perf_counter()
             unchanged = embedder.trunk.changed
@@ -155,6 +161,9 @@ def train(
                 if progress.judge(validate(), conditions):
                     state.remember_best()
                 resting = None  # back to training mode
+            if watch is not None and (progress.step % conditions.validate_every == 0 or last):
+                began += progress.monitor(watch)  # no training: its seconds do not count
+                resting = None
             now = time.perf_counter()
             progress.seconds = now - began
             if last or progress.finished or pace.is_time(progress.step, now - saved):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,19 @@ class Progress:
     checks_since_best: int = 0
     checks_since_drop: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    monitored: list[dict[str, Any]] = field(default_factory=list)  # figures that decide nothing
+
+    def monitor(self, watch: Callable[[], dict[str, Any]]) -> float:
+        """Write down what `watch` finds at this step; the seconds that it took.
+
+        >>> progress = Progress(step=7)
+        >>> seconds = progress.monitor(lambda: {"test": 0.5})
+        >>> progress.monitored
+        [{'step': 7, 'test': 0.5}]
+        """
+        began = time.perf_counter()
+        self.monitored.append({"step": self.step, **watch()})
+        return time.perf_counter() - began
 
     def judge(self, value: float, conditions: Conditions) -> bool:
         """Take in a value of the validation classes: whether it is the best so far. May lower the rate or end the run.
