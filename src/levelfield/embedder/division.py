@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder.bninception import BNInception
 
 from timm.models.convnext import ConvNeXt  # isort: skip
 from timm.models.efficientnet import EfficientNet  # isort: skip
@@ -63,6 +64,8 @@ def divide(network: nn.Module) -> Division:
         entrance = nn.Sequential(network.conv1, network.bn1, network.act1, network.maxpool)
         layers = tuple((f"layer{i}", getattr(network, f"layer{i}")) for i in (1, 2, 3, 4))
         return Division(entrance, layers, None)
+    if isinstance(network, BNInception):
+        return Division(network.entrance, network.stages, None)
     if isinstance(network, ConvNeXt) and computes is ConvNeXt.forward_features:
         empty = isinstance(network.norm_pre, nn.Identity)
         return Division(network.stem, _children("stages", network.stages), None if empty else network.norm_pre)

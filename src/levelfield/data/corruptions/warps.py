@@ -59,7 +59,9 @@ def _ordered(points: np.ndarray) -> np.ndarray:
     return np.stack([left[0], right[0], right[1], left[1]])
 
 
-def _read(image: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, mode: Literal["reflect", "nearest"]) -> np.ndarray:
+def _read(
+    image: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, mode: Literal["reflect", "nearest"]
+) -> np.ndarray:
     channels = [
         ndimage.map_coordinates(channel, [rows, columns], output=np.float64, order=1, mode=mode)
         for channel in np.moveaxis(image, 2, 0)
