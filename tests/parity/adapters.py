@@ -654,7 +654,8 @@ def ensemble(case: Case) -> Outputs:
     settings(case, [], elsewhere=["members", "normalise_members"])
     if not case.params["normalise_members"]:
         raise Unexpressed("members are always brought to length 1 before they are joined")
-    members, labels, wanted = case.arrays["members_embeddings"], case.arrays["labels"], ("precision@1", "r_precision", "map@r")
+    members, labels = case.arrays["members_embeddings"], case.arrays["labels"]
+    wanted = ("precision@1", "r_precision", "map@r")
 
     def triple(rows: np.ndarray) -> list[float]:
         result = evaluation.evaluate(rows, labels, metrics=wanted)
