@@ -22,10 +22,10 @@ from levelfield.files import write_json, write_text, write_whole
 from levelfield.methods import Method
 from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
+from levelfield.studies.joining import join
 from levelfield.studies.leaderboard import ranking
 from levelfield.studies.measuring import measure
 from levelfield.studies.monitor import watcher
-from levelfield.studies.joining import join
 from levelfield.studies.runs import RunSpec, needed_folder
 from levelfield.studies.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.store import claim
