@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from levelfield import __version__
-from levelfield.cli import check, compare, evaluate, look, toy, use
+from levelfield.cli import check, compare, ensemble, evaluate, look, toy, use
 from levelfield.cli.console import error_console
 from levelfield.errors import LevelfieldError
 
@@ -30,6 +30,7 @@ _INTERRUPTED = 130
 compare.add_to(app)
 use.add_to(app)
 evaluate.add_to(app)
+ensemble.add_to(app)
 look.add_to(app)
 check.add_to(app)
 toy.add_to(app)

@@ -14,6 +14,7 @@ from levelfield.methods import Method
 from levelfield.methods.refinement import Refinement
 from levelfield.studies.ground import ground_for
 from levelfield.studies.measuring import refined_text
+from levelfield.studies.members import spec_of
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
 
@@ -59,7 +60,7 @@ def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.n
         raise BadInput(
             f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
         )
-    ground = ground_for(read_spec(folder), None, "cpu")
+    ground = ground_for(spec_of(folder), None, "cpu")
     indices = ground.fold.validation if part == "validation" else ground.fold.train
     if not len(indices):
         raise BadInput(

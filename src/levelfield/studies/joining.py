@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import json
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,76 +18,19 @@ from levelfield.files import link_whole, write_json, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.studies.ground import Tell
 from levelfield.studies.measuring import measure
-from levelfield.studies.store import Result, read_result
+from levelfield.studies.members import ENSEMBLE, Member, checked, joined_here, joined_identity
 from levelfield.training.ledger import Measured
 
-ENSEMBLE = "ensemble.yaml"
 _SUMMED = (
     "step", "images", "seconds", "waiting", "planning", "rows_through_trunk", "memory_rows", "rows_changed",
     "idle_batches",
 )  # fmt: skip
 _COUNTED = ("images", "steps", "rows_through_trunk", "memory_rows", "rows_changed")
+_FILES = (
+    "summary.json", "metrics.json", "training.json", "model.yaml", "per_query.npz", "embeddings.npy", "items.csv",
+    ENSEMBLE,
+)  # fmt: skip
 _OWN = ("members", "dim", "trunk_passes")  # deviations that a joined run has of its own
-
-
-@dataclass(frozen=True)
-class Member:
-    """A finished run that is to be joined with others."""
-
-    folder: Path
-    result: Result
-    trained: dict[str, Any]
-    described: dict[str, Any]
-
-    @classmethod
-    def of(cls, folder: Path) -> Member:
-        result = read_result(folder)
-        if result is None or not (folder / "training.json").is_file():
-            raise BadInput(f"{folder} is no finished run, and only finished ones can be joined.")
-        trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-        described = next((name for name in ("run.yaml", ENSEMBLE) if (folder / name).is_file()), None)
-        facts = yaml.safe_load((folder / described).read_text(encoding="utf-8")) if described else {}
-        return cls(folder, result, trained, facts)
-
-    @property
-    def identity(self) -> str:
-        return str(self.described.get("identity", self.folder.resolve()))
-
-    @property
-    def label(self) -> str:
-        return str(self.described.get("method", {}).get("label", "ensemble"))
-
-    @property
-    def models(self) -> int:
-        """How many networks it consists of: more than one if it was joined itself."""
-        return int(self.trained["measured"].get("members", 1))
-
-    @property
-    def passes(self) -> float:
-        """Rows through the trunk for each training image."""
-        done = self.trained["measured"]
-        told = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
-        return float(told[0]) if told else float(done["images"] > 0)
-
-    @cached_property
-    def items(self) -> list[tuple[str, str]]:
-        """Path and class of each test image; none if nothing was tested."""
-        if not (self.folder / "items.csv").is_file():
-            return []
-        with (self.folder / "items.csv").open(encoding="utf-8", newline="") as file:
-            return [(line["path"], line["class"]) for line in csv.DictReader(file)]
-
-    @cached_property
-    def labels(self) -> np.ndarray:
-        """The classes of the test images as numbers, as the run counted them."""
-        with np.load(self.folder / "per_query.npz") as arrays:
-            found: np.ndarray = arrays["labels"]
-            return found
-
-    @property
-    def rows(self) -> np.ndarray:
-        found: np.ndarray = np.load(self.folder / "embeddings.npy", mmap_mode="r", allow_pickle=False)
-        return found
 
 
 def join(
@@ -110,40 +50,36 @@ def join(
     _claim(folder, members)
     if not (folder / "training.json").exists():
         tell("joining", 0, 1)
-        _write(members, folder, {"method": "ensemble", **(about or {})})
+        data = {str(member.described["data"]["name"]) for member in members if "data" in member.described}
+        _write(members, folder, {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})})
     measure(folder, members[0].labels if members[0].items else None, metrics, tell)
     return members
 
 
-def checked(folders: Sequence[Path]) -> list[Member]:
-    """The runs, if they can be joined."""
-    members = [Member.of(Path(each)) for each in folders]
-    if not members:
-        raise BadInput("There is nothing to join: no run was named.")
-    first = members[0]
-    for place, other in enumerate(members[1:], start=1):
-        for earlier in members[:place]:
-            if other.identity == earlier.identity:
-                raise BadInput(f"{other.folder} and {earlier.folder} are the same run: joined with itself it says "
-                               "nothing new.")
-        if other.items != first.items:
-            raise BadInput(f"{other.folder} and {first.folder} were not tested on the same images: "
-                           f"{_difference(first.items, other.items)}.")
-    return members
-
-
-def joined_identity(members: Sequence[Member]) -> str:
-    """What decides the embeddings of an ensemble: its members, in their order."""
-    text = json.dumps([member.identity for member in members])
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+def free(folder: Path, members: Sequence[Member], *, force: bool) -> None:
+    """Make `folder` free for an ensemble of these. One that was begun goes on, `force` replaces one that is there;
+    nothing else is ever removed."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / ENSEMBLE).is_file() or (folder / "run.yaml").is_file():
+        raise BadInput(f"{folder} exists already and is no ensemble: choose another --out.")
+    if any(folder.resolve() == member.folder.resolve() for member in members):
+        raise BadInput(f"{folder} is one of the runs to be joined: choose another --out.")
+    begun = not (folder / "metrics.json").exists() and joined_here(folder) == joined_identity(members)
+    if begun:
+        return
+    if not force:
+        raise BadInput(f"{folder} holds an ensemble already: choose another --out, or replace it with --force.")
+    shutil.rmtree(folder / "members", ignore_errors=True)
+    for name in _FILES:  # what makes it an ensemble goes last: a removal that was cut off can be asked for again
+        (folder / name).unlink(missing_ok=True)
 
 
 def _claim(folder: Path, members: Sequence[Member]) -> None:
     """Write down what is joined here, or refuse a folder in which something else is."""
     described, identity = folder / ENSEMBLE, joined_identity(members)
     if described.exists():
-        found = yaml.safe_load(described.read_text(encoding="utf-8"))["identity"]
-        if found != identity:
+        if (found := joined_here(folder)) != identity:
             raise BadInput(f"{folder} joins other runs (its {ENSEMBLE} says {found}, these are {identity}). Choose "
                            "another folder, or remove it.")
         return
@@ -163,9 +99,8 @@ def _write(members: Sequence[Member], folder: Path, about: dict[str, Any]) -> No
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
         link_whole(members[0].folder / "items.csv", folder / "items.csv")
     for place, member in enumerate(members):
-        for name in ("run.yaml", ENSEMBLE):
-            if (member.folder / name).is_file():
-                link_whole(member.folder / name, folder / "members" / str(place) / name)
+        for path in member.descriptions:
+            link_whole(path, folder / "members" / str(place) / path.relative_to(member.folder))
     save_ensemble(folder, [member.folder for member in members], about)
     write_json(folder / "training.json", _training(members))
 
@@ -182,7 +117,7 @@ def _training(members: Sequence[Member]) -> dict[str, Any]:
     }
     done = [member.trained["measured"] for member in members]
     measured = Measured(
-        dim=sum(each["dim"] for each in done),
+        dim=sum(member.dim for member in members),
         refined="yes" if any(each["refined"] for each in done) else "",
         **{key: sum(each[key] for each in done) for key in _COUNTED},
     )
@@ -207,16 +142,3 @@ def _own_deviations(members: Sequence[Member], dim: int) -> list[Deviation]:
     if passes > 1:
         found.append(Deviation("trunk_passes", 1, int(passes) if passes == int(passes) else passes))
     return found
-
-
-def _difference(first: list[tuple[str, str]], other: list[tuple[str, str]]) -> str:
-    if len(first) != len(other):
-        return f"{len(other):,} images against {len(first):,}"
-    paths, others = [path for path, _ in first], [path for path, _ in other]
-    if paths != others:
-        if sorted(paths) == sorted(others):
-            return "their order differs"
-        here = next(path for path in others if path not in set(paths))
-        return f"{here} is tested in the one and not in the other"
-    place = next(k for k, pair in enumerate(first) if pair != other[k])
-    return f"{paths[place]} is of class '{other[place][1]}' in the one and '{first[place][1]}' in the other"

@@ -1,0 +1,112 @@
+"""`levelfield ensemble`: finished runs joined to one usable model. Nothing is trained."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from levelfield.cli.console import bar, console
+from levelfield.errors import BadInput
+from levelfield.evaluation.metrics import parse_all
+from levelfield.files import write_text
+from levelfield.studies.joining import free, join
+from levelfield.studies.members import Member, checked
+from levelfield.studies.separating import Figure, Separated, separate
+from levelfield.studies.store import read_result
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "ensemble", epilog="Example: levelfield ensemble runs/demo/margin/seed0-* runs/demo/hist/seed0-* --out both"
+    )(ensemble)
+
+
+def ensemble(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs on the same test images.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the ensemble: a run folder like any other.")],
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", help="With commas between; else those that all the runs have.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an ensemble that is there already.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Join finished runs: embeddings side by side, measured, and one model that does the same to new images."""
+    if len(runs) < 2:
+        raise BadInput("An ensemble needs two runs or more.")
+    members = checked(runs)
+    if not members[0].items:
+        raise BadInput(f"{members[0].folder} was trained on every class and tested on none: nothing can be measured.")
+    wanted = _metrics(metrics, members)
+    free(out, members, force=force)
+    with bar("joining") as progress:
+        join(runs, out, wanted, tell=lambda _, done, total: progress(done, total))
+    together = read_result(out)
+    assert together is not None
+    with bar("measuring members") as progress:
+        found = separate(members, together, wanted, tell=lambda _, done, total: progress(done, total))
+    text = json.dumps(_as_data(members, found, together.summary["seconds"]), indent=2, allow_nan=False)
+    write_text(out / "summary.json", text + "\n")
+    if as_json:
+        typer.echo(text)
+        return
+    console.print(_table(members, found, wanted))
+    dims = sum(member.dim for member in members)
+    console.print(f"{len(members[0].items):,} test images. Intervals: 95 % over test classes, for these networks.",
+                  highlight=False, soft_wrap=True)
+    console.print(f"One model of {dims} numbers: {out}", highlight=False, soft_wrap=True)
+
+
+def _metrics(text: str | None, members: list[Member]) -> tuple[str, ...]:
+    if text is not None:
+        return tuple(metric.name for metric in parse_all(text, k=(1, 2, 4, 8)))
+    shared = [name for name in members[0].result.values if all(name in each.result.values for each in members)]
+    if not shared:
+        raise BadInput("These runs have no metric in common: choose some with --metrics recall@1,map@r.")
+    return tuple(shared)
+
+
+def _table(members: list[Member], found: Separated, metrics: tuple[str, ...]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("run")
+    table.add_column("dim", justify="right")
+    for name in metrics:
+        table.add_column(name, justify="right")
+    for member, figures in zip(members, found.members, strict=True):
+        table.add_row(member.title, str(member.dim), *(_cell(figures[name]) for name in metrics))
+    table.add_section()
+    table.add_row("separated (mean)", "", *(_cell(found.separated[name]) for name in metrics))
+    dims = str(sum(member.dim for member in members))
+    table.add_row("concatenated", dims, *(_cell(found.joined[name]) for name in metrics))
+    return table
+
+
+def _cell(figure: Figure) -> str:
+    return f"{figure.value:.4f}" + ("" if figure.low is None else f"\n{figure.low:.3f}-{figure.high:.3f}")
+
+
+def _as_data(members: list[Member], found: Separated, seconds: float) -> dict[str, Any]:
+    each = [
+        {"run": member.title, "folder": str(member.folder), "dim": member.dim, "metrics": _plain(figures)}
+        for member, figures in zip(members, found.members, strict=True)
+    ]
+    dims = sum(member.dim for member in members)
+    return {
+        "members": each,
+        "separated": {"metrics": _plain(found.separated)},
+        "concatenated": {"dim": dims, "seconds": seconds, "metrics": _plain(found.joined)},
+    }
+
+
+def _plain(figures: dict[str, Figure]) -> dict[str, dict[str, float | None]]:
+    """What is no number is None."""
+    return {
+        name: {key: value if value is not None and math.isfinite(value) else None for key, value in asdict(one).items()}
+        for name, one in figures.items()
+    }

@@ -1,0 +1,154 @@
+"""Members: finished runs that are joined to one, and what they must have in common."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from levelfield.errors import BadInput
+from levelfield.studies.runs import RunSpec
+from levelfield.studies.store import Result, read_result, read_spec
+
+ENSEMBLE = "ensemble.yaml"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A finished run that is to be joined with others."""
+
+    folder: Path
+    result: Result
+    trained: dict[str, Any]
+    described: dict[str, Any]
+
+    @classmethod
+    def of(cls, folder: Path) -> Member:
+        result = read_result(folder)
+        if result is None or not (folder / "training.json").is_file():
+            raise BadInput(f"{folder} is no finished run, and only finished ones can be joined.")
+        trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        described = next((name for name in ("run.yaml", ENSEMBLE) if (folder / name).is_file()), None)
+        facts = yaml.safe_load((folder / described).read_text(encoding="utf-8")) if described else {}
+        return cls(folder, result, trained, facts)
+
+    @property
+    def descriptions(self) -> list[Path]:
+        """The files that say what was run here and, of an ensemble, in its members."""
+        names = ("run.yaml", ENSEMBLE)
+        own = [self.folder / name for name in names if (self.folder / name).is_file()]
+        return [*own, *(path for name in names for path in sorted((self.folder / "members").rglob(name)))]
+
+    @property
+    def identity(self) -> str:
+        return str(self.described.get("identity", self.folder.resolve()))
+
+    @property
+    def label(self) -> str:
+        return str(self.described.get("method", {}).get("label", self.folder.name))
+
+    @property
+    def title(self) -> str:
+        """What a person calls this run."""
+        facts = [f"{key} {self.described[key]}" for key in ("seed", "member") if self.described.get(key) is not None]
+        facts += [f"fold {self.described['fold']}"] if self.described.get("fold") else []
+        return ", ".join([self.label, *facts])
+
+    @property
+    def dim(self) -> int:
+        return int(self.trained["measured"]["dim"])
+
+    @property
+    def models(self) -> int:
+        """How many networks it consists of: more than one if it was joined itself."""
+        return int(self.trained["measured"].get("members", 1))
+
+    @property
+    def passes(self) -> float:
+        """Rows through the trunk for each training image."""
+        done = self.trained["measured"]
+        told = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
+        return float(told[0]) if told else float(done["images"] > 0)
+
+    @cached_property
+    def items(self) -> list[tuple[str, str]]:
+        """Path and class of each test image; none if nothing was tested."""
+        if not (self.folder / "items.csv").is_file():
+            return []
+        with (self.folder / "items.csv").open(encoding="utf-8", newline="") as file:
+            return [(line["path"], line["class"]) for line in csv.DictReader(file)]
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """The classes of the test images as numbers, as the run counted them."""
+        with np.load(self.folder / "per_query.npz") as arrays:
+            found: np.ndarray = arrays["labels"]
+            return found
+
+    @property
+    def rows(self) -> np.ndarray:
+        found: np.ndarray = np.load(self.folder / "embeddings.npy", mmap_mode="r", allow_pickle=False)
+        return found
+
+
+def checked(folders: Sequence[Path]) -> list[Member]:
+    """The runs, if they can be joined."""
+    members = [Member.of(Path(each)) for each in folders]
+    if not members:
+        raise BadInput("There is nothing to join: no run was named.")
+    first = members[0]
+    for place, other in enumerate(members[1:], start=1):
+        for earlier in members[:place]:
+            if other.identity == earlier.identity:
+                raise BadInput(f"{other.folder} and {earlier.folder} are the same run: joined with itself it says "
+                               "nothing new.")
+        if other.items != first.items:
+            raise BadInput(f"{other.folder} and {first.folder} were not tested on the same images: "
+                           f"{_difference(first.items, other.items)}.")
+    return members
+
+
+def joined_identity(members: Sequence[Member]) -> str:
+    """What decides the embeddings of an ensemble: its members, in their order."""
+    text = json.dumps([member.identity for member in members])
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def joined_here(folder: Path) -> str:
+    """The identity of the ensemble in a folder."""
+    return str(yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["identity"])
+
+
+def spec_of(folder: Path) -> RunSpec:
+    """The specification that says which images trained a run; of an ensemble, that of its members if they agree."""
+    if (folder / "run.yaml").is_file() or not (folder / ENSEMBLE).is_file():
+        return read_spec(folder)
+    count = len(yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["members"])
+    specs = [spec_of(folder / "members" / str(place)) for place in range(count)]
+    first = specs[0]
+    for other in specs[1:]:
+        if any(getattr(other, key) != getattr(first, key) for key in ("data", "data_digest", "protocol", "fold")):
+            raise BadInput(f"The members of {folder} were not trained on the same images, so that it has no training "
+                           "or validation classes of its own.")
+    return first
+
+
+def _difference(first: list[tuple[str, str]], other: list[tuple[str, str]]) -> str:
+    if len(first) != len(other):
+        return f"{len(other):,} images against {len(first):,}"
+    paths, others = [path for path, _ in first], [path for path, _ in other]
+    if paths != others:
+        if sorted(paths) == sorted(others):
+            return "their order differs"
+        here = next(path for path in others if path not in set(paths))
+        return f"{here} is tested in the one and not in the other"
+    place = next(k for k, pair in enumerate(first) if pair != other[k])
+    return f"{paths[place]} is of class '{other[place][1]}' in the one and '{first[place][1]}' in the other"
