@@ -21,6 +21,7 @@ from levelfield.data.views import View, test_view
 from levelfield.embedder import backbones
 from levelfield.embedder.embedder import Embedder
 from levelfield.embedder.head import Head
+from levelfield.embedder.relation import RelationHead
 from levelfield.embedder.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.files import write_text, write_whole
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.yaml"
 FORMAT = 1
+HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation": RelationHead}
+"""Heads that a model is loaded with. Each has `dim`, and `settings`: the keyword arguments that make it again."""
 
 Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 
@@ -100,14 +103,18 @@ def _described(head: nn.Module) -> dict[str, object] | None:
     """How to make a head again; None for the features themselves. Somebody's own head is only named."""
     if isinstance(head, nn.Identity):
         return None
-    return head.settings if isinstance(head, Head) else {"own": type(head).__name__}
+    for name, kind in HEADS.items():
+        if isinstance(head, kind):
+            return {"kind": name, **head.settings}
+    return {"own": type(head).__name__}
 
 
 def _rebuilt(facts: dict[str, Any] | None, given: nn.Module | None) -> nn.Module:
     if facts is None:
         return nn.Identity()
     if "own" not in facts:
-        return Head(**facts)
+        settings = dict(facts)
+        return HEADS[settings.pop("kind", "linear")](**settings)
     if given is None:
         raise BadInput(f"This model has a head of its own: levelfield.load(RUN, head={facts['own']}(...)).")
     return given
@@ -124,7 +131,7 @@ class Model:
     @property
     def dim(self) -> int:
         head = self.embedder.head
-        return head.dim if isinstance(head, Head) else self.embedder.trunk.width
+        return head.dim if isinstance(head, Head | RelationHead) else self.embedder.trunk.width
 
     @property
     def device(self) -> torch.device:

@@ -145,6 +145,7 @@ def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offe
 def _register_own() -> None:
     from levelfield.methods.baselines import LDA, RandomProjection, Start, Untrained
     from levelfield.methods.dreml import Dreml
+    from levelfield.methods.drml import Drml
     from levelfield.methods.ensemble import Ensemble
 
     for name, kind in {
@@ -153,6 +154,7 @@ def _register_own() -> None:
         "start": Start,
         "lda": LDA,
         "dreml": Dreml,
+        "drml": Drml,
         "ensemble": Ensemble,
     }.items():
         register(name)(kind)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
-from levelfield.methods._parameters import Group, own_groups
+from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.objectives import Objective
 
 if TYPE_CHECKING:
@@ -118,6 +117,7 @@ class Method(nn.Module):
         self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, where `step` gives only one
         self.bf16 = False
         self.width = 0  # of the features a head gets; the run says it before anything is asked
+        self.common_head = 0  # parameters of the head that an own one replaces; the run says it before the ledger asks
 
     def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module | None:
         """The method's own head; None takes the conditions' head."""
@@ -199,20 +199,7 @@ class Method(nn.Module):
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
         """Proxies at the class means of the start embedding; several centres of a class lie a tenth apart from it."""
-        proxies = self.proxies
-        if proxies is None:
-            return
-        each, left = divmod(len(proxies), max(1, len(class_means)))
-        if left or not each or proxies.shape[1] != class_means.shape[1]:
-            raise BadSpecification(
-                f"'proxies: class_means' has {len(class_means)} means of {class_means.shape[1]} numbers for proxies of "
-                f"shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
-            )
-        means = class_means.repeat_interleave(each, 0)
-        if each > 1:  # equal centres would get equal gradients for ever
-            length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
-            means = means + functional.normalize(proxies, dim=1) * length / 10
-        proxies.copy_(means)
+        put_proxies(self.proxies, class_means)
 
     def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
         """What one of several members is told of the classes 0, 1, ... of the training images."""

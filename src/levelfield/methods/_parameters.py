@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from levelfield.errors import BadSpecification
 
 
 @dataclass(frozen=True)
@@ -47,3 +51,28 @@ def own_groups(objective: nn.Module) -> list[Group]:
         Group(part if parts.count(part) == 1 else f"{part}_at_{rate:g}", own, multiplier=rate, weight_decay=decay)
         for (part, rate, decay), own in found.items()
     ]
+
+
+@torch.no_grad()
+def put_proxies(proxies: nn.Parameter | None, class_means: Tensor) -> None:
+    """Proxies (C k, d) at the class means (C, d); several centres of a class lie a tenth apart from it.
+
+    >>> centres = nn.Parameter(torch.eye(2))
+    >>> put_proxies(centres, torch.tensor([[1.0, 0.0]]))
+    >>> centres.data
+    tensor([[1.1000, 0.0000],
+            [1.0000, 0.1000]])
+    """
+    if proxies is None:
+        return
+    each, left = divmod(len(proxies), max(1, len(class_means)))
+    if left or not each or proxies.shape[1] != class_means.shape[1]:
+        raise BadSpecification(
+            f"'proxies: class_means' has {len(class_means)} means of {class_means.shape[1]} numbers for proxies of "
+            f"shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
+        )
+    means = class_means.repeat_interleave(each, 0)
+    if each > 1:  # equal centres would get equal gradients for ever
+        length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
+        means = means + functional.normalize(proxies, dim=1) * length / 10
+    proxies.copy_(means)

@@ -140,10 +140,24 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
     return MethodCost(run.row, 0, seconds, [d.text for d in declared(method, conditions)])
 
 
+@dataclass
+class _Features:
+    """Random training features, for a method that makes its head from them."""
+
+    width: int
+    labels: np.ndarray
+
+    def rows(self) -> np.ndarray:
+        drawn: np.ndarray = numpy_stream(0, "estimate").normal(size=(len(self.labels), self.width))
+        return drawn.astype(np.float32)
+
+
 def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
-    head = Head(ground.width, method.dim_for(dim), output_norm=method.norm_rows)
-    embedder = Embedder(ground.new_trunk(), head).to(ground.device).train()
+    common = Head(ground.width, method.dim_for(dim), output_norm=method.norm_rows)
+    method.common_head = sum(parameter.numel() for parameter in common.parameters())
+    own = method.head(_Features(ground.width, ground.train_labels), dim, 0)
+    embedder = Embedder(ground.new_trunk(), common if own is None else own).to(ground.device).train()
     method.to(ground.device)
     shapes = embedder.trunk.stored_shapes(ground.conditions.image)
     stored = tuple(torch.rand(layout.batch_size, *shape, device=ground.device) for shape in shapes)

@@ -53,6 +53,7 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     optimisers = build(groups, conditions, lr=method.lr)
     layout = method.layout or conditions.layout
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
+    method.common_head = sum(parameter.numel() for parameter in common.parameters())
     measured = measure_setup(embedder, method, optimisers, layout, conditions, reference_parameters=reference)
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:

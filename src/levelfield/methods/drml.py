@@ -1,0 +1,218 @@
+"""DRML (000): features cut into branches, each trained on the images that it describes best, joined by relations.
+
+The supplement has the settings, the released code the method; its network is `RelationHead`. Of a batch:
+
+    branch k   the wrapped loss of {n_k[i] : k = argmin r_i}, with proxies of its own or tuples inside this subset
+    final      the wrapped loss of the joined rows, with proxies of its own
+    loss       weight_branch sum_k branch_k + weight_final final + weight_reconstruction mean r
+
+A branch without images adds nothing, nor does one without a pair for a loss of pairs (the code's mean of nothing is
+not a number). What the wrapped loss divides by it counts in the subset. Where the code fixes too little: its wrappers
+other than Proxy Anchor exist only as old scripts, so every loss keeps its own defaults here.
+
+Products of matrices beside the head's: those of the wrapped loss on all rows (batch, dim) and once on the nodes, of
+which a branch sees its share: with proxies (batch, dim) x (dim, C) and (batch, dim / K) x (dim / K, C).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from levelfield import objectives
+from levelfield.batching import Batching
+from levelfield.embedder.relation import RelationHead, Steps, start_relation
+from levelfield.errors import BadSpecification
+from levelfield.methods._contract import Batch, Deviation, Method, TrainingFeatures
+from levelfield.methods._parameters import Group, own_groups, put_proxies
+from levelfield.objectives import Objective
+from levelfield.randomness import stream
+from levelfield.settings import number, whole
+
+if TYPE_CHECKING:
+    from levelfield.embedder import Trunk
+
+_WHOLE_BATCHES = {
+    "hist": "it joins the images of a batch by a hypergraph network on a head of its own",
+    "message_passing": "its network passes messages among the images of a batch",
+}
+
+
+class Drml(Method):
+    """DRML: branches on blocks of the features, each trained on the images that it describes best, joined by relations.
+
+    objective: the wrapped loss, with its `settings`; `final_settings` change them for the joined rows. Those of 000's
+    released Proxy Anchor: `{objective: proxy_anchor, settings: {preset: 000/cub/drml}}`. Losses that are told which
+    rows play which part, or that have a network over the batch, are refused: a branch sees an arbitrary part of it.
+
+    Its head takes the place of the conditions' (`head_init`, `layer_norm` and `dropout` do not concern it); `branches`
+    must divide `dim`. Proxies start as in 000's code unless the settings name a `proxy_init`; with `proxies:
+    class_means` those of the branches lie at the class means of their nodes.
+
+    >>> method = Drml(num_classes=4, dim=8, objective="triplet", settings={"margin": 1.0})
+    >>> len(method.branches), method.objective.margin
+    (4, 1.0)
+    """
+
+    search: ClassVar[dict[str, Any]] = {"weight_final": (1, 100, "log"), "weight_branch": (0.1, 10, "log")}
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        dim: int,
+        objective: str = "cosface",  # 000's main wrapper beside Proxy Anchor
+        settings: Mapping[str, Any] | None = None,
+        final_settings: Mapping[str, Any] | None = None,
+        branches: int = 4,  # 000's code
+        weight_branch: float = 1.0,  # 000's code
+        weight_final: float = 10.0,  # 000's README: "weight_representation"
+        weight_reconstruction: float = 1.0,  # 000's README
+        batch: str | None = None,
+        batching: str | Mapping[str, Any] | None = None,
+        lr: float | None = None,
+        trials: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        count = whole("branches", branches, least=1)
+        RelationHead.check_sizes(dim, count)
+        generator = generator or stream(0, "drml")
+        common, own = _mapping("settings", settings), _mapping("final_settings", final_settings)
+
+        def wrapped(size: int, chosen: Mapping[str, Any], *, normal: bool) -> Objective:
+            made = objectives.create(objective, num_classes=num_classes, dim=size, generator=generator, **chosen)
+            _check_wrapped(objective, made)
+            if "proxy_init" not in chosen:
+                _start(made, normal=normal, generator=generator)
+            return made
+
+        parts = [wrapped(dim // count, common, normal=True) for _ in range(count)]
+        super().__init__(
+            wrapped(dim, {**common, **own}, normal=False), batch=batch, batching=batching, lr=lr, trials=trials
+        )
+        self.branches: Sequence[Objective] = nn.ModuleList(parts)  # type: ignore[assignment]
+        self.weight_branch = number("weight_branch", weight_branch, least=0)
+        self.weight_final = number("weight_final", weight_final, least=0)
+        self.weight_reconstruction = number("weight_reconstruction", weight_reconstruction, least=0)
+        self._head_parameters = 0
+
+    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
+        head = RelationHead(features.width, dim, branches=len(self.branches))
+        start_relation(head, stream(seed, "head"))
+        self._head_parameters = sum(parameter.numel() for parameter in head.parameters())
+        return head
+
+    def check(self, trunk: Trunk, batching: Batching) -> None:
+        super().check(trunk, batching)
+        if trunk.width < len(self.branches):
+            raise BadSpecification(
+                f"'drml' cuts the features into {len(self.branches)} branches, and this trunk has {trunk.width}."
+            )
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        head = embedder.head
+        if not isinstance(head, RelationHead):
+            raise BadSpecification(f"'drml' needs the head that it makes itself; this is a {type(head).__name__}.")
+        final = self.embed(embedder, batch.inputs)
+        return self.terms(head.taken()._replace(final=final), batch.labels, generator)
+
+    def terms(self, steps: Steps, labels: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """The three weighted terms of the loss."""
+        objective: Any = self.objective
+        branches = self.branch_losses(steps, labels, generator)
+        return {
+            "branches": self.weight_branch * torch.stack(branches).sum(),
+            "final": self.weight_final * objective(steps.final, labels, generator=generator),
+            "reconstruction": self.weight_reconstruction * steps.errors.mean(),
+        }
+
+    def branch_losses(self, steps: Steps, labels: Tensor, generator: torch.Generator) -> list[Tensor]:
+        """The wrapped loss of each branch on the nodes of its images, without weights."""
+        found = []
+        for objective, nodes, classes in zip(self.branches, *subsets(steps, labels), strict=True):
+            fewest = 1 if objective.facts.least == (1, 1) else 2
+            enough = len(classes) >= fewest
+            found.append(objective(nodes, classes, generator=generator) if enough else nodes.new_zeros(()))
+        return found
+
+    def groups(self) -> list[Group]:
+        """Those of the final loss; what belongs to the branches, of one kind together."""
+        found: dict[tuple[str, float, float | None], list[nn.Parameter]] = {}
+        for objective in self.branches:
+            for group in own_groups(objective):
+                found.setdefault((group.name, group.multiplier, group.weight_decay), []).extend(group.parameters)
+        shared = [
+            Group(f"branch_{name}", parameters, multiplier=rate, weight_decay=decay)
+            for (name, rate, decay), parameters in found.items()
+        ]
+        return [*super().groups(), *shared]
+
+    def active(self) -> int | None:
+        counts = [getattr(objective, "active", None) for objective in (*self.branches, self.objective)]
+        known = [int(count) for count in counts if count is not None]
+        return sum(known) if known else None
+
+    @property
+    def separable(self) -> bool:
+        return False  # a branch's mean is over as many images as it happens to get
+
+    @torch.no_grad()
+    def start_proxies(self, class_means: Tensor) -> None:
+        """A new head passes the K unit nodes on, so that its unit rows are these, side by side, over sqrt K."""
+        super().start_proxies(class_means)
+        nodes = (class_means * math.sqrt(len(self.branches))).chunk(len(self.branches), 1)
+        for objective, means in zip(self.branches, nodes, strict=True):
+            put_proxies(objective.class_vectors, means)
+
+    def deviations(self) -> list[Deviation]:
+        """The larger head counts as extra parameters, as much as it is larger than the common one."""
+        declared = {deviation.what: deviation for deviation in super().deviations()}
+        own = sum(parameter.numel() for group in self.groups() for parameter in group.parameters)
+        extra = own + self._head_parameters - self.common_head
+        declared.pop("extra_parameters", None)
+        return [*declared.values(), *([Deviation("extra_parameters", None, extra)] if extra > 0 else [])]
+
+
+def subsets(steps: Steps, labels: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """For each branch the nodes (m, e) and labels (m,) of its images, in the order of the batch."""
+    _, branches, size = steps.nodes.shape
+    assigned = steps.assignment
+    order = assigned.argsort(stable=True)
+    counts = torch.bincount(assigned, minlength=branches).tolist()
+    chosen = steps.nodes.reshape(-1, size).index_select(0, order * branches + assigned.index_select(0, order))
+    return chosen.split(counts), labels.index_select(0, order).split(counts)
+
+
+@torch.no_grad()
+def _start(objective: Objective, *, normal: bool, generator: torch.Generator) -> None:
+    """Class vectors as 000's code draws them: He with slope sqrt 5, fan in; normal, or uniform for the final loss."""
+    vectors = objective.class_vectors
+    if vectors is None:
+        return
+    width = vectors.shape[1]
+    if normal:
+        drawn = torch.randn(vectors.shape, generator=generator) / math.sqrt(3 * width)
+    else:
+        drawn = (2 * torch.rand(vectors.shape, generator=generator) - 1) / math.sqrt(width)
+    vectors.copy_(drawn)
+
+
+def _check_wrapped(name: str, objective: Objective) -> None:
+    """Refuse a loss that needs the batch as a whole."""
+    roles = ", ".join(objective.facts.roles)
+    reason = _WHOLE_BATCHES.get(name) or (f"it is told which rows play which part ({roles})" if roles else None)
+    if reason is not None:
+        raise BadSpecification(
+            f"'drml' cannot wrap the objective '{name}': {reason}, and a branch sees an arbitrary part of the batch. "
+            "Others work, such as cosface, proxy_anchor, triplet or margin."
+        )
+
+
+def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise BadSpecification(f"'{name}' of 'drml' is {value!r}; settings of the wrapped loss are needed.")
+    return value or {}
