@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from levelfield.data.catalog import Catalog
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import Registry
+from levelfield.settings import accepted, check_keywords
 
-_PROTOCOLS: Registry[list[Fold]] = Registry("protocol", "protocols")
-register, names, describe = _PROTOCOLS.register, _PROTOCOLS.names, _PROTOCOLS.facts
+registry: Registry[list[Fold]] = Registry("protocol", "protocols")
+register, names, describe = registry.register, registry.names, registry.facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +27,7 @@ class Fold:
     test: np.ndarray
 
 
-def create(name: str, catalog: Catalog, validation: float = 0.0) -> list[Fold]:
+def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any) -> list[Fold]:
     """The folds of protocol `name`. `validation` is the share of the training classes that validates.
 
     >>> from pathlib import Path
@@ -33,10 +36,21 @@ def create(name: str, catalog: Catalog, validation: float = 0.0) -> list[Fold]:
     >>> fold.train.tolist(), fold.test.tolist()
     ([0, 1, 2, 3], [4, 5, 6, 7])
     """
-    protocol = _PROTOCOLS.get(name)
+    protocol = registry.get(name)
+    check_keywords(f"protocol '{name}'", settings, protocol)
     if not 0 <= validation < 1:
         raise BadSpecification(f"validation is a share of the training classes, from 0 to below 1, not {validation}.")
-    return protocol(catalog, validation=validation)
+    return protocol(catalog, validation=validation, **settings)
+
+
+def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
+    """How many folds a protocol has, without looking at any data: what its setting `folds` says, else one.
+
+    >>> fold_count("standard")
+    1
+    """
+    takes = accepted(registry.get(name)) or {}
+    return int({**takes, **(settings or {})}.get("folds", 1))
 
 
 @register("standard", "First half of the classes trains, second half tests; the last training classes may validate.")

@@ -48,7 +48,7 @@ def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[P
     checked = {key: check_trunk(conditions) for key, conditions in trunks.items()}
     for run in {(r.row, str(r.variation)): r for r in runs}.values():
         catalog, protocol = catalogs[run.spec.data], run.spec.protocol
-        fold = protocols.create(protocol.name, catalog, validation=protocol.validation)[0]
+        fold = protocol.divide(catalog)[run.spec.fold or 0]
         if tested and not len(fold.test):
             raise BadSpecification(
                 f"The protocol '{protocol.name}' leaves no class to test, so nothing can be compared. It is for "

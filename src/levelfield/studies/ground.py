@@ -16,6 +16,7 @@ from torch import Tensor
 from levelfield import data
 from levelfield.data import Catalog, protocols
 from levelfield.data.images import read_image
+from levelfield.data.step_views import StepsView, steps_view
 from levelfield.data.views import TestView, View, test_view, train_view
 from levelfield.embedder import Embedder, Trunk, backbones
 from levelfield.embedder.blocks import in_blocks
@@ -51,7 +52,7 @@ class Ground:
 
     @cached_property
     def fold(self) -> protocols.Fold:
-        return protocols.create(self.protocol.name, self.catalog, validation=self.protocol.validation)[self.fold_number]
+        return self.protocol.divide(self.catalog)[self.fold_number]
 
     @cached_property
     def train_labels(self) -> np.ndarray:
@@ -81,17 +82,15 @@ class Ground:
         return self.still_trunk.width
 
     @cached_property
-    def views(self) -> tuple[View, TestView]:
+    def views(self) -> tuple[View, TestView | StepsView]:
         """Training view and test view."""
         c, b = self.conditions, self._backbone
-        shared: dict[str, Any] = {
-            "image": c.image,
-            "crop": c.crop,
-            "mean": b.mean,
-            "std": b.std,
-            "interpolation": b.interpolation,
-        }
-        return train_view(c.augment, **shared), test_view(**shared)
+        shared: dict[str, Any] = {"image": c.image, "mean": b.mean, "std": b.std, "interpolation": b.interpolation}
+        train: View = (
+            train_view(c.augment, crop=c.crop, **shared) if c.train_view is None else steps_view(c.train_view, **shared)
+        )
+        test = test_view(crop=c.crop, **shared) if c.test_view is None else steps_view(c.test_view, **shared)
+        return train, test
 
     @property
     def is_cached(self) -> bool:
@@ -233,7 +232,7 @@ def check_trunk(conditions: Conditions) -> Trunk:
 @lru_cache(maxsize=2)
 def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
     spec = RunSpec.model_validate_json(key)
-    return Ground(spec.data, spec.protocol, spec.fold, spec.conditions, cache_folder, device, spec.data_digest)
+    return Ground(spec.data, spec.protocol, spec.fold or 0, spec.conditions, cache_folder, device, spec.data_digest)
 
 
 def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
@@ -252,6 +251,8 @@ def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
             "image",
             "crop",
             "augment",
+            "train_view",
+            "test_view",
             "views",
             "cache",
             "threads",

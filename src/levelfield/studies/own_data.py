@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from levelfield.batching import Layout, fit_batch
-from levelfield.data import check_images, create, protocols, survey
+from levelfield.data import check_images, create, survey
 from levelfield.studies.specification import ProtocolChoice
 
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
@@ -30,7 +30,7 @@ def fit_to(
     catalog = check_images(create(path), skip_unreadable=skip_unreadable)
     fixed = fixed or set()
     protocol = protocol or ProtocolChoice()
-    fold = protocols.create(protocol.name, catalog, validation=protocol.validation)[0]
+    fold = protocol.divide(catalog)[0]
     content = demo_content()
     conditions = content["conditions"]
     content |= {"name": _study_name(path), "about": f"The demo's methods on {path}.", "data": {"name": str(path)}}

@@ -58,21 +58,25 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             code_digest=_file_digest(method.name, study.conditions.weights),
         )
         own = _own(variation, method.label, list(made))
-        runs = [PlannedRun(one, method.label, own) for one in _parts(spec)]
+        runs = [PlannedRun(one, method.label, own) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
 
 
-def _parts(spec: RunSpec) -> list[RunSpec]:
-    """What a competitor consists of at one seed: itself, or its members and then what joins them."""
+def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
+    """What a competitor consists of at one seed: itself, or its folds and members and then what joins them."""
     name, settings = spec.method.name, spec.method.settings
     if methods.joins(name):
         return [spec.model_copy(update={"joined": True})]
-    count = methods.members(name, settings)
-    if count == 1:
-        return [spec]
-    members = [spec.model_copy(update={"member": k}) for k in range(count)]
-    return [*members, spec.model_copy(update={"joined": True, "needs": tuple(_as_needed(one) for one in members)})]
+    members = methods.members(name, settings)
+    parts = [
+        spec.model_copy(update={"fold": fold if folds > 1 else None, "member": member if members > 1 else None})
+        for fold in range(folds)
+        for member in range(members)
+    ]
+    if len(parts) == 1:
+        return parts
+    return [*parts, spec.model_copy(update={"joined": True, "needs": tuple(_as_needed(one) for one in parts)})]
 
 
 def _needs(

@@ -36,7 +36,8 @@ class RunSpec(BaseModel):
     conditions: Conditions
     method: Competitor
     seed: int
-    fold: int = 0
+    fold: int | None = None
+    """Of a protocol with several folds, one of which is trained here."""
     member: int | None = None
     """Of a method with several members, one of which is trained here."""
     joined: bool = False
@@ -51,7 +52,7 @@ class RunSpec(BaseModel):
     def identity(self) -> str:
         """A hash of all that can change the weights; labels and metrics are not part of it."""
         content = self.model_dump(mode="json", exclude={"method": {"label"}, "needs": True})
-        content |= {"needs": [need.identity for need in self.needs]}
+        content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
         for later in ("member", "joined", "needs"):  # where they say nothing, a run is what it was before they existed
             if not content[later] and content[later] != 0:
                 del content[later]
@@ -62,14 +63,29 @@ class RunSpec(BaseModel):
     @property
     def draws(self) -> int:
         """The seed of everything that training draws: members are trained as independently as seeds are."""
-        if self.member is None:
+        if not self.is_part:
             return self.seed
-        return int(numpy_stream(self.seed, "member", self.member).integers(2**31))
+        return int(numpy_stream(self.seed, "part", self.part).integers(2**31))
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is one member or one fold of several, which another run joins."""
+        return self.fold is not None or self.member is not None
+
+    @property
+    def part(self) -> str:
+        """Which part it is, for people.
+
+        >>> RunSpec.model_construct(fold=2, member=None).part
+        'fold 2'
+        """
+        said = {"fold": self.fold, "member": self.member}
+        return ", ".join(f"{name} {number}" for name, number in said.items() if number is not None)
 
     @property
     def folder_name(self) -> str:
-        member = "" if self.member is None else f"-member{self.member}"
-        return f"seed{self.seed}{member}-{self.identity}"
+        part = "".join(f"-{text.replace(' ', '')}" for text in self.part.split(", ") if text)
+        return f"seed{self.seed}{part}-{self.identity}"
 
 
 @dataclass(frozen=True)
@@ -89,13 +105,12 @@ class PlannedRun:
     def row(self) -> str:
         """The leaderboard row this run counts in. Members share one, beside that of the run which joins them."""
         plain = self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
-        return plain if self.spec.member is None else f"{plain} (separated)"
+        return f"{plain} (separated)" if self.spec.is_part else plain
 
     @property
     def title(self) -> str:
         """What a person calls this run."""
-        member = "" if self.spec.member is None else f", member {self.spec.member}"
-        return f"{self.row}, seed {self.spec.seed}{member}"
+        return f"{self.row}, seed {self.spec.seed}" + (f", {self.spec.part}" if self.spec.is_part else "")
 
 
 def needed_folder(run_folder: Path, needed: Needed) -> Path:

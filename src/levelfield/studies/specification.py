@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from levelfield.data import Catalog, protocols
 from levelfield.errors import BadSpecification, nearest
+from levelfield.settings import accepted
 from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
 
@@ -29,11 +31,41 @@ class Data(BaseModel):
 
 
 class ProtocolChoice(BaseModel):
-    """Which classes train, validate and test."""
+    """Which classes train, validate and test, with the protocol's own settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
     name: str = "standard"
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training classes that validates")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+    @property
+    def folds(self) -> int:
+        if self.name not in protocols.registry:
+            return 1
+        return protocols.fold_count(self.name, self.settings)
+
+    @property
+    def validates(self) -> bool:
+        """Whether some training classes are kept back to choose: every fold of a protocol with several has such."""
+        return self.validation > 0 or self.folds > 1
+
+    def divide(self, catalog: Catalog) -> list[protocols.Fold]:
+        return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
+
+    @model_validator(mode="after")
+    def _settings_are_known(self) -> ProtocolChoice:
+        """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
+        if self.name in protocols.registry:
+            takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
+            for key in self.settings:
+                if key not in takes:
+                    close = nearest(key, takes)
+                    hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(takes)}."
+                    raise ValueError(f"unknown key 'protocol.{key}'.{hint}")
+        return self
 
 
 class Competitor(BaseModel):
@@ -139,7 +171,7 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _selection_has_classes(self) -> Study:
-        if self.conditions.select != "budget" and not self.protocol.validation:
+        if self.conditions.select != "budget" and not self.protocol.validates:
             chosen = self.conditions.select
             raise ValueError(f"conditions.select: {chosen} needs validation classes: set protocol.validation, e.g. 0.2")
         return self
