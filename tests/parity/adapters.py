@@ -485,6 +485,23 @@ def masked_softmax(case: Case) -> Iterator[tuple[str, Outputs]]:
     yield "objective", plain(answer | {"grad_embeddings": rows.grad, "grad_weight": ours.aux_weight.grad})
 
 
+def teacher_student(case: Case) -> Outputs:
+    """A divergence is the cross-entropy without what the teacher's own entropy is."""
+    from levelfield.methods import teaching
+
+    chosen, inputs = settings(case, ["temperature", "delta"], elsewhere=["form"]), tensors(case)
+    (name,) = (name for name in inputs if name.startswith("student_"))
+    student, teacher = inputs[name].requires_grad_(), inputs[name.replace("student", "teacher")].requires_grad_()
+    form = case.params["form"]
+    ours = getattr(teaching, "soft_cross_entropy" if form == "kl" else form)
+    value = ours(student, teacher, **chosen)
+    if form == "kl":
+        value = value - ours(teacher.detach(), teacher, **chosen)
+    value.backward()
+    assert teacher.grad is None, "the teacher is a constant"
+    return plain({"value": value, f"grad_{name}": student.grad})
+
+
 def chosen_batch(case: Case, score: Callable[[np.ndarray], np.ndarray]) -> Outputs:
     """Scores of candidates, of which the lowest wins; or the one score of a batch."""
     if "candidates" not in case.inputs:
@@ -667,6 +684,66 @@ def ensemble(case: Case) -> Outputs:
             "concatenated": np.array(triple(rows))}  # fmt: skip
 
 
+DRML_ARRAYS = {"node": "node", "aedge": "sender", "bedge": "receiver", "decoder": "decoder"}
+
+
+def relation_array(head: Any, name: str, *, slope: bool = False) -> Tensor:
+    """The parameter of the relation head that a case's array is, or its gradient: a view, in the case's order."""
+    part, kind, *branch = name.split("_")
+    weight = getattr(head.parts[0], f"{DRML_ARRAYS[part]}_{kind}") if branch else getattr(head, name)
+    found = weight.grad if slope else weight.data
+    if branch:
+        return found[int(branch[0])].T
+    # ours (in, [to the own, to the others']), theirs [out, [from the own, from the others']]
+    return found.unflatten(1, (2, -1)).permute(2, 1, 0) if name == "integrator_weight" else found
+
+
+def drml(case: Case) -> Outputs:
+    """Weights enter as arrays; given triplets take the place of the miners. All inputs must find their place."""
+    from levelfield.embedder.relation import RelationHead
+    from levelfield.methods.drml import Drml
+
+    inputs, count = tensors(case), case.params["branches"]
+    weights = ("weight_branch", "weight_final", "weight_reconstruction")
+    chosen = settings(case, ["branches", *weights], elsewhere=["classes", "base", "margin", "alpha", "reduction"])
+    wrapped = {"proxy_anchor": {"delta": case.params["margin"], "alpha": case.params.get("alpha")},
+               "triplet": {"margin": case.params["margin"], "reduction": "mean_nonzero"}}[case.params["base"]]
+    features, labels = inputs.pop("features").requires_grad_(), inputs.pop("labels")
+    width, dim = features.shape[1], count * len(inputs["node_weight_0"])
+    method = Drml(num_classes=case.params["classes"], dim=dim, objective=case.params["base"], settings=wrapped, **chosen)
+    method, head = method.double(), RelationHead(width, dim, branches=count).double().train()
+    losses = {**{str(k): branch for k, branch in enumerate(method.branches)}, "final": method.objective}
+    with torch.no_grad():
+        for name, value in inputs.items():
+            kind, _, whose = name.partition("_")
+            if kind == "proxies":
+                losses[whose].proxies.copy_(value)
+            elif kind != "triplets":
+                array = relation_array(head, name)
+                array.copy_(value.reshape(array.shape))
+    head(features)
+    steps = head.taken()
+    for whose, objective in losses.items() if "triplets_final" in inputs else ():
+        triplets = inputs[f"triplets_{whose}"]
+        if whose != "final":  # rows of the batch, as rows of the branch
+            triplets = torch.searchsorted((steps.assignment == int(whose)).nonzero()[:, 0], triplets)
+        objective.miner = lambda geometry, labels, *, generator, found=triplets: found
+    terms = method.terms(steps, labels, torch.Generator())
+    value = sum(terms.values())
+    value.backward(retain_graph=True)
+    branches = torch.stack(method.branch_losses(steps, labels, torch.Generator()))
+    answer = {"value": value, "nodes": steps.nodes, "reconstruction_errors": steps.errors, "edges": steps.edges}
+    answer |= {"assignment": steps.assignment, "final": steps.final, "reconstruction_loss": steps.errors.mean()}
+    answer |= {"branch_losses": branches, "final_loss": terms["final"] / method.weight_final}
+    answer |= {"grad_features": features.grad}
+    for name in {name.removeprefix("grad_") for name in case.right if name.startswith("grad_")} - {"features"}:
+        kind, _, whose = name.partition("_")
+        slope = losses[whose].proxies.grad if kind == "proxies" else relation_array(head, name, slope=True)
+        # a branch without images gives its proxies no gradient at all
+        answer[f"grad_{name}"] = torch.zeros_like(inputs[name]) if slope is None else slope.reshape(inputs[name].shape)
+    return plain(answer)
+
+
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("module", "corruption"): corruption,
     ("module", "corruption_statistics"): corruption_statistics,
@@ -678,6 +755,7 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("loss", "manifold_mixup_triplet"): mixed_triplets,
     ("loss", "manifold_mixup_softmax"): mixed_softmax,
     ("loss", "masked_softmax"): masked_softmax,
+    ("loss", "teacher_student"): teacher_student,
     ("module", "mpn"): mpn,
     ("module", "mpn_inference"): mpn_inference,
     ("sampler", "reciprocal_batches"): reciprocal,
@@ -686,6 +764,7 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("sampler", "dreml_partition"): dreml_partition,
     ("module", "ensemble"): ensemble,
     ("module", "hist"): hist,
+    ("module", "drml"): drml,
     ("module", "normalized_softmax_head"): head,
     ("module", "proxy_nca_pp_head"): head,
     ("metric", "retrieval"): retrieval,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from levelfield import objectives
-from levelfield.errors import unknown
+from levelfield.errors import BadSpecification, unknown
 from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
 from levelfield.methods._parameters import Group
 from levelfield.registry import Registry, is_file_reference, load_from_file
@@ -62,8 +62,14 @@ def create(
         if isinstance(named, type) and issubclass(named, Method):
             return _made(name, named, settings, offered)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
-    mixup = settings.pop("mixup", None)
+    mixup, student = settings.pop("mixup", None), settings.pop("student", None)
+    if student is not None and mixup not in (None, False):
+        raise BadSpecification("'mixup' and 'student' do not go together: a teacher knows no mixed image.")
     objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
+    if student is not None:
+        from levelfield.methods.student import Student
+
+        return Student(objective, student=student, num_classes=num_classes, dim=dim, **shared)
     if mixup is None or mixup is False:
         return Method(objective, **shared)
     from levelfield.methods.mixup import Mixed

@@ -94,6 +94,8 @@ class Method(nn.Module):
     """False if there is nothing to choose, so that a tuning budget means nothing."""
     search: ClassVar[dict[str, Any]] = {}
     """Ranges worth searching, for methods that are no objective: `{"shrinkage": (0.05, 0.9, "linear")}`."""
+    wants: str | None = None
+    """What it learns from a finished run besides labels, "rows" or "logits" of the training images; see `taught`."""
     members = 1
     requires: tuple[str, ...] = ()
 
@@ -153,13 +155,20 @@ class Method(nn.Module):
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """The named terms whose sum is minimised. An objective gives its loss at once, what it is made of is shown."""
-        rows = self.embed(embedder, batch.inputs)
+        return self.losses(self.embed(embedder, batch.inputs), batch, generator)
+
+    def losses(self, rows: Tensor, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """The objective's loss of the batch's raw rows (b, d)."""
         objective: Any = self.objective
         if not isinstance(objective, Objective):
             return {"loss": objective(rows, batch.labels)}
         loss = objective(rows, batch.labels, roles=self.told(batch), generator=generator)
         self.shown = objective.shown
         return {"loss": loss}
+
+    def taught(self, outputs: np.ndarray) -> None:
+        """Take what it `wants`: one row for each training image, in their order (`Batch.indices` count there)."""
+        raise BadSpecification(f"A {type(self).__name__} learns from no teacher.")
 
     def told(self, batch: Batch) -> dict[str, np.ndarray] | None:
         """The roles of the batch that the objective knows; the others are nothing to it."""

@@ -119,6 +119,15 @@ class Objective(nn.Module):
         with full_precision(embeddings.device.type):
             return self.parts(given)
 
+    def logits(self, embeddings: Tensor) -> Tensor | None:
+        """Class logits (b, C) of raw rows, whose softmax it trains (without a margin); None if it classifies nothing.
+
+        >>> from levelfield import objectives
+        >>> objectives.create("softmax", num_classes=3, dim=2).logits(torch.zeros(1, 2))
+        tensor([[0., 0., 0.]], grad_fn=<DivBackward0>)
+        """
+        return None
+
     def lr_multipliers(self) -> dict[str, float]:
         """Learning rate of each own parameter as a multiple of the head's."""
         return {}

@@ -108,6 +108,9 @@ class ArcFace(ProxyObjective):
         logits = self.scale * cosine.scatter(1, own, moved)
         return {"classification": mean_entropy(logits, given.labels, given.weights)}
 
+    def logits(self, embeddings: Tensor) -> Tensor:
+        return self.scale * Geometry(embeddings, self.proxies, normalize=True).similarity
+
     def quick(self, given: Given) -> Tensor | None:
         check_classes(given.labels, len(self.proxies), self._label)
         return classified(

@@ -76,6 +76,9 @@ class CosFace(ProxyObjective):
         logits = cosface_logits(cosine, given.labels, scale=self.scale, margin=self.margin)
         return {"classification": mean_entropy(logits, given.labels, given.weights)}
 
+    def logits(self, embeddings: Tensor) -> Tensor:
+        return self.scale * Geometry(embeddings, self.proxies, normalize=True).similarity
+
     def quick(self, given: Given) -> Tensor | None:
         check_classes(given.labels, len(self.proxies), self._label)
         return classified(

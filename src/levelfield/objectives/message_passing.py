@@ -189,6 +189,28 @@ class MessagePassing(Objective):
         refined = self._refined(self._working(embeddings), nothing_dropped, places)
         return unit(refined.flatten(0, -2)).view(refined.shape)
 
+    @torch.no_grad()
+    def lesson(self, embeddings: Tensor) -> tuple[Tensor, Tensor]:
+        """For a student: the rows (n, d) of one group after its messages, as the classifier's batch norm gets them, and
+        their class logits. Without dropout.
+
+        >>> [part.shape for part in MessagePassing(num_classes=3, dim=4).lesson(torch.eye(4))]
+        [torch.Size([4, 4]), torch.Size([4, 3])]
+        """
+        refined = self._refined(self._working(embeddings), nothing_dropped)
+        assert self.head_scale is not None  # it comes with the network
+        assert self.head_weight is not None
+        normed = standardised(refined, self.head_scale.to(refined.dtype))
+        return refined, softmax_logits(normed @ self.head_weight.to(normed.dtype).T, None, temperature=self.temperature)
+
+    def logits(self, embeddings: Tensor) -> Tensor | None:
+        """Of the auxiliary classifier, which knows a row without its batch."""
+        if self.aux_weight is None or self.aux_bias is None:
+            return None
+        rows = self._working(embeddings)
+        weight, bias = self.aux_weight.to(rows.dtype), self.aux_bias.to(rows.dtype)
+        return softmax_logits(rows @ weight.T, bias, temperature=self.temperature)
+
     def _refined(self, rows: Tensor, drop: Drop, kept: Tensor | None = None) -> Tensor:
         """The nodes after the last step, or after all of them side by side; before the batch norm."""
         if self.network is None:

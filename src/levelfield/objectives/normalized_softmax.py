@@ -100,6 +100,9 @@ class NormalizedSoftmax(ProxyObjective):
             smoothing=self.smoothing_over_all,
         )
 
+    def logits(self, embeddings: Tensor) -> Tensor:
+        return Geometry(embeddings, self.proxies, normalize=True).similarity / self.temperature
+
     def _definition(self, given: Given, proxies: Tensor) -> Tensor:
         logits = Geometry(given.embeddings, proxies, normalize=True).similarity / self.temperature
         return mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)

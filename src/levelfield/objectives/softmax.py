@@ -101,9 +101,12 @@ class Softmax(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         check_classes(given.labels, len(self.weight), self._label)
-        product = Geometry(given.embeddings, self.weight, normalize=False).similarity
-        logits = softmax_logits(product, self.bias, temperature=self.temperature)
+        logits = self.logits(given.embeddings)
         return {"classification": mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)}
+
+    def logits(self, embeddings: Tensor) -> Tensor:
+        product = Geometry(embeddings, self.weight, normalize=False).similarity
+        return softmax_logits(product, self.bias, temperature=self.temperature)
 
     def quick(self, given: Given) -> Tensor | None:
         check_classes(given.labels, len(self.weight), self._label)

@@ -1,0 +1,134 @@
+"""Students (004 C.4): an objective that also learns what a finished run says of each training image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.methods._contract import Batch, Deviation, Method
+from levelfield.methods.teaching import feature_huber, relational_released, rkd_distance, soft_cross_entropy
+from levelfield.objectives import Objective
+from levelfield.settings import check_keywords, number, one_of
+
+FORMS = ("distill", "imitate", "relational")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Whose student it is, and what it is told: class probabilities (`distill`), rows (`imitate`) or the distances
+    among the rows of a batch (`relational`)."""
+
+    teacher: str
+    form: str
+    weight: float = 1.0  # 004 C.4 (released relational: 0.01)
+    temperature: float = 1.0  # distill
+    delta: float = 1.0  # of Huber's function: imitate, relational
+    released: bool = False  # relational as in 004's code
+
+    @classmethod
+    def of(cls, said: Any) -> Lesson:
+        """From what a study says.
+
+        >>> Lesson.of({"teacher": "big", "form": "imitate"}).wants
+        'rows'
+        """
+        if not isinstance(said, Mapping) or not {"teacher", "form"} <= said.keys():
+            raise BadSpecification(
+                f"'student' is {said!r}; it must name a teacher and a form, as in "
+                f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
+            )
+        check_keywords("setting 'student'", said, cls)
+        found = cls(str(said["teacher"]), **{key: value for key, value in said.items() if key != "teacher"})
+        one_of("form", found.form, FORMS)
+        one_of("released", found.released, (True, False))
+        number("weight", found.weight, above=0)
+        number("temperature", found.temperature, above=0)
+        number("delta", found.delta, above=0)
+        for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
+            if name in said and found.form not in forms:
+                raise BadSpecification(f"'{name}' of 'student' means nothing for {found.form}: it is {forms[0]}'s.")
+        return found
+
+    @property
+    def wants(self) -> str:
+        """What of the teacher it needs."""
+        return "logits" if self.form == "distill" else "rows"
+
+    @property
+    def text(self) -> str:
+        """For the ledger."""
+        return f"{self.teacher}, {self.form}, whose training is not in the time of this one"
+
+    def loss(self, student: Tensor, teacher: Tensor) -> Tensor:
+        """The term before it is weighted; both are logits (b, C) or rows (b, d)."""
+        if self.form == "distill":
+            return soft_cross_entropy(student, teacher, temperature=self.temperature)
+        if self.form == "imitate":
+            return feature_huber(student, teacher, delta=self.delta)
+        return (relational_released if self.released else rkd_distance)(student, teacher, delta=self.delta)
+
+
+class Student(Method):
+    """An objective's own loss plus weight * what the teacher says. The teacher is a constant, one row per image.
+
+    `distill` compares the softmax of class logits as each objective trains them, its own temperature included: 004's
+    T = 1, which leaves that out, is here `temperature: 5` for two objectives of temperature 0.2.
+    """
+
+    def __init__(self, objective: nn.Module, *, student: Any, num_classes: int, dim: int, **shared: Any) -> None:
+        super().__init__(objective, **shared)
+        self.lesson = Lesson.of(student)
+        self.requires = (self.lesson.teacher,)
+        self.wants = self.lesson.wants
+        self._width = {"distill": num_classes, "imitate": dim, "relational": None}[self.lesson.form]
+        self._outputs: np.ndarray | None = None
+        if self.wants == "logits":
+            class_logits(objective, torch.zeros(0, dim))
+
+    def taught(self, outputs: np.ndarray) -> None:
+        """Take the teacher's outputs, one row for each training image; they are no part of the method's state."""
+        if self._width is not None and outputs.shape[1] != self._width:
+            what = "classes" if self.wants == "logits" else "numbers in an embedding"
+            raise BadInput(
+                f"The teacher '{self.lesson.teacher}' has {outputs.shape[1]} {what} and the student {self._width}: "
+                f"'{self.lesson.form}' needs the same. 'relational' compares embeddings of any width."
+            )
+        self._outputs = outputs
+
+    @property
+    def separable(self) -> bool:
+        return super().separable and self.lesson.form != "relational"
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        rows = self.embed(embedder, batch.inputs)
+        (own,) = self.losses(rows, batch, generator).values()
+        if self._outputs is None:
+            raise BadInput("A student was asked before it was `taught` the teacher's outputs.")
+        told = torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])).to(rows)
+        said = class_logits(self.objective, rows) if self.wants == "logits" else rows
+        return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(said, told)}
+
+    def deviations(self) -> list[Deviation]:
+        return [*super().deviations(), Deviation("teacher", None, self.lesson.text)]
+
+
+def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:
+    """Class logits of rows (b, d), by an objective that has such.
+
+    >>> from levelfield import objectives
+    >>> class_logits(objectives.create("softmax", num_classes=3, dim=4), torch.zeros(2, 4)).shape
+    torch.Size([2, 3])
+    """
+    found = objective.logits(rows) if isinstance(objective, Objective) else None
+    if found is None:
+        raise BadSpecification(
+            f"'distill' needs class logits, and {type(objective).__name__} has none: softmax, normalized_softmax, "
+            "cosface, arcface and message_passing with its auxiliary loss do. 'imitate' and 'relational' need none."
+        )
+    return found

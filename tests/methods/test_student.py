@@ -1,0 +1,206 @@
+"""Students: the three losses against loops over their definitions, and what a study may say."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from levelfield import methods
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.methods import Batch
+from levelfield.methods.student import Student
+from levelfield.methods.teaching import feature_huber, relational_released, rkd_distance, soft_cross_entropy
+from levelfield.randomness import stream
+
+Rows = list[list[float]]
+
+
+def drawn(rows: int, columns: int, name: str) -> Tensor:
+    return 2 * torch.randn(rows, columns, generator=stream(0, name), dtype=torch.float64)
+
+
+def huber(difference: float, delta: float) -> float:
+    size = abs(difference)
+    return size**2 / 2 if size <= delta else delta * (size - delta / 2)
+
+
+def shares(logits: list[float], temperature: float) -> list[float]:
+    powers = [math.exp(logit / temperature) for logit in logits]
+    return [power / sum(powers) for power in powers]
+
+
+def slow_distill(student: Rows, teacher: Rows, temperature: float) -> float:
+    total = 0.0
+    for own, theirs in zip(student, teacher, strict=True):
+        for mine, wanted in zip(shares(own, temperature), shares(theirs, temperature), strict=True):
+            total -= wanted * math.log(mine) / len(student)
+    return total
+
+
+def slow_imitate(student: Rows, teacher: Rows, delta: float) -> float:
+    pairs = [(s, t) for own, theirs in zip(student, teacher, strict=True) for s, t in zip(own, theirs, strict=True)]
+    return sum(huber(s - t, delta) for s, t in pairs) / len(pairs)
+
+
+def slow_relative(rows: Rows) -> Rows:
+    distances = [[math.dist(a, b) for b in rows] for a in rows]
+    apart = [value for line in distances for value in line if value > 0]
+    mean = sum(apart) / len(apart) if apart else 1.0
+    return [[value / mean for value in line] for line in distances]
+
+
+def slow_relational(student: Rows, teacher: Rows, delta: float) -> float:
+    own, theirs, count = slow_relative(student), slow_relative(teacher), len(student)
+    return sum(huber(own[i][j] - theirs[i][j], delta) for i in range(count) for j in range(count)) / count**2
+
+
+def slow_released(student: Rows, teacher: Rows, delta: float) -> float:
+    def potential(rows: Rows) -> Rows:
+        table = [[sum(huber(x - y, delta) for x, y in zip(a, b, strict=True)) for b in rows] for a in rows]
+        mean = sum(map(sum, table)) / len(rows) ** 2
+        return [[value / mean for value in line] for line in table]
+
+    own, theirs = potential(student), potential(teacher)
+    return sum(abs(a - b) for line, other in zip(own, theirs, strict=True) for a, b in zip(line, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("quick", "slow", "settings", "widths"),
+    [
+        (soft_cross_entropy, slow_distill, {"temperature": 3.0}, (5, 5)),
+        (feature_huber, slow_imitate, {"delta": 0.7}, (4, 4)),
+        (rkd_distance, slow_relational, {"delta": 0.2}, (4, 6)),
+        (relational_released, slow_released, {"delta": 1.0}, (4, 6)),
+    ],
+)
+def test_losses_are_those_of_the_loops(
+    quick: Any, slow: Any, settings: dict[str, float], widths: tuple[int, int]
+) -> None:
+    student, teacher = drawn(6, widths[0], "student").requires_grad_(), drawn(6, widths[1], "teacher").requires_grad_()
+    if quick is rkd_distance:  # a pair of equal rows is no part of the mean
+        student = torch.cat((student, student[:1])).detach().requires_grad_()
+        teacher = torch.cat((teacher, teacher[1:2])).detach().requires_grad_()
+    value = quick(student, teacher, **settings)
+    assert value.item() == pytest.approx(slow(student.tolist(), teacher.tolist(), *settings.values()), rel=1e-9)
+    value.backward()
+    assert teacher.grad is None
+    assert student.grad is not None
+    assert student.grad.isfinite().all()
+    if quick is not rkd_distance:  # equal rows have no slope
+        assert torch.autograd.gradcheck(lambda rows: quick(rows, teacher, **settings), student)
+
+
+def test_rows_that_are_all_equal_have_no_relations_and_empty_batches_no_loss() -> None:
+    same = torch.ones(3, 2, requires_grad=True)
+    value = rkd_distance(same, torch.ones(3, 5))
+    value.backward()
+    assert value == 0
+    assert torch.equal(same.grad, torch.zeros(3, 2))
+    for loss in (feature_huber, rkd_distance, relational_released):
+        assert loss(torch.zeros(0, 2), torch.zeros(0, 2)) == 0
+    assert soft_cross_entropy(torch.zeros(0, 2), torch.zeros(0, 2), temperature=1.0) == 0
+
+
+def test_half_precision_is_computed_in_single() -> None:
+    rows = drawn(5, 4, "half").bfloat16()
+    for loss in (feature_huber, rkd_distance, relational_released):
+        assert loss(rows, rows.float()).dtype == torch.float32
+
+
+def made(name: str = "softmax", **student: Any) -> Student:
+    found = methods.create(name, num_classes=3, dim=4, student={"teacher": "big", **student})
+    assert isinstance(found, Student)
+    return found
+
+
+class Known(nn.Module):
+    """An embedder whose rows are its inputs."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+
+def batch_of(rows: Tensor, indices: list[int]) -> Batch:
+    return Batch(rows, torch.tensor([0, 1, 2, 0])[: len(rows)], np.array(indices), None, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "loss"),
+    [
+        ({"form": "distill", "temperature": 4.0}, lambda own, told: soft_cross_entropy(own, told, temperature=4.0)),
+        ({"form": "imitate", "delta": 0.5}, lambda own, told: feature_huber(own, told, delta=0.5)),
+        ({"form": "relational"}, rkd_distance),
+        ({"form": "relational", "released": True}, relational_released),
+    ],
+)
+def test_a_step_adds_what_the_teacher_says_of_these_images(settings: dict[str, Any], loss: Any) -> None:
+    method = made(weight=0.25, **settings)
+    rows, indices = drawn(4, 4, "rows").float(), [7, 1, 1, 4]
+    outputs = drawn(9, 3 if settings["form"] == "distill" else 4, "outputs").float()
+    method.taught(outputs.numpy())
+    batch = batch_of(rows, indices)
+    terms = method.step(Known(), batch, stream(0, "step"))
+    assert list(terms) == ["own", settings["form"]]
+    assert terms["own"].item() == method.objective(rows, batch.labels).item()
+    own = rows @ method.objective.weight.T + method.objective.bias if settings["form"] == "distill" else rows
+    torch.testing.assert_close(terms[settings["form"]], 0.25 * loss(own, outputs[indices]))
+    assert "outputs" not in "".join(method.state_dict())
+
+
+@pytest.mark.parametrize("name", ["softmax", "normalized_softmax", "cosface", "arcface", "message_passing"])
+def test_class_logits_are_those_the_objective_trains(name: str) -> None:
+    settings = {"margin": 0.0} if name in ("cosface", "arcface") else {}
+    settings |= {"message_weight": 0.0, "label_smoothing": 0.0} if name == "message_passing" else {}
+    objective = methods.create(name, num_classes=3, dim=4, **settings).objective
+    rows, labels = drawn(6, 4, "logits").float(), torch.tensor([0, 1, 2, 2, 1, 0])
+    torch.testing.assert_close(nn.functional.cross_entropy(objective.logits(rows), labels), objective(rows, labels))
+
+
+def test_a_student_says_whose_it_is() -> None:
+    method = made("contrastive", form="relational")
+    assert method.requires == ("big",)
+    assert method.wants == "rows"
+    assert not method.separable
+    told = {deviation.what: deviation.text for deviation in method.deviations()}
+    assert told["teacher"].startswith("teacher big, relational")
+    assert made(form="imitate").separable
+
+
+@pytest.mark.parametrize(
+    ("student", "message"),
+    [
+        ("big", "must name a teacher and a form"),
+        ({"teacher": "big"}, "must name a teacher and a form"),
+        ({"teacher": "big", "form": "copy"}, "'form' is 'copy'"),
+        ({"teacher": "big", "form": "imitate", "weigt": 2}, "Did you mean 'weight'"),
+        ({"teacher": "big", "form": "imitate", "weight": 0}, "'weight' is 0"),
+        ({"teacher": "big", "form": "imitate", "temperature": 2}, "means nothing for imitate"),
+        ({"teacher": "big", "form": "distill", "delta": 2}, "'delta' of 'student' means nothing for distill"),
+        ({"teacher": "big", "form": "distill"}, "Contrastive has none"),
+    ],
+)
+def test_what_is_wrong_is_named(student: Any, message: str) -> None:
+    with pytest.raises(BadSpecification, match=message):
+        methods.create("contrastive", num_classes=3, dim=4, student=student)
+
+
+def test_other_refusals() -> None:
+    with pytest.raises(BadSpecification, match="do not go together"):
+        methods.create("softmax", num_classes=3, dim=4, mixup=True, student={"teacher": "big", "form": "imitate"})
+    with pytest.raises(BadSpecification, match="'distill' needs class logits"):
+        methods.create(
+            "message_passing", num_classes=3, dim=4, auxiliary_weight=0, student={"teacher": "b", "form": "distill"}
+        )
+    with pytest.raises(BadInput, match="8 numbers in an embedding and the student 4"):
+        made(form="imitate").taught(np.zeros((2, 8), np.float32))
+    with pytest.raises(BadInput, match="5 classes and the student 3"):
+        made(form="distill").taught(np.zeros((2, 5), np.float32))
+    with pytest.raises(BadInput, match="before it was"):
+        made(form="imitate").step(Known(), batch_of(torch.zeros(2, 4), [0, 1]), stream(0, "x"))
+    with pytest.raises(BadSpecification, match="learns from no teacher"):
+        methods.create("softmax", num_classes=3, dim=4).taught(np.zeros((2, 3)))
