@@ -1,4 +1,4 @@
-"""What the papers printed or coded, as data: nothing here is ours."""
+"""What the papers printed or coded, as data: nothing here is ours but the names beside theirs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,24 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-__all__ = ["Batches", "Entry", "batches", "hyperparameters"]
+from levelfield.published._reported import Reported, is_benchmark, reported
+from levelfield.published._tables import Line, Table, ceiling, papers, table, tables
+
+__all__ = [
+    "Batches",
+    "Entry",
+    "Line",
+    "Reported",
+    "Table",
+    "batches",
+    "ceiling",
+    "hyperparameters",
+    "is_benchmark",
+    "papers",
+    "reported",
+    "table",
+    "tables",
+]
 
 
 class Entry(NamedTuple):
