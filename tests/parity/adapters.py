@@ -710,7 +710,8 @@ def drml(case: Case) -> Outputs:
                "triplet": {"margin": case.params["margin"], "reduction": "mean_nonzero"}}[case.params["base"]]
     features, labels = inputs.pop("features").requires_grad_(), inputs.pop("labels")
     width, dim = features.shape[1], count * len(inputs["node_weight_0"])
-    method = Drml(num_classes=case.params["classes"], dim=dim, objective=case.params["base"], settings=wrapped, **chosen)
+    sizes = {"num_classes": case.params["classes"], "dim": dim}
+    method = Drml(objective=case.params["base"], settings=wrapped, **sizes, **chosen)
     method, head = method.double(), RelationHead(width, dim, branches=count).double().train()
     losses = {**{str(k): branch for k, branch in enumerate(method.branches)}, "final": method.objective}
     with torch.no_grad():
