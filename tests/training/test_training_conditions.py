@@ -69,3 +69,34 @@ def test_one_tap_may_stand_alone_and_conditions_never_change():
 
 def test_every_condition_is_described():
     assert all(field.description for field in Conditions.model_fields.values())
+
+
+def test_views_by_name_are_written_in_full():
+    test = [{"resize": 256}, {"centre": 227}]
+    found = Conditions(image=227, train_view=[{"resized_crop": 227}, "flip"], test_view=test)
+    assert found.train_view == ({"resized_crop": {"size": 227}}, {"flip": {}})
+    assert Conditions.model_validate_json(found.model_dump_json()) == found
+
+
+def test_conditions_without_views_by_name_are_written_as_before_there_were_any():
+    """The identity of a run is a hash of what is written."""
+    assert "train_view" not in Conditions().model_dump()
+    assert "test_view" not in Conditions().model_dump(mode="json")
+    assert Conditions(image=32, test_view=[{"resize": [32, 32]}]).model_dump()["test_view"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"image": 227, "test_view": [{"resize": 256}, {"centre": 224}]}, "ends with 224 pixels, and image is 227"),
+        ({"test_view": [{"resized_crop": 224}]}, "may not draw"),
+        ({"train_view": [{"resized_crop": 224}], "augment": "light"}, "leave augment out"),
+        ({"test_view": [{"resize": 256}, {"centre": 224}], "crop": 0.9}, "leave crop out"),
+        ({"train_view": [{"resize": 256}, {"centre": 224}], "views": 4}, "gives equal views"),
+        ({"train_view": [{"centrum": 224}]}, "Unknown step of a view 'centrum'"),
+        ({"train_view": "standard"}, "a list of steps is needed"),
+    ],
+)
+def test_views_that_do_not_fit_are_refused(given, told):
+    with pytest.raises(ValueError, match=told):
+        Conditions(**given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -56,11 +56,24 @@ class TestView:
 
     @property
     def key(self) -> str:
-        return f"test(crop={self.crop:g};{_common(self)})"
+        return f"test(crop={self.crop:g};{common_key(self)})"
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """All that makes this view again, as plain data."""
+        return {"image": self.image, "crop": self.crop, "mean": list(self.mean), "std": list(self.std),
+                "interpolation": self.interpolation}  # fmt: skip
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        return self.tensor(self.picture(image))
+
+    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
+        """What is left of an image, before it is normalised."""
         resized = _shorter_side(image, self.image, self.crop, self.interpolation)
-        return _tensor(functional.center_crop(resized, [self.image]), self.mean, self.std)
+        return functional.center_crop(resized, [self.image])
+
+    def tensor(self, picture: Image.Image) -> torch.Tensor:
+        return normalised(picture, self.mean, self.std)
 
 
 @dataclass(frozen=True)
@@ -84,10 +97,10 @@ class LightView:
     @property
     def key(self) -> str:
         return (f"light(crop={self.crop:g};rotation={self.rotation:g};scale={self.scale[0]:g}-{self.scale[1]:g};"
-                f"shift={self.shift:g};colour={self.colour:g};{_common(self)})")
+                f"shift={self.shift:g};colour={self.colour:g};{common_key(self)})")
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
-        draw = _needed(stream).uniform
+        draw = needed(stream).uniform
         resized = _shorter_side(image, self.image, self.crop, self.interpolation)
         moved = functional.affine(
             resized,
@@ -95,13 +108,13 @@ class LightView:
             scale=float(draw(*self.scale)),
             translate=[float(draw(-self.shift, self.shift)) * self.image for _ in "xy"],
             shear=[0.0, 0.0],
-            interpolation=_MODES[self.interpolation],
+            interpolation=MODES[self.interpolation],
             fill=_WHITE,
         )
         picture = functional.center_crop(moved, [self.image])
         for adjust in (functional.adjust_brightness, functional.adjust_contrast, functional.adjust_saturation):
             picture = adjust(picture, float(draw(1 - self.colour, 1 + self.colour)))
-        return _tensor(picture, self.mean, self.std)
+        return normalised(picture, self.mean, self.std)
 
 
 @dataclass(frozen=True)
@@ -120,16 +133,16 @@ class StandardView:
     @property
     def key(self) -> str:
         return (f"standard(area={self.area[0]:g}-{self.area[1]:g};ratio={self.ratio[0]:g}-{self.ratio[1]:g};"
-                f"flip={self.flip:g};{_common(self)})")
+                f"flip={self.flip:g};{common_key(self)})")
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
-        stream = _needed(stream)
+        stream = needed(stream)
         top, left, height, width = crop_box(image.height, image.width, area=self.area, ratio=self.ratio, stream=stream)
         side = [self.image, self.image]
-        picture = functional.resized_crop(image, top, left, height, width, side, _MODES[self.interpolation])
+        picture = functional.resized_crop(image, top, left, height, width, side, MODES[self.interpolation])
         if stream.random() < self.flip:
             picture = functional.horizontal_flip(picture)
-        return _tensor(picture, self.mean, self.std)
+        return normalised(picture, self.mean, self.std)
 
 
 def test_view(
@@ -192,27 +205,30 @@ def crop_box(
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-_MODES = {mode.value: mode for mode in (InterpolationMode.BICUBIC, InterpolationMode.BILINEAR,
+MODES = {mode.value: mode for mode in (InterpolationMode.BICUBIC, InterpolationMode.BILINEAR,
                                         InterpolationMode.NEAREST)}
 
 
 def _shorter_side(image: Image.Image, size: int, crop: float, interpolation: str) -> Image.Image:
     """Pillow's own resizing: always antialiased, and the same bits on any number of threads."""
-    return functional.resize(image, [max(size, round(size / crop))], _MODES[interpolation], antialias=True)
+    return functional.resize(image, [max(size, round(size / crop))], MODES[interpolation], antialias=True)
 
 
-def _tensor(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
+def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
+    """RGB of 0..1 less the mean, divided by the standard deviation: float32 (3, height, width)."""
     pixels = functional.to_dtype(functional.pil_to_tensor(image), torch.float32, scale=True)
     return functional.normalize(pixels, list(mean), list(std))
 
 
-def _needed(stream: np.random.Generator | None) -> np.random.Generator:
+def needed(stream: np.random.Generator | None) -> np.random.Generator:
+    """The stream, which must be there."""
     if stream is None:
         raise BadInput("This view is random: call it with a stream, view(image, numpy_stream(seed, 'view', ...)).")
     return stream
 
 
-def _common(view: TestView | LightView | StandardView) -> str:
+def common_key(view: Any) -> str:
+    """The part of a key that all views have: `image`, `interpolation`, `mean`, `std`."""
     mean, std = (",".join(f"{value:g}" for value in values) for values in (view.mean, view.std))
     return f"image={view.image};interpolation={view.interpolation};mean={mean};std={std};version={_VERSION}"
 
@@ -222,8 +238,8 @@ def _checked(image: int, crop: float, mean: Sequence[float], std: Sequence[float
         raise BadSpecification(f"The image size must be at least 1, not {image}.")
     if not 0 < crop <= 1:
         raise BadSpecification(f"crop is the share of the shorter side that is kept: above 0, at most 1, not {crop}.")
-    if interpolation not in _MODES:
-        raise unknown("interpolation", interpolation, _MODES)
+    if interpolation not in MODES:
+        raise unknown("interpolation", interpolation, MODES)
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
         raise BadSpecification(f"mean and std need three numbers each, std above 0; got {mean} and {std}.")
     return {"image": int(image), "crop": float(crop), "mean": tuple(map(float, mean)), "std": tuple(map(float, std)),

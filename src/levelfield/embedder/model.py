@@ -17,7 +17,8 @@ from rich.progress import Progress
 from torch import Tensor, nn
 
 from levelfield.data.images import as_rgb, read_image
-from levelfield.data.views import View, test_view
+from levelfield.data.step_views import described_view
+from levelfield.data.views import View
 from levelfield.embedder import backbones
 from levelfield.embedder.embedder import Embedder
 from levelfield.embedder.head import Head
@@ -38,14 +39,15 @@ Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 
 
 def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any]) -> None:
-    """Write the two files. `description` needs the view's `image`, `mean`, `std`, and may have `crop` (1.0),
+    """Write the two files. `description` needs the view's `image`, `mean`, `std`, and may have `crop` (1.0) or `steps`,
     `interpolation` ("bicubic"), and anything else worth keeping that YAML can hold."""
     missing = [name for name in ("image", "mean", "std") if name not in description]
     if missing:
         raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
+    steps = {"steps": description["steps"]} if "steps" in description else None
     view = {
         "image": int(description["image"]),
-        "crop": float(description.get("crop", 1.0)),
+        **(steps or {"crop": float(description.get("crop", 1.0))}),
         "mean": [float(value) for value in description["mean"]],
         "std": [float(value) for value in description["std"]],
         "interpolation": str(description.get("interpolation", "bicubic")),
@@ -88,7 +90,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
         embedder = Embedder(Trunk(backbone, **trunk_facts), _rebuilt(facts["head"], head))
         embedder.load_state_dict(safetensors.torch.load_file(home / WEIGHTS), strict=True)
-        view = test_view(**facts["view"])
+        view = described_view(facts["view"])
     except (yaml.YAMLError, safetensors.SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise BadInput(f"The model in {home} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}))

@@ -86,11 +86,10 @@ class Ground:
         """Training view and test view."""
         c, b = self.conditions, self._backbone
         shared: dict[str, Any] = {"image": c.image, "mean": b.mean, "std": b.std, "interpolation": b.interpolation}
-        train: View = (
-            train_view(c.augment, crop=c.crop, **shared) if c.train_view is None else steps_view(c.train_view, **shared)
-        )
         test = test_view(crop=c.crop, **shared) if c.test_view is None else steps_view(c.test_view, **shared)
-        return train, test
+        if c.train_view is not None:
+            return steps_view(c.train_view, **shared), test
+        return test if c.augment == "none" else train_view(c.augment, crop=c.crop, **shared), test
 
     @property
     def is_cached(self) -> bool:

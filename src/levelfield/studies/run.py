@@ -30,6 +30,7 @@ from levelfield.studies.runs import RunSpec, needed_folder
 from levelfield.studies.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.store import claim
 from levelfield.studies.stored_method import save_method
+from levelfield.studies.teacher import teach
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import changed, only, settle
@@ -72,6 +73,7 @@ def _train_and_embed(
     spec: RunSpec, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
 ) -> None:
     setup = set_up(spec, ground, options.device, tell)
+    taught = teach(setup.method, spec, ground, folder, tell)
     progress = _train(spec, setup, ground, folder, metrics, options, tell) if setup.method.trains else Progress()
     tested = len(ground.fold.test) > 0
     raw = ground.embed(setup.embedder, ground.fold.test if tested else ground.fold.train[:1], tell)
@@ -87,6 +89,7 @@ def _train_and_embed(
     measured.learned_buffers = changed(setup.buffers, setup.method)
     if embeddings.dtype != raw.dtype or not np.array_equal(embeddings, raw, equal_nan=True):
         measured.refined = setup.method.refines
+    measured.teacher = setup.method.learns_from if taught else ""
     deviations = settle(setup.method, spec.conditions, measured)
     _write_model(spec, ground, setup.embedder, folder, embeddings if tested else None)
     save_method(folder, setup.method, num_classes=num_classes(ground))
@@ -165,20 +168,8 @@ def _board(folder: Path, options: Options) -> Iterator[Callable[[str, float, int
 def _write_model(
     spec: RunSpec, ground: Ground, embedder: Embedder, folder: Path, embeddings: np.ndarray | None
 ) -> None:
-    seen = ground.views[1]
-    save_model(
-        folder,
-        embedder,
-        {
-            "image": seen.image,
-            "crop": seen.crop,
-            "mean": list(seen.mean),
-            "std": list(seen.std),
-            "interpolation": seen.interpolation,
-            "method": spec.method.label,
-            "data": ground.catalog.name,
-        },
-    )
+    about = {"method": spec.method.label, "data": ground.catalog.name}
+    save_model(folder, embedder, {**ground.views[1].description, **about})
     if embeddings is None:
         return
     table = io.StringIO()

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from levelfield.batching import Layout
+from levelfield.data.step_views import final_side, is_random, parse_steps
+from levelfield.errors import LevelfieldError
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -48,6 +58,12 @@ class Conditions(BaseModel):
     crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
     augment: Literal["none", "light", "standard"] = Field(
         "none", description="light: turn, scale, shift, colour; standard: random resized crop and flip"
+    )
+    train_view: tuple[dict[str, Any], ...] | None = Field(
+        None, description="instead of augment: steps by name, as in [{resize: 256}, {crop: 224}, flip]"
+    )
+    test_view: tuple[dict[str, Any], ...] | None = Field(
+        None, description="instead of crop: steps by name, as in [{resize: 256}, {centre: 224}]"
     )
     views: Annotated[int, Field(ge=0)] = Field(
         1, description="training views kept per image; 0 = a fresh one each time"
@@ -115,6 +131,25 @@ class Conditions(BaseModel):
             raise ValueError(f"'{value}' is no patience: use a number of checks, or steps as in '900 steps'")
         return value
 
+    @field_validator("train_view", "test_view", mode="before")
+    @classmethod
+    def _steps_are_readable(cls, value: object) -> object:
+        """In full: every step as {name: {setting: value}}."""
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple):
+            raise ValueError("a list of steps is needed, as in [{resize: 256}, {centre: 224}]")
+        try:
+            return tuple(step.plain for step in parse_steps(value))
+        except LevelfieldError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+
+    @model_serializer(mode="wrap")
+    def _without_views_that_are_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A study from before there were steps stays the same study, with the same runs."""
+        unset = {name for name in ("train_view", "test_view") if getattr(self, name) is None}
+        return {name: value for name, value in write(self).items() if name not in unset}
+
     @field_validator("batch", mode="before")
     @classmethod
     def _layout_is_readable(cls, value: object) -> str:
@@ -136,10 +171,23 @@ class Conditions(BaseModel):
     def _parts_fit_together(self) -> Conditions:
         if self.views == 0 and self.cache and self.cut != "tuned":
             raise ValueError("views: 0 (a fresh view each time) cannot be cached: set cache: false or views: 4")
-        if self.augment == "none" and self.views > 1:
+        self._check_views()
+        if self.augment == "none" and not is_random(self.train_view) and self.views > 1:
             raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
         if self.schedule == "plateau" and self.select == "budget":
             raise ValueError("schedule: plateau watches the validation classes: set select to a metric, e.g. map@r")
         if self.layout.batch_size % self.accumulate:
             raise ValueError(f"accumulate: {self.accumulate} does not divide the batch of {self.layout.batch_size}")
         return self
+
+    def _check_views(self) -> None:
+        if self.train_view is not None and self.augment != "none":
+            raise ValueError("train_view says how images are changed while training: leave augment out")
+        if self.test_view is not None and self.crop != 1.0:
+            raise ValueError("test_view says what is kept of a test image: leave crop out")
+        if is_random(self.test_view):
+            raise ValueError("test_view may not draw: of the steps, resize and centre do not")
+        for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
+            side = self.image if steps is None else final_side(parse_steps(steps))
+            if side != self.image:
+                raise ValueError(f"{name} ends with {side} pixels, and image is {self.image}")
