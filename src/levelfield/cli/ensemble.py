@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import bar, console
@@ -56,7 +57,8 @@ def ensemble(
     if as_json:
         typer.echo(text)
         return
-    console.print(_table(members, found, wanted))
+    for some in _fitting(members, found, list(wanted)):
+        console.print(_table(members, found, some))
     dims = sum(member.dim for member in members)
     console.print(f"{len(members[0].items):,} test images. Intervals: 95 % over test classes, for these networks.",
                   highlight=False, soft_wrap=True)
@@ -72,7 +74,16 @@ def _metrics(text: str | None, members: list[Member]) -> tuple[str, ...]:
     return tuple(shared)
 
 
-def _table(members: list[Member], found: Separated, metrics: tuple[str, ...]) -> Table:
+def _fitting(members: list[Member], found: Separated, metrics: list[str]) -> list[list[str]]:
+    """The metrics in as many tables as the width of the screen asks for."""
+    needed = Measurement.get(console, console.options.update(width=10_000), _table(members, found, metrics)).maximum
+    if needed <= console.width or len(metrics) == 1:
+        return [metrics]
+    half = (len(metrics) + 1) // 2
+    return [*_fitting(members, found, metrics[:half]), *_fitting(members, found, metrics[half:])]
+
+
+def _table(members: list[Member], found: Separated, metrics: list[str]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("run")
     table.add_column("dim", justify="right")

@@ -24,7 +24,7 @@ from levelfield.evaluation.metrics import parse_all
 from levelfield.evaluation.points import refuse_undefined
 from levelfield.files import write_text
 from levelfield.methods.refinement import Refinement
-from levelfield.studies.again import PARTS, embed_part, how_refined, refiner, stored_test
+from levelfield.studies.again import PARTS, embed_part, how_many_models, how_refined, refiner, stored_test
 
 
 def add_to(app: typer.Typer) -> None:
@@ -112,7 +112,8 @@ def measure(
         with bar(f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})") as progress:
             result = evaluate(**some.arrays, **settings, dim=columns, distance=each, progress=progress)
         decided = None if chooser is None else _decide(chooser, some, goal, each, columns, ci or None, seed)
-        found.append(Evaluated(result, each, some.refined, decided, choose_on if run else "validation"))
+        chosen_on = choose_on if run else "validation"
+        found.append(Evaluated(result, each, some.refined, decided, chosen_on, some.models))
     data = [as_data(one) for one in found]
     text = json.dumps(data[0] if len(data) == 1 else data, indent=2, allow_nan=False)
     if out is not None:
@@ -138,6 +139,7 @@ class _Subject:
     names: np.ndarray
     paths: list[str] | None = None
     refined: str = ""
+    models: int = 1
 
 
 def _subject(
@@ -151,7 +153,7 @@ def _subject(
             raise BadInput("--gallery, --gallery-labels and --query-ids go with --embeddings: a run's test images are "
                            "searched among themselves.")
         rows, names, paths = stored_test(run)
-        return _Subject({"embeddings": rows, "labels": names}, names, paths, how_refined(run))
+        return _Subject({"embeddings": rows, "labels": names}, names, paths, how_refined(run), how_many_models(run))
     if embeddings is None or labels is None:
         raise BadInput("--embeddings and --labels belong together: one label per row.")
     names = read_labels(labels)

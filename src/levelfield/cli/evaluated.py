@@ -29,6 +29,7 @@ class Evaluated:
     refined: str = ""
     decided: tuple[Threshold, Rates] | None = None
     chosen_on: str = "validation"
+    models: int = 1
 
     @property
     def dim(self) -> int:
@@ -45,7 +46,7 @@ class Evaluated:
 
     def signature(self, name: str) -> str:
         signature = self.result.signature(name)
-        return str(signature.declared(refined=self.refined) if self.refined else signature)
+        return str(signature.declared(refined=self.refined or "none", ensemble=self.models))
 
 
 def show(found: list[Evaluated], *, signatures: bool) -> None:

@@ -38,6 +38,12 @@ def how_refined(folder: Path) -> str:
     return refined_text(json.loads((folder / "training.json").read_text(encoding="utf-8"))["measured"])
 
 
+def how_many_models(folder: Path) -> int:
+    """Of how many networks the run's embeddings are made: more than one if it joins others."""
+    content = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    return int(content["measured"].get("members", 1))
+
+
 def refiner(folder: Path) -> Method:
     """The trained method of a run whose stored rows can be refined."""
     if how_refined(folder):
@@ -45,6 +51,9 @@ def refiner(folder: Path) -> Method:
             f"The embeddings of {folder} were refined when they were made ({how_refined(folder)}): --refine starts "
             "from plain ones. Train without 'refine', and look at any way afterwards."
         )
+    if how_many_models(folder) > 1:
+        raise BadInput(f"{folder} joins the embeddings of several runs, and messages are those of one network: refine "
+                       "its members.")
     method = load_method(folder)
     try:
         Refinement().check(method.objective)
