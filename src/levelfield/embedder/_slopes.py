@@ -28,7 +28,7 @@ class UnitVectors(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         found, lengths = ctx.saved_tensors
         (gradient,) = gradients
-        inward = torch.linalg.vecdot(gradient, found).unsqueeze(-1)
+        inward = (gradient * found).sum(-1, keepdim=True)
         return torch.addcmul(gradient, inward, found, value=-1).div_(lengths)
 
 
@@ -42,7 +42,7 @@ class Reconstruction(torch.autograd.Function):
     def forward(ctx: Any, blocks: Tensor, nodes: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         missed = working(torch.baddbmm(bias, nodes, weight)).sub_(blocks)
         ctx.save_for_backward(missed, nodes)
-        return torch.linalg.vecdot(missed, missed) / missed.shape[-1]
+        return torch.linalg.vector_norm(missed, dim=-1).square_().div_(missed.shape[-1])
 
     @staticmethod
     @once_differentiable
