@@ -39,12 +39,14 @@ def join(
     metrics: tuple[str, ...],
     *,
     about: Mapping[str, Any] | None = None,
+    usual: int = 1,
     tell: Tell = lambda text, done, total: None,
 ) -> list[Member]:
     """Join the finished runs of `folders` in `folder`, which then is a finished run too: model, embeddings, figures.
 
     They must have been tested on the same images. Each file appears whole, metrics.json last; after an interruption the
-    same call goes on. `about` is kept with the model. Gives the members.
+    same call goes on. `about` is kept with the model. `usual`: how many networks the protocol has everybody join (its
+    folds), so that they are no deviation. Gives the members.
     """
     members = checked(folders)
     _claim(folder, members)
@@ -92,7 +94,7 @@ def _told(member: Member) -> dict[str, Any]:
     return {"label": member.label, **facts, "identity": member.identity, "folder": str(member.folder)}
 
 
-def _write(members: Sequence[Member], folder: Path, about: dict[str, Any]) -> None:
+def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], usual: int) -> None:
     """Everything but the figures; training.json last."""
     if members[0].items:
         rows = joined([member.rows for member in members])
@@ -102,10 +104,10 @@ def _write(members: Sequence[Member], folder: Path, about: dict[str, Any]) -> No
         for path in member.descriptions:
             link_whole(path, folder / "members" / str(place) / path.relative_to(member.folder))
     save_ensemble(folder, [member.folder for member in members], about)
-    write_json(folder / "training.json", _training(members))
+    write_json(folder / "training.json", _training(members, usual))
 
 
-def _training(members: Sequence[Member]) -> dict[str, Any]:
+def _training(members: Sequence[Member], usual: int) -> dict[str, Any]:
     """What the members cost together, and in what they depart from the conditions."""
     summaries = [member.result.summary for member in members]
     summary: dict[str, Any] = {key: sum(each.get(key, 0) for each in summaries) for key in _SUMMED}
@@ -121,7 +123,7 @@ def _training(members: Sequence[Member]) -> dict[str, Any]:
         refined="yes" if any(each["refined"] for each in done) else "",
         **{key: sum(each[key] for each in done) for key in _COUNTED},
     )
-    deviations = [{**asdict(each), "text": each.text} for each in _own_deviations(members, measured.dim)]
+    deviations = [{**asdict(each), "text": each.text} for each in _own_deviations(members, measured.dim, usual)]
     theirs = {each["text"]: each for member in members for each in member.result.deviations if each["what"] not in _OWN}
     models = sum(member.models for member in members)
     return {
@@ -131,14 +133,13 @@ def _training(members: Sequence[Member]) -> dict[str, Any]:
     }
 
 
-def _own_deviations(members: Sequence[Member], dim: int) -> list[Deviation]:
+def _own_deviations(members: Sequence[Member], dim: int, usual: int) -> list[Deviation]:
     conditions = [member.described["conditions"] for member in members if "conditions" in member.described]
     dims = {each["dim"] for each in conditions}
-    usual = dims.pop() if len(dims) == 1 else None
-    found = [Deviation("members", 1, sum(member.models for member in members))]
-    if dim != usual:
-        found.append(Deviation("dim", usual, dim))
     passes = round(sum(member.passes for member in members), 3)
-    if passes > 1:
-        found.append(Deviation("trunk_passes", 1, int(passes) if passes == int(passes) else passes))
-    return found
+    found = [
+        Deviation("members", usual, sum(member.models for member in members)),
+        Deviation("dim", usual * dims.pop() if len(dims) == 1 else None, dim),
+        Deviation("trunk_passes", usual, int(passes) if passes == int(passes) else passes),
+    ]
+    return [each for each in found if each.method and each.method != each.condition]

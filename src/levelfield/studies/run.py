@@ -59,7 +59,9 @@ def execute(
     """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
     claim(folder, spec, versions())
     if spec.joined:
-        join([needed_folder(folder, need) for need in spec.needs], folder, metrics, about={"method": spec.method.label})
+        needed = [needed_folder(folder, need) for need in spec.needs]
+        about, folds = {"method": spec.method.label}, spec.protocol.folds
+        join(needed, folder, metrics, about=about, usual=folds, tell=tell)
         return
     torch.set_num_threads(spec.conditions.threads)
     ground = ground_for(spec, options.cache_folder, options.device)
