@@ -96,6 +96,8 @@ class Method(nn.Module):
     """Ranges worth searching, for methods that are no objective: `{"shrinkage": (0.05, 0.9, "linear")}`."""
     wants: str | None = None
     """What it learns from a finished run besides labels, "rows" or "logits" of the training images; see `taught`."""
+    learns_from = ""
+    """Whose outputs those are, in the words of the ledger."""
     members = 1
     requires: tuple[str, ...] = ()
 

@@ -85,7 +85,7 @@ class Student(Method):
         super().__init__(objective, **shared)
         self.lesson = Lesson.of(student)
         self.requires = (self.lesson.teacher,)
-        self.wants = self.lesson.wants
+        self.wants, self.learns_from = self.lesson.wants, self.lesson.text
         self._width = {"distill": num_classes, "imitate": dim, "relational": None}[self.lesson.form]
         self._outputs: np.ndarray | None = None
         if self.wants == "logits":
@@ -115,7 +115,7 @@ class Student(Method):
         return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(said, told)}
 
     def deviations(self) -> list[Deviation]:
-        return [*super().deviations(), Deviation("teacher", None, self.lesson.text)]
+        return [*super().deviations(), Deviation("teacher", None, self.learns_from)]
 
 
 def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:

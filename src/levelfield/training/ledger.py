@@ -34,6 +34,7 @@ class Measured:
     steps: int = 0
     dim: int = 0
     refined: str = ""  # how; empty: not at all
+    teacher: str = ""  # whose outputs it was given; empty: nobody's
     head_norm: bool = False
     monitored: int = 0  # looks at the test classes while it trained
     rates: dict[str, float] = field(default_factory=dict)
@@ -57,6 +58,8 @@ class Measured:
             found["dim"] = self.dim
         if self.refined:
             found["refined"] = self.refined
+        if self.teacher:
+            found["teacher"] = self.teacher
         if self.head_norm:
             found["head_norm"] = "yes"
         if self.rows_changed:

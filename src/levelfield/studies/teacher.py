@@ -1,0 +1,115 @@
+"""What a finished run says of the training images of another (004 C.4): computed once, before the student trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from levelfield.embedder import Model, load
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.evaluation import joined
+from levelfield.files import write_whole
+from levelfield.methods import Method
+from levelfield.methods._groups import Groups
+from levelfield.methods.refine import cluster_groups
+from levelfield.methods.student import class_logits
+from levelfield.objectives.message_passing import MessagePassing
+from levelfield.studies.ground import Ground, Tell, ground_for
+from levelfield.studies.runs import RunSpec, needed_folder
+from levelfield.studies.store import read_spec
+from levelfield.studies.stored_method import load_method
+
+OUTPUTS = "teacher.npy"
+_ROWS = 4096  # whose logits are computed at a time
+
+
+def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tell) -> bool:
+    """Hand the method what it wants of its teacher; whether it wanted anything.
+
+    The outputs lie in the student's folder, so that a run that is continued learns from the same bits.
+    """
+    if method.wants is None:
+        return False
+    stored = folder / OUTPUTS
+    if not stored.exists():
+        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, ground, tell)
+        write_whole(stored, lambda file: np.save(file, outputs))
+    method.taught(np.load(stored, mmap_mode="r", allow_pickle=False))
+    return True
+
+
+def outputs_of(folder: Path, wants: str, student: RunSpec, ground: Ground, tell: Tell) -> np.ndarray:
+    """The "rows" or the class "logits" of the run in `folder` for the training images of a student on `ground`.
+
+    Of joined runs the rows stand side by side, as at test time; of folds only the student's own counts.
+    """
+    spec = read_spec(folder)
+    if not spec.joined:
+        return _of_one(folder, spec, wants, ground, tell)
+    needed = [needed_folder(folder, need) for need in spec.needs]
+    members = [one for one in needed if read_spec(one).fold == student.fold]
+    if len(members) != 1 and wants == "logits":
+        raise BadInput(f"The teacher {folder} joins {len(members)} runs, whose classes are not told by one classifier: "
+                       "'distill' needs a single run, 'imitate' and 'relational' do not.")
+    found = [outputs_of(one, wants, student, ground, tell) for one in members]
+    return found[0] if len(found) == 1 else joined(found)
+
+
+def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell) -> np.ndarray:
+    theirs = ground_for(spec, ground.cache_folder, ground.device)
+    _check_same_images(folder, theirs, ground)
+    method, model = load_method(folder, device=ground.device), load(folder, device=ground.device)
+    assert isinstance(model, Model)  # joined runs are none of these
+    rows = theirs.embed(model.embedder, theirs.fold.train, tell, "teacher")
+    objective = method.objective
+    if isinstance(objective, MessagePassing) and objective.network is not None:
+        layout = method.layout or spec.conditions.layout
+        size = max(1, layout.per_class)
+        groups = cluster_groups(theirs.train_labels, chunks=layout.batch_size // size, size=size, seed=spec.draws)
+        return after_messages(objective, rows, groups, wants)
+    if wants == "rows":
+        return rows
+    try:
+        return _logits(objective, rows, ground.device)
+    except BadSpecification as error:
+        raise BadInput(f"The teacher {folder} cannot teach: {error}") from error
+
+
+def after_messages(objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str) -> np.ndarray:
+    """Rows, or class logits, after the messages of groups such as training batches; the first time a row appears."""
+    device = next(objective.parameters()).device
+    done = np.zeros(len(rows), bool)
+    result: np.ndarray | None = None
+    for members in groups.members:
+        refined, logits = objective.lesson(torch.from_numpy(rows[members]).to(device))
+        found = (refined if wants == "rows" else logits).cpu().numpy()
+        if result is None:
+            result = np.empty((len(rows), found.shape[1]), found.dtype)
+        places, first = np.unique(members, return_index=True)
+        new = ~done[places]
+        result[places[new]] = found[first[new]]
+        done[places] = True
+    assert result is not None
+    assert done.all()
+    return result
+
+
+@torch.no_grad()
+def _logits(objective: nn.Module | None, rows: np.ndarray, device: str) -> np.ndarray:
+    parts = torch.from_numpy(rows).to(device).split(_ROWS)
+    return np.concatenate([class_logits(objective, part).cpu().numpy() for part in parts])
+
+
+def _check_same_images(folder: Path, theirs: Ground, ground: Ground) -> None:
+    ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (ground, theirs))
+    if ours != others:
+        raise BadInput(
+            f"The teacher {folder} was trained on {len(others):,} images and the student on {len(ours):,}, which are "
+            "not the same in the same order: a teacher speaks of the images it knows. Use the same data, protocol and "
+            "validation classes."
+        )
+    if not np.array_equal(theirs.train_labels, ground.train_labels):
+        raise BadInput(f"The teacher {folder} was trained on the same images in other classes than the student.")

@@ -1,0 +1,153 @@
+"""Teachers and students in a study: what is taught, that a killed student learns the same, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_world import carry_out, one_run, processes, run_one, small_study
+
+import levelfield
+from levelfield.errors import BadInput
+from levelfield.methods._groups import Groups
+from levelfield.methods.refine import cluster_groups
+from levelfield.objectives.message_passing import MessagePassing
+from levelfield.studies.ground import ground_for
+from levelfield.studies.store import read_result, read_spec
+from levelfield.studies.stored_method import load_method
+from levelfield.studies.teacher import after_messages, outputs_of
+
+TEACHER = {"label": "teacher", "message_passing": {"heads": 1}}
+
+
+def student(form: str, name: str = "softmax", teacher: str = "teacher", **settings: Any) -> dict[str, Any]:
+    return {"label": form, name: {"student": {"teacher": teacher, "form": form, **settings}}}
+
+
+def told(run: Path, wants: str) -> np.ndarray:
+    spec = read_spec(run)
+    return outputs_of(run, wants, spec, ground_for(spec, None, "cpu"), lambda text, done, total: None)
+
+
+def embedded(run: Path) -> np.ndarray:
+    """Raw rows of the training images, from the images themselves."""
+    ground = ground_for(read_spec(run), None, "cpu")
+    paths = [ground.catalog.paths[i] for i in ground.fold.train]
+    return levelfield.load(run).embed(paths, normalize=False)
+
+
+@pytest.fixture(scope="module")
+def home(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A teacher and a student of each form, trained in one study that names the students first."""
+    methods = [student("distill", temperature=2), student("imitate", "contrastive"), student("relational"), TEACHER]
+    folder = tmp_path_factory.mktemp("school")
+    runs, outcome = carry_out(small_study(photos, methods), folder)
+    assert not outcome.failed, outcome.failed
+    return {run.label: run.folder(folder) for run in runs}
+
+
+@pytest.mark.parametrize("form", ["distill", "imitate", "relational"])
+def test_a_student_waits_for_its_teacher_and_says_so(home: dict[str, Path], form: str) -> None:
+    result = read_result(home[form])
+    assert result is not None
+    assert any(text.startswith(f"teacher teacher, {form}, whose training is not") for text in result.deviation_texts)
+    lines = [json.loads(line) for line in (home[form] / "log.jsonl").read_text().splitlines()]
+    assert set(lines[0]["terms"]) == {"own", form}
+    assert lines[0]["terms"][form] > 0
+    outputs = np.load(home[form] / "teacher.npy")
+    np.testing.assert_array_equal(outputs, told(home["teacher"], "logits" if form == "distill" else "rows"))
+
+
+def test_messages_of_the_teacher_pass_in_groups_of_true_classes(home: dict[str, Path]) -> None:
+    spec = read_spec(home["teacher"])
+    labels = ground_for(spec, None, "cpu").train_labels
+    objective: Any = load_method(home["teacher"]).objective
+    groups = cluster_groups(labels, chunks=4, size=3, seed=spec.draws)  # batches were 4x3
+    assert all(len(set(labels[chunk])) == 1 for group in groups.members for chunk in group.reshape(4, 3))
+    for wants in ("rows", "logits"):
+        expected = after_messages(objective, embedded(home["teacher"]), groups, wants)
+        np.testing.assert_allclose(told(home["teacher"], wants), expected, atol=1e-4)
+
+
+def test_the_first_time_a_row_appears_counts() -> None:
+    objective = MessagePassing(num_classes=3, dim=4)
+    rows = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    groups = Groups(np.array([[0, 1, 0], [1, 2, 3], [4, 2, 0]]), (0, 1, 2))
+    lessons = [objective.lesson(torch.from_numpy(rows[members])) for members in groups.members]
+    expected = [(0, 0), (0, 1), (1, 1), (1, 2), (2, 0)]  # group and place of each row
+    for part, wants in enumerate(("rows", "logits")):
+        found = after_messages(objective, rows, groups, wants)
+        for row, (group, place) in enumerate(expected):
+            np.testing.assert_array_equal(found[row], lessons[group][part][place].numpy())
+
+
+def test_other_teachers_give_their_rows_and_logits(photos: Path, tmp_path: Path) -> None:
+    run = run_one(small_study(photos, ["normalized_softmax"]), tmp_path)
+    rows = embedded(run)
+    np.testing.assert_allclose(told(run, "rows"), rows, atol=1e-6)
+    objective: Any = load_method(run).objective
+    unit = torch.nn.functional.normalize
+    cosines = unit(torch.from_numpy(rows)) @ unit(objective.proxies).T
+    np.testing.assert_allclose(told(run, "logits"), (cosines / 0.05).detach().numpy(), atol=1e-4)
+
+
+def test_a_finished_run_anywhere_may_teach(photos: Path, tmp_path: Path, home: dict[str, Path]) -> None:
+    run = run_one(small_study(photos, [student("relational", teacher=str(home["teacher"]))], dim=6), tmp_path)
+    np.testing.assert_array_equal(np.load(run / "teacher.npy"), np.load(home["relational"] / "teacher.npy"))
+
+
+def test_several_runs_may_teach_together(photos: Path, tmp_path: Path) -> None:
+    both = {"label": "both", "ensemble": {"of": ["margin", "triplet"]}}
+    study = small_study(photos, ["margin", "triplet", both, student("relational", teacher="both")])
+    runs, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed, outcome.failed
+    folders = {run.label: run.folder(tmp_path) for run in runs}
+    outputs = np.load(folders["relational"] / "teacher.npy")
+    parts = [told(folders[name], "rows") for name in ("margin", "triplet")]
+    expected = np.concatenate([part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts], axis=1)
+    np.testing.assert_allclose(outputs, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("form", "conditions", "overrides", "message"),
+    [
+        ("imitate", {"dim": 4}, (), "8 numbers in an embedding and the student 4"),
+        ("distill", {"batch": "2x3"}, ("protocol.validation=0.5",), "not the same in the same order"),
+    ],
+)
+def test_a_teacher_of_another_kind_is_refused(
+    photos: Path, tmp_path: Path, home: dict[str, Path], form: str, conditions: Any, overrides: Any, message: str
+) -> None:
+    study = small_study(photos, [student(form, teacher=str(home["teacher"]))], overrides=overrides, **conditions)
+    _, outcome = carry_out(study, tmp_path)
+    assert message in outcome.failed[0]
+
+
+def test_a_teacher_without_classes_cannot_distill(photos: Path, tmp_path: Path) -> None:
+    run = run_one(small_study(photos, ["contrastive"]), tmp_path)
+    with pytest.raises(BadInput, match=r"cannot teach.*Contrastive has none"):
+        told(run, "logits")
+
+
+def test_a_killed_student_learns_the_same(photos: Path, tmp_path: Path, home: dict[str, Path]) -> None:
+    study = small_study(photos, [student("distill", teacher=str(home["teacher"]))], steps=8)
+    (run,) = levelfield.studies.prepare(study)
+    strikes = {
+        "whole": [None],
+        "struck": [("before", "teacher.npy", 1), ("after", "teacher.npy", 1), ("after", "checkpoint", 2),
+                   ("before", "method.safetensors", 1), None],
+    }  # fmt: skip
+    files = ("teacher.npy", "model.safetensors", "method.safetensors", "embeddings.npy", "log.jsonl")
+    for name, each in strikes.items():
+        for strike in each:
+            arguments = (run, tmp_path / name / "run", tmp_path / "cache", study.metrics, strike)
+            process = processes().Process(target=one_run, args=arguments)
+            process.start()
+            process.join()
+            assert process.exitcode == (0 if strike is None else -9)
+    for file in files:
+        assert (tmp_path / "whole/run" / file).read_bytes() == (tmp_path / "struck/run" / file).read_bytes(), file
