@@ -23,6 +23,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "head_init": {"head_init": "pca"}, "layer_norm": {"layer_norm": "plain"}, "dropout": {"dropout": 0.1},
     "proxies": {"proxies": "class_means"}, "image": {"image": 64}, "crop": {"crop": 0.9},
     "augment": {"augment": "light"},
+    "train_view": {"train_view": [{"resized_crop": 224}]}, "test_view": {"test_view": [{"resize": [224, 224]}]},
     "views": {"augment": "light", "views": 2}, "cache": {"cache": False}, "steps": {"steps": 9},
     "batch": {"batch": "5x4"}, "batches_per_epoch": {"batches_per_epoch": 3}, "accumulate": {"accumulate": 2},
     "tuning_trials": {"tuning_trials": 3}, "optimiser": {"optimiser": "sgd"}, "lr": {"lr": 0.1},
