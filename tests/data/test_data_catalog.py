@@ -140,5 +140,5 @@ def test_public_names():
     assert set(data.__all__) == {
         "Catalog", "CatalogFacts", "DatasetFacts", "Fold", "as_rgb", "check_images", "create", "default_cache_folder",
         "describe", "describe_folder", "is_image", "names", "protocols", "read_image", "register", "survey"}
-    assert data.names() == ["csv", "emoji", "folder"]
+    assert data.names() == ["cars", "csv", "cub", "emoji", "folder", "imagenet", "inshop", "omniglot", "sop"]
     assert data.describe("emoji").images == 10_370

@@ -1,7 +1,7 @@
 """Which images exist (catalogs), which of them train and test (protocols), how they are seen (views).
 
 >>> names()
-['csv', 'emoji', 'folder']
+['cars', 'csv', 'cub', 'emoji', 'folder', 'imagenet', 'inshop', 'omniglot', 'sop']
 
 `levelfield.data.views` is imported on its own: it needs torchvision, which catalogs do not.
 """
@@ -15,7 +15,17 @@ from levelfield.data.catalog import Catalog
 from levelfield.data.checking import check_images
 from levelfield.data.images import as_rgb, is_image, read_image
 from levelfield.data.protocols import Fold
-from levelfield.data.sources import csv_file, emoji, folder  # noqa: F401  (they register themselves)
+from levelfield.data.sources import (  # noqa: F401  (they register themselves)
+    cars,
+    csv_file,
+    cub,
+    emoji,
+    folder,
+    imagenet,
+    inshop,
+    omniglot,
+    sop,
+)
 from levelfield.data.survey import CatalogFacts, describe_folder, survey
 
 __all__ = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,25 @@ register, names, describe = _DATASETS.register, _DATASETS.names, _DATASETS.facts
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What people want to know before they choose a dataset."""
+    """What people want to know before they choose a dataset; of a benchmark also what its makers say it holds.
+
+    parts: images and classes of each part, in the makers' numbers.
+    lines: rows of each annotation file.
+    md5: of each annotation file, where it is known.
+    folders, archives: the names under which people have it.
+    """
 
     what: str
     needs: str = ""
     images: int | None = None
     classes: int | None = None
     licence: str = ""
+    page: str = ""
+    parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    md5: Mapping[str, str] = field(default_factory=dict)
 
 
 def create(name_or_path: str | Path, **settings: Any) -> Catalog:

@@ -13,6 +13,8 @@ import numpy as np
 
 from levelfield.errors import BadInput
 
+PARTS = ("train", "validation", "test")
+_OF_ROLE = {"train": "train", "query": "test", "gallery": "test"}
 # Four readers hide the latency of slow disks; more would only compete for them.
 _READERS = 4
 
@@ -25,6 +27,8 @@ class Catalog:
     groups: (classes,) int64 or None. A protocol never divides a group between train and test.
     roles: per image `query`, `gallery`, `train` or empty; None if the data has no roles.
     notes: sentences for people about what was left out or looks odd.
+    class_ids: the makers' own number or name of each class, in the order of `class_names`; None if there is none.
+    split: per image `train`, `validation` or `test`, as its makers divided it; None if a protocol is free to divide.
 
     >>> catalog = Catalog("pets", (Path("a.png"), Path("b.png"), Path("c.png")), np.array([0, 1, 1]), ("cat", "dog"))
     >>> len(catalog), catalog.num_classes, catalog.class_sizes.tolist()
@@ -40,6 +44,8 @@ class Catalog:
     groups: np.ndarray | None = None
     roles: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    class_ids: tuple[int | str, ...] | None = None
+    split: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         labels = np.array(self.labels, dtype=np.int64)
@@ -48,8 +54,15 @@ class Catalog:
         if not np.array_equal(np.unique(labels), np.arange(len(self.class_names))):
             raise BadInput(f"The labels of '{self.name}' must be 0..{len(self.class_names) - 1}, one for each of its "
                            f"{len(self.class_names)} classes, and every class needs an image.")
-        if self.roles is not None and len(self.roles) != len(self.paths):
-            raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(self.roles)} roles.")
+        for what, values in (("roles", self.roles), ("entries of its split", self.split)):
+            if values is not None and len(values) != len(self.paths):
+                raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(values)} {what}.")
+        if self.class_ids is not None and len(self.class_ids) != len(self.class_names):
+            raise BadInput(f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(self.class_ids)} "
+                           "class ids.")
+        if self.split is not None and not set(self.split) <= set(PARTS):
+            raise BadInput(f"The split of '{self.name}' may say {', '.join(PARTS)} of every image, not "
+                           f"'{min(set(self.split) - set(PARTS))}'.")
         labels.setflags(write=False)
         object.__setattr__(self, "labels", labels)
         if self.groups is not None:
@@ -73,6 +86,18 @@ class Catalog:
         return np.bincount(self.labels, minlength=self.num_classes)
 
     @cached_property
+    def parts(self) -> np.ndarray | None:
+        """(images,) `train`, `validation` or `test`: the makers' division; None if there is none.
+
+        Roles are a division if every image has one: `query` and `gallery` test.
+        """
+        if self.split is not None:
+            return np.array(self.split)
+        if self.roles is None or not set(self.roles) <= set(_OF_ROLE):
+            return None
+        return np.array([_OF_ROLE[role] for role in self.roles])
+
+    @cached_property
     def digests(self) -> tuple[str, ...]:
         """Content hash of each file: equal files have equal digests, wherever they lie."""
         with ThreadPoolExecutor(_READERS) as readers:
@@ -80,9 +105,11 @@ class Catalog:
 
     @cached_property
     def digest(self) -> str:
-        """Identity of the whole: class names, labels, groups, roles and contents, but not where the files lie."""
+        """Identity of the whole: classes, labels, groups, roles, split and contents, but not where the files lie."""
         groups = None if self.groups is None else self.groups.tolist()
-        content = (self.class_names, self.labels.tolist(), groups, self.roles, self.digests)
+        content: tuple[object, ...] = (self.class_names, self.labels.tolist(), groups, self.roles, self.digests)
+        if self.split is not None:
+            content = (*content, self.split)
         return hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
     def subset(self, indices: Sequence[int] | np.ndarray) -> Catalog:
@@ -96,6 +123,8 @@ class Catalog:
             class_names=tuple(self.class_names[c] for c in classes),
             groups=None if self.groups is None else self.groups[classes],
             roles=None if self.roles is None else tuple(self.roles[i] for i in chosen),
+            class_ids=None if self.class_ids is None else tuple(self.class_ids[c] for c in classes),
+            split=None if self.split is None else tuple(self.split[i] for i in chosen),
         )
         if "digests" in self.__dict__:  # already read: the part need not read its files again
             part.__dict__["digests"] = tuple(self.digests[i] for i in chosen)

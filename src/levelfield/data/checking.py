@@ -46,7 +46,7 @@ def lone_class_note(catalog: Catalog) -> tuple[str, ...]:
     lone = [catalog.class_names[c] for c in np.flatnonzero(catalog.class_sizes == 1)]
     if not lone:
         return ()
-    return (f"{_count(len(lone), 'class has', 'classes have')} one image only and cannot be a query: {_some(lone)}.",)
+    return (f"{count(len(lone), 'class has', 'classes have')} one image only and cannot be a query: {some(lone)}.",)
 
 
 def _failure(path: Path) -> LevelfieldError | None:
@@ -69,18 +69,18 @@ def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Levelfield
 
 def _notes(before: Catalog, after: Catalog, failures: dict[int, LevelfieldError]) -> list[str]:
     names = [str(before.paths[i]) for i in failures]
-    notes = [f"{_count(len(failures), 'image', 'images')} could not be read and {'was' if len(names) == 1 else 'were'} "
-             f"skipped: {_some(names)}."]
+    notes = [f"{count(len(failures), 'image', 'images')} could not be read and {'was' if len(names) == 1 else 'were'} "
+             f"skipped: {some(names)}."]
     gone = [name for name in before.class_names if name not in set(after.class_names)]
     if gone:
-        notes.append(f"{_count(len(gone), 'class has', 'classes have')} no readable image and "
-                     f"{'is' if len(gone) == 1 else 'are'} left out: {_some(gone)}.")
+        notes.append(f"{count(len(gone), 'class has', 'classes have')} no readable image and "
+                     f"{'is' if len(gone) == 1 else 'are'} left out: {some(gone)}.")
     return notes + [note for note in lone_class_note(after) if note not in before.notes]
 
 
-def _count(number: int, one: str, many: str) -> str:
+def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from levelfield.data.catalog import Catalog
+from levelfield.data.division import blocks, given_validation, halves, late, nearest_boundary, undivided
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import Registry
 from levelfield.settings import accepted, check_keywords
@@ -19,16 +20,26 @@ register, names, describe = registry.register, registry.names, registry.facts
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Image indices (ascending) into the catalog. No class, and no group of classes, is in two of the three."""
+    """Image indices (ascending) into the catalog.
+
+    No class, and no group of classes, is in two of the three, unless `closed` says that they are the same classes.
+    query, gallery: the two parts of `test`, if queries are looked for in a gallery; None if every test image is looked
+    for among all the others.
+    """
 
     name: str
     train: np.ndarray
     validation: np.ndarray
     test: np.ndarray
+    query: np.ndarray | None = None
+    gallery: np.ndarray | None = None
+    closed: bool = False
 
 
 def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any) -> list[Fold]:
     """The folds of protocol `name`. `validation` is the share of the training classes that validates.
+
+    settings: what the protocol itself takes, such as `form="rotating"` of mlrc.
 
     >>> from pathlib import Path
     >>> catalog = Catalog("eight", (Path("x"),) * 8, np.repeat(np.arange(4), 2), tuple("abcd"))
@@ -46,32 +57,80 @@ def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any
 def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
     """How many folds a protocol has, without looking at any data: what its setting `folds` says, else one.
 
-    >>> fold_count("standard")
-    1
+    >>> fold_count("standard"), fold_count("mlrc")
+    (1, 4)
     """
     takes = accepted(registry.get(name)) or {}
     return int({**takes, **(settings or {})}.get("folds", 1))
 
 
-@register("standard", "First half of the classes trains, second half tests; the last training classes may validate.")
+@register("standard", "The makers' split; without one, the first half of the classes trains and the second tests. The "
+                      "last training classes may validate.")
 def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
-    if catalog.num_classes < 4:
-        raise BadInput(f"'{catalog.name}' has {catalog.num_classes} classes; the protocol 'standard' needs at least 4, "
-                       "two to train and two to test.")
-    units = _units(catalog)
-    if len(units) < 2:
-        raise BadInput(f"All classes of '{catalog.name}' belong to one group, and a group is never divided between "
-                       "train and test.")
-    half = catalog.num_classes // 2
-    cut = _nearest_boundary(units, half) if _contiguous(catalog) else _reaching_boundary(units, half)
-    return [_fold("standard", catalog, units[:cut], units[cut:], validation)]
+    train, test = halves(catalog, "standard")
+    given = given_validation(catalog)
+    if given and validation:
+        raise BadSpecification(f"'{catalog.name}' says itself which classes validate: leave out `validation`.")
+    return [_with_roles(catalog, _fold("standard", catalog, train, test, validation, given))]
+
+
+@register("query-gallery", "As standard, for data with query and gallery images (In-Shop): queries are looked for in "
+                           "the gallery only.")
+def query_gallery(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
+    [fold] = standard(catalog, validation=validation)
+    if fold.query is None:
+        raise BadInput(f"The test images of '{catalog.name}' are not all marked as query or gallery, which the "
+                       "protocol 'query-gallery' needs: see the column `role` of a CSV file.")
+    return [replace(fold, name="query-gallery")]
+
+
+@register("closed", "The same classes train and test, by the makers' split of the images (ImageNet in 000); a share of "
+                    "the training images of each class may validate.")
+def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
+    parts = catalog.parts
+    if parts is None:
+        raise BadInput(f"The protocol 'closed' needs to be told which images of a class test, and '{catalog.name}' "
+                       "does not say it: see the column `split` of a CSV file.")
+    train, test = np.flatnonzero(parts == "train"), np.flatnonzero(parts == "test")
+    if not len(test) or not np.isin(catalog.labels[test], catalog.labels[train]).all():
+        raise BadInput(f"Classes of '{catalog.name}' test that do not train; in the protocol 'closed' they are the "
+                       "same. For classes that were never seen: protocol standard.")
+    given = np.flatnonzero(parts == "validation")
+    if validation and len(given):
+        raise BadSpecification(f"'{catalog.name}' says itself which images validate: leave out `validation`.")
+    if validation:
+        held_back = late(catalog.labels[train], validation)
+        train, given = train[~held_back], train[held_back]
+    return [_with_roles(catalog, Fold("closed", train, given, test, closed=True))]
+
+
+@register("mlrc", "Four folds of the training half: three blocks of its classes train, one validates; the second half "
+                  "tests (Musgrave et al. 2020).")
+def mlrc(
+    catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
+) -> list[Fold]:
+    """reversed: one block trains and the others validate, as a sentence in 000 has it. An oddity; off by default."""
+    if validation:
+        raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: leave out "
+                               "`validation`.")
+    train, test = halves(catalog, "mlrc")
+    train = [*train, *given_validation(catalog)]
+    found = []
+    for number, (rest, block) in enumerate(blocks(catalog, train, folds, form)):
+        training, judging = (block, rest) if reversed else (rest, block)
+        if min(len(training), len(judging)) < 2:
+            raise BadInput(f"'{catalog.name}' has {sum(map(len, train))} training classes; {folds} folds of them leave "
+                           "fewer than 2 to one fold, and with one class every neighbour is right. Give more classes "
+                           "or fewer folds.")
+        found.append(_with_roles(catalog, _fold(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))
+    return found
 
 
 @register("all-classes", "Every class trains, none tests: for the model that is used afterwards.")
 def all_classes(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     if catalog.num_classes < 2:
         raise BadInput(f"'{catalog.name}' has {catalog.num_classes} class; training needs at least 2.")
-    return [_fold("all-classes", catalog, _units(catalog), [], validation)]
+    return [_fold("all-classes", catalog, undivided(catalog), [], validation)]
 
 
 @register("choosing", "The training half of 'standard' alone; its validation classes stand in for the test classes.")
@@ -83,44 +142,35 @@ def choosing(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     return [Fold("choosing", whole.train, np.empty(0, dtype=np.int64), whole.validation)]
 
 
-def _units(catalog: Catalog) -> list[np.ndarray]:
-    """What may not be divided, in order of first appearance: groups of classes, or the classes one by one."""
-    if catalog.groups is None:
-        return [np.array([c]) for c in range(catalog.num_classes)]
-    _, first, members = np.unique(catalog.groups, return_index=True, return_inverse=True)
-    by_group = np.split(np.argsort(members, kind="stable"), np.cumsum(np.bincount(members))[:-1])
-    return [by_group[g] for g in np.argsort(first)]
-
-
-def _contiguous(catalog: Catalog) -> bool:
-    if catalog.groups is None:
-        return True
-    changes = 1 + np.count_nonzero(np.diff(catalog.groups))
-    return bool(changes == len(np.unique(catalog.groups)))
-
-
-def _nearest_boundary(units: list[np.ndarray], classes: int) -> int:
-    """How many whole units come nearest to `classes` classes, leaving something on both sides."""
-    ends = np.cumsum([len(unit) for unit in units])[:-1]
-    return 1 + int(np.argmin(np.abs(ends - classes)))
-
-
-def _reaching_boundary(units: list[np.ndarray], classes: int) -> int:
-    """How many whole units are needed to reach `classes` classes, leaving something for the other side."""
-    ends = np.cumsum([len(unit) for unit in units])[:-1]
-    return min(1 + int(np.searchsorted(ends, classes)), len(ends))
+def _with_roles(catalog: Catalog, fold: Fold) -> Fold:
+    """Queries and gallery of the test part, if each of its images is one or the other."""
+    if catalog.roles is None or not len(fold.test):
+        return fold
+    roles = np.array(catalog.roles)[fold.test]
+    query, gallery = fold.test[roles == "query"], fold.test[roles == "gallery"]
+    if not len(query) or not len(gallery) or len(query) + len(gallery) < len(fold.test):
+        return fold
+    if not np.isin(catalog.labels[query], catalog.labels[gallery]).any():
+        raise BadInput(f"No query of '{catalog.name}' has an image of its class in the gallery: nothing can be found.")
+    return replace(fold, query=query, gallery=gallery)
 
 
 def _fold(
-    name: str, catalog: Catalog, train: list[np.ndarray], test: list[np.ndarray], validation: float
+    name: str,
+    catalog: Catalog,
+    train: list[np.ndarray],
+    test: list[np.ndarray],
+    validation: float,
+    validating: list[np.ndarray] | None = None,
 ) -> Fold:
-    validating: list[np.ndarray] = []
+    """`validating`: the classes that validate; without them, the last `validation` of the training classes."""
+    validating = validating or []
     if validation > 0:
         classes = sum(len(unit) for unit in train)
         if len(train) < 2:
             raise BadInput(f"The training half of '{catalog.name}' is one group of classes: nothing can validate.")
         # At least two classes: with one, every neighbour is right.
-        cut = _nearest_boundary(train, classes - max(2, round(validation * classes)))
+        cut = nearest_boundary(train, classes - max(2, round(validation * classes)))
         train, validating = train[:cut], train[cut:]
     fold = Fold(name, *(_images(catalog, units) for units in (train, validating, test)))
     if len(np.unique(catalog.labels[fold.train])) < 2:

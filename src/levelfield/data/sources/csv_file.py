@@ -15,7 +15,8 @@ from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
 
 ROLES = ("train", "query", "gallery")
-_COLUMNS = ("path", "label", "role", "group")
+_COLUMNS = ("path", "label", "split", "role", "group")
+_SPLITS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,12 @@ class _Row:
     line: int
     path: Path
     label: str
+    split: str
     role: str
     group: str
 
 
-@register("csv", DatasetFacts(what="a CSV file: path,label (header optional; also role, group)", needs="path"))
+@register("csv", DatasetFacts(what="a CSV file: path,label (header optional; also split, role, group)", needs="path"))
 def csv_file(path: Path | str) -> Catalog:
     """Classes in natural order, images in the order of the file. A missing file is an error, a double line a note."""
     source = Path(path).expanduser()
@@ -49,6 +51,7 @@ def csv_file(path: Path | str) -> Catalog:
         class_names=tuple(class_names),
         groups=_groups(source, rows, class_names),
         roles=tuple(row.role for row in rows) if any(row.role for row in rows) else None,
+        split=_split(source, rows),
     )
     return catalog.with_notes(*notes, *lone_class_note(catalog))
 
@@ -97,9 +100,12 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
     role = values.get("role", "").lower()
     if role and role not in ROLES:
         raise BadInput(f"{source}, line {line}: unknown role '{role}'; there are {', '.join(ROLES)}.")
+    split = values.get("split", "").lower()
+    if split and split not in _SPLITS:
+        raise BadInput(f"{source}, line {line}: unknown split '{split}'; there are train, validation, test.")
     place = Path(values["path"]).expanduser()
-    return _Row(line, place if place.is_absolute() else source.parent / place, values["label"], role,
-                values.get("group", ""))
+    return _Row(line, place if place.is_absolute() else source.parent / place, values["label"],
+                _SPLITS.get(split, ""), role, values.get("group", ""))
 
 
 def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[str]]:
@@ -112,6 +118,19 @@ def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[s
                            f"'{row.label}' in line {row.line}.")
     repeats = len(rows) - len(first)
     return list(first.values()), [f"{repeats:,} lines repeat an image and were ignored."] if repeats else []
+
+
+def _split(source: Path, rows: list[_Row]) -> tuple[str, ...] | None:
+    """Of every image, or of none; a role says the same or nothing."""
+    if not any(row.split for row in rows):
+        return None
+    for row in rows:
+        if not row.split:
+            raise BadInput(f"{source}, line {row.line}: this image has no split and others have one; every image needs "
+                           "one, or none.")
+        if row.role and (row.role == "train") != (row.split != "test"):
+            raise BadInput(f"{source}, line {row.line}: the role '{row.role}' does not fit the split '{row.split}'.")
+    return tuple(row.split for row in rows)
 
 
 def _groups(source: Path, rows: list[_Row], class_names: list[str]) -> np.ndarray | None:

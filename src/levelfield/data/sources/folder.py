@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from levelfield.data.catalog import Catalog
 from levelfield.data.checking import lone_class_note
 from levelfield.data.images import is_image
 from levelfield.data.sources._ordering import natural
+from levelfield.data.walking import files_below, hidden
 from levelfield.errors import BadInput, nearest
 
 _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."
@@ -26,7 +26,7 @@ def folder(path: Path | str) -> Catalog:
     by_class: dict[str, list[Path]] = {}
     empty, strange = [], 0
     for name in sorted(_sub_folders(root), key=natural):
-        files = list(_files(root / name))
+        files = list(files_below(root / name))
         images = sorted((file for file in files if is_image(file)), key=lambda file: natural(file.as_posix()))
         strange += sum(not is_image(file) and not file.name.startswith(".") for file in files)
         if images:
@@ -73,7 +73,7 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
         raise BadInput(f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none holds an image. "
                        + _LAYOUT)
     if not by_class:
-        others = [entry.name for entry in root.iterdir() if not _hidden(entry.name)]
+        others = [entry.name for entry in root.iterdir() if not hidden(entry.name)]
         found = f"holds no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
         raise BadInput(f"{root} {found}. {_LAYOUT}")
     if len(by_class) == 1:
@@ -91,27 +91,6 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
 
 def _sub_folders(root: Path) -> list[str]:
     try:
-        return [entry.name for entry in root.iterdir() if entry.is_dir() and not _hidden(entry.name)]
+        return [entry.name for entry in root.iterdir() if entry.is_dir() and not hidden(entry.name)]
     except OSError as error:
         raise BadInput(f"Cannot read the folder {root}: {error.strerror or error}.") from error
-
-
-def _files(top: Path) -> Iterator[Path]:
-    """All files below `top`; a link that leads back into its own parents is not followed twice."""
-
-    def stop(error: OSError) -> None:
-        raise BadInput(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
-
-    seen: set[Path] = set()
-    for place, folders, files in os.walk(top, followlinks=True, onerror=stop):
-        real = Path(place).resolve()
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = [name for name in folders if not _hidden(name)]
-        yield from (Path(place) / name for name in files)
-
-
-def _hidden(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX"

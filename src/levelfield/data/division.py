@@ -1,0 +1,111 @@
+"""How classes are divided: by the makers' split or in order, never through a group."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levelfield.data.catalog import Catalog
+from levelfield.data.class_folds import class_folds
+from levelfield.errors import BadInput, BadSpecification
+
+
+def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What trains and what tests, in units that may not be divided: the makers' split, else the sorted halves."""
+    if catalog.num_classes < 4:
+        raise BadInput(f"'{catalog.name}' has {catalog.num_classes} classes; the protocol '{name}' needs at least 4, "
+                       "two to train and two to test.")
+    units = undivided(catalog)
+    if catalog.parts is not None:
+        return _in_part(catalog, units, "train"), _in_part(catalog, units, "test")
+    if len(units) < 2:
+        raise BadInput(f"All classes of '{catalog.name}' belong to one group, and a group is never divided between "
+                       "train and test.")
+    half = catalog.num_classes // 2
+    cut = nearest_boundary(units, half) if _contiguous(catalog) else _reaching_boundary(units, half)
+    return units[:cut], units[cut:]
+
+
+def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.ndarray]:
+    """The units that the makers put into `part`; one that is in two parts is refused."""
+    assert catalog.parts is not None
+    inside = np.unique(catalog.labels[catalog.parts == part])
+    shared = np.intersect1d(inside, catalog.labels[catalog.parts != part])
+    if len(shared):
+        raise BadInput(f"{len(shared):,} classes of '{catalog.name}' are in the {part} part and in another, such as "
+                       f"'{catalog.class_names[shared[0]]}'. If the same classes are meant to train and test: protocol "
+                       "closed.")
+    found = [unit for unit in units if np.isin(unit, inside).any()]
+    for unit in found:
+        if not np.isin(unit, inside).all():
+            raise BadInput(f"The split of '{catalog.name}' divides the group of '{catalog.class_names[unit[0]]}', and "
+                           "a group is never divided.")
+    if not found and part != "validation":
+        raise BadInput(f"No class of '{catalog.name}' is in the {part} part.")
+    return found
+
+
+def given_validation(catalog: Catalog) -> list[np.ndarray]:
+    if catalog.parts is None or not (catalog.parts == "validation").any():
+        return []
+    return _in_part(catalog, undivided(catalog), "validation")
+
+
+def blocks(
+    catalog: Catalog, units: list[np.ndarray], folds: int, form: str
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(the other classes, a block of classes) for each fold. Between groups, blocks end at the nearest boundary."""
+    classes = np.concatenate(units)
+    if len(units) < folds:
+        raise BadInput(f"The training half of '{catalog.name}' has {len(units)} "
+                       f"{'classes' if catalog.groups is None else 'groups of classes'}; {folds} folds need as many.")
+    wanted = class_folds(classes, folds, form)
+    if catalog.groups is None:
+        return wanted
+    if form != "kfold":
+        raise BadSpecification(f"Folds of the form '{form}' would divide the groups of '{catalog.name}'; use kfold.")
+    ends = np.cumsum([len(unit) for unit in units])
+    cuts = []
+    for number, edge in enumerate(np.cumsum([len(block) for _, block in wanted])[:-1]):
+        # at least one unit for this block, and one for each that follows
+        free = np.arange(cuts[-1] + 1 if cuts else 0, len(units) - (folds - 1 - number))
+        cuts.append(int(free[np.argmin(np.abs(ends[free] - edge))]))
+    parts = np.split(classes, ends[cuts])
+    return [(np.concatenate([*parts[:i], *parts[i + 1 :]]), part) for i, part in enumerate(parts)]
+
+
+def late(labels: np.ndarray, share: float) -> np.ndarray:
+    """(images,) bool: the last `share` of each class, at least one image and never all of them."""
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels)
+    rank = np.empty(len(labels), dtype=np.int64)
+    rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = np.minimum(sizes - 1, np.round((1 - share) * sizes).astype(np.int64)).clip(1)
+    return rank >= kept[labels]
+
+
+def undivided(catalog: Catalog) -> list[np.ndarray]:
+    """What may not be divided, in order of first appearance: groups of classes, or the classes one by one."""
+    if catalog.groups is None:
+        return [np.array([c]) for c in range(catalog.num_classes)]
+    _, first, members = np.unique(catalog.groups, return_index=True, return_inverse=True)
+    by_group = np.split(np.argsort(members, kind="stable"), np.cumsum(np.bincount(members))[:-1])
+    return [by_group[g] for g in np.argsort(first)]
+
+
+def _contiguous(catalog: Catalog) -> bool:
+    if catalog.groups is None:
+        return True
+    changes = 1 + np.count_nonzero(np.diff(catalog.groups))
+    return bool(changes == len(np.unique(catalog.groups)))
+
+
+def nearest_boundary(units: list[np.ndarray], classes: int) -> int:
+    """How many whole units come nearest to `classes` classes, leaving something on both sides."""
+    ends = np.cumsum([len(unit) for unit in units])[:-1]
+    return 1 + int(np.argmin(np.abs(ends - classes)))
+
+
+def _reaching_boundary(units: list[np.ndarray], classes: int) -> int:
+    """How many whole units are needed to reach `classes` classes, leaving something for the other side."""
+    ends = np.cumsum([len(unit) for unit in units])[:-1]
+    return min(1 + int(np.searchsorted(ends, classes)), len(ends))

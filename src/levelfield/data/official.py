@@ -1,0 +1,173 @@
+"""Benchmarks as their makers gave them out: read, counted and compared with the makers' own numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from levelfield.data._registry import DatasetFacts, describe, register
+from levelfield.data.catalog import Catalog
+from levelfield.data.checking import count, lone_class_note, some
+from levelfield.data.images import is_image
+from levelfield.data.roots import Place
+from levelfield.data.walking import files_below
+from levelfield.errors import BadInput, unknown
+
+ClassId = int | str
+_ROLES = ("query", "gallery")
+
+
+class Row(NamedTuple):
+    """One image as the makers list it. `part` is a key of `DatasetFacts.parts`: train, test, query or gallery."""
+
+    file: Path
+    class_id: ClassId
+    part: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a reader of the makers' files returns.
+
+    class_names: in the order of the official ids, for all classes that may occur.
+    folders: where the images lie; a file there that no row names is reported.
+    lines: rows of each annotation file, to be compared with the makers' numbers.
+    groups: of each class, if classes belong together.
+    """
+
+    rows: list[Row]
+    class_names: Mapping[ClassId, str]
+    folders: tuple[Path, ...]
+    annotations: tuple[Path, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[ClassId, str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A dataset as it was found. `problems`: where it is not what its makers gave out; `remarks`: what is odd."""
+
+    catalog: Catalog
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+    annotations: tuple[Path, ...]
+    place: Place
+
+
+Reader = Callable[[Place], Listing]
+_READERS: dict[str, Reader] = {}
+
+
+def official(name: str, facts: DatasetFacts) -> Callable[[Reader], Reader]:
+    """Decorator: enter a reader of the makers' files as the dataset `name`."""
+
+    def enter(reader: Reader) -> Reader:
+        _READERS[name] = reader
+
+        def source(root: Path | str | None = None, *, allow_incomplete: bool = False) -> Catalog:
+            return accepted(read(name, root), allow_incomplete=allow_incomplete)
+
+        source.__doc__ = reader.__doc__
+        register(name, facts)(source)
+        return reader
+
+    return enter
+
+
+def names() -> list[str]:
+    """The benchmarks whose official numbers are known.
+
+    >>> "cub" in names(), "emoji" in names()
+    (True, False)
+    """
+    return sorted(_READERS)
+
+
+def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None) -> Reading:
+    """Read `name` below `root` and compare it with `facts` (by default the makers' numbers)."""
+    if name not in _READERS:
+        raise unknown("benchmark", name, _READERS, see="levelfield datasets")
+    place = Place(name, facts or describe(name), root)
+    listing = _READERS[name](place)
+    there = {str(file) for folder in listing.folders for file in files_below(folder) if is_image(file)}
+    rows = [row for row in listing.rows if str(row.file) in there]
+    missing = [str(row.file) for row in listing.rows if str(row.file) not in there]
+    if not rows:
+        where = " or ".join(map(str, listing.folders)) or str(place.root)
+        raise BadInput(f"None of the {len(listing.rows):,} images of '{name}' is in {where}. {place.source}")
+    catalog = _catalog(place, listing, rows)
+    strange = sorted(there.difference(str(row.file) for row in rows))
+    remarks = [*listing.notes, *_loners(catalog)]
+    if strange:
+        remarks.append(f"{count(len(strange), 'image file is', 'image files are')} in no list: {some(strange)}.")
+    problems = _differences(place.facts, listing, rows)
+    if missing:
+        problems.append(f"{count(len(missing), 'listed image has', 'listed images have')} no file: {some(missing)}")
+    return Reading(catalog, tuple(problems), tuple(remarks), listing.annotations, place)
+
+
+def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
+    """The catalog, if it is what the makers gave out or if less will do. What differs becomes notes."""
+    if reading.problems and not allow_incomplete:
+        told = "\n".join(f"  {problem}" for problem in reading.problems)
+        raise BadInput(f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{told}\n"
+                       f"To go on with what is there: allow_incomplete: true. {reading.place.source}")
+    return reading.catalog.with_notes(*(f"Not the official dataset: {problem}." for problem in reading.problems),
+                                      *reading.remarks)
+
+
+def _catalog(place: Place, listing: Listing, rows: list[Row]) -> Catalog:
+    used = {row.class_id for row in rows}
+    ids = [class_id for class_id in listing.class_names if class_id in used]
+    number = {class_id: position for position, class_id in enumerate(ids)}
+    nameless = used.difference(number)
+    if nameless:
+        raise BadInput(f"The class {min(nameless, key=str)} in the labels of '{place.name}' has no name: the files in "
+                       f"{place.root} do not belong together. {place.source}")
+    groups = None
+    if listing.groups is not None:
+        of_group: dict[str, int] = {}
+        groups = np.array([of_group.setdefault(listing.groups[class_id], len(of_group)) for class_id in ids])
+    return Catalog(
+        name=place.name,
+        paths=tuple(row.file for row in rows),
+        labels=np.array([number[row.class_id] for row in rows]),
+        class_names=tuple(listing.class_names[class_id] for class_id in ids),
+        class_ids=tuple(ids),
+        groups=groups,
+        roles=tuple(row.part for row in rows) if set(_ROLES) <= set(place.facts.parts) else None,
+        split=tuple("test" if row.part in _ROLES else row.part for row in rows),
+    )
+
+
+def _differences(facts: DatasetFacts, listing: Listing, rows: list[Row]) -> list[str]:
+    """Expected and found numbers: rows of the files, then images and classes of the parts."""
+    found = [_difference(file, facts.lines[file], lines, "rows")
+             for file, lines in listing.lines.items() if file in facts.lines]
+    images = Counter(row.part for row in rows)
+    classes = Counter(part for part, _ in {(row.part, row.class_id) for row in rows})
+    for part, (expected_images, expected_classes) in facts.parts.items():
+        found.append(_difference(part, expected_images, images[part], "images"))
+        found.append(_difference(part, expected_classes, classes[part], "classes"))
+    return [text for text in found if text]
+
+
+def _difference(where: str, expected: int, found: int, what: str) -> str:
+    return "" if expected == found else f"{where}: {expected:,} {what} expected, {found:,} found"
+
+
+def _loners(catalog: Catalog) -> tuple[str, ...]:
+    """Classes with one image; queries without anything to find."""
+    if catalog.roles is None:
+        return lone_class_note(catalog)
+    roles = np.array(catalog.roles)
+    alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
+    if not alone.any():
+        return ()
+    return (f"{count(int(alone.sum()), 'query has', 'queries have')} no image of its class in the gallery.",)

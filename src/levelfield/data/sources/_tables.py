@@ -1,0 +1,67 @@
+"""The makers' lists: text with columns, and MATLAB structures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput
+
+
+def text_rows(file: Path, columns: int, *, skip: int = 0, last_takes_rest: bool = False) -> list[list[str]]:
+    """The rows of a text file, cut at white space; another number of columns is refused with its line.
+
+    last_takes_rest: the last column may hold spaces.
+    """
+    rows = []
+    for number, line in enumerate(text_lines(file)[skip:], start=skip + 1):
+        cells = line.split(None, columns - 1 if last_takes_rest else -1)
+        if cells and len(cells) != columns:
+            raise BadInput(f"{file}, line {number}: {columns} columns are needed, found {line.strip()!r}. Was it "
+                           "downloaded to its end?")
+        if cells:
+            rows.append([cell.strip() for cell in cells])
+    return rows
+
+
+def text_lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"Cannot read {file} as text: {error}.") from error
+
+
+def whole(file: Path, text: str) -> int:
+    """An id of a text file."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise BadInput(f"{file}: '{text}' stands where a number is needed.") from error
+
+
+def matlab(file: Path, name: str, fields: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The struct array `name` of a MATLAB 5 file, each entry with these fields, found by name."""
+    found = np.atleast_1d(_variable(file, name))
+    have = found.dtype.names or ()
+    missing = [key for key in fields if key not in have]
+    if missing:
+        raise BadInput(f"'{name}' in {file} has no field '{missing[0]}', only {', '.join(have) or 'none'}.")
+    return [{key: entry[key] for key in fields} for entry in found]
+
+
+def matlab_texts(file: Path, name: str) -> list[str]:
+    return [str(text) for text in np.atleast_1d(_variable(file, name))]
+
+
+def _variable(file: Path, name: str) -> Any:
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(str(file), squeeze_me=True, variable_names=[name])
+    except Exception as error:  # scipy raises almost anything on a damaged file
+        raise BadInput(f"Cannot read {file} as a MATLAB file: {error}. Was it downloaded to its end?") from error
+    if name not in content:
+        raise BadInput(f"{file} has no variable '{name}'.")
+    return content[name]

@@ -1,0 +1,76 @@
+"""CUB-200-2011: birds. Class ids 1 to 100 train, 101 to 200 test; the makers' own split is for classification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from levelfield.data._registry import DatasetFacts
+from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import Place
+from levelfield.data.sources._tables import text_rows, whole
+from levelfield.errors import BadInput
+
+_LAST_TRAINING_CLASS = 100
+_IMAGES_OF_2010 = 6_033
+
+FACTS = DatasetFacts(
+    what="birds (Caltech-UCSD Birds-200-2011)",
+    needs="root",
+    images=11_788,
+    classes=200,
+    licence="non-commercial research and education; photographs of their owners",
+    page="https://www.vision.caltech.edu/datasets/cub_200_2011/",
+    parts={"train": (5_864, 100), "test": (5_924, 100)},
+    lines={"images.txt": 11_788, "image_class_labels.txt": 11_788, "classes.txt": 200},
+    folders=("CUB_200_2011", "cub"),
+    archives=("CUB_200_2011.tgz", "CUB_200_2011.zip", "CUB_200_2011.tar.gz"),
+    md5={
+        "images.txt": "619b5c21b05008767b6d09160bdfba38",
+        "image_class_labels.txt": "3d8c4b071f61d8491ca681918115d7f1",
+        "classes.txt": "5030a19bb88899c92f2c00787283c2ab",
+    },
+)
+
+
+@official("cub", FACTS)
+def cub(place: Place) -> Listing:
+    """Images in the order of `images.txt`, which inside a class is not alphabetical."""
+    _refuse_2010(place)
+    listed, labelled = place.need("images.txt"), place.need("image_class_labels.txt")
+    named, images = place.need("classes.txt"), place.need("images")
+    files = {whole(listed, number): path for number, path in text_rows(listed, 2, last_takes_rest=True)}
+    if len(files) == _IMAGES_OF_2010:
+        raise _of_2010(place)
+    labels = {whole(labelled, number): whole(labelled, label) for number, label in text_rows(labelled, 2)}
+    names: dict[ClassId, str] = {whole(named, number): name for number, name in text_rows(named, 2)}
+    if files.keys() != labels.keys():
+        odd = min(files.keys() ^ labels.keys())
+        raise BadInput(f"{listed} has {len(files):,} images and {labelled} {len(labels):,}: the image {odd} is in only "
+                       f"one of them. {place.source}")
+    _compare_with_folders(labelled, files, labels, names)
+    rows = [Row(images / path, labels[number], "train" if labels[number] <= _LAST_TRAINING_CLASS else "test")
+            for number, path in files.items()]
+    lines = {listed.name: len(files), labelled.name: len(labels), named.name: len(names)}
+    return Listing(rows, dict(sorted(names.items())), (images,), (listed, labelled, named), lines)
+
+
+def _compare_with_folders(
+    source: Path, files: dict[int, str], labels: dict[int, int], names: dict[ClassId, str]
+) -> None:
+    """A folder `NNN.Name` holds the images of class NNN; anything else is a mix-up of two copies."""
+    wrong = [number for number, path in files.items() if path.partition("/")[0] != names.get(labels[number])]
+    if wrong:
+        first = wrong[0]
+        raise BadInput(f"{source} disagrees with the folders for {len(wrong):,} images: the image {first} has the "
+                       f"label {labels[first]} ({names.get(labels[first], 'no such class')}) and lies in "
+                       f"{files[first].partition('/')[0]}.")
+
+
+def _refuse_2010(place: Place) -> None:
+    if place.find("images.txt") is None and place.find("lists/files.txt", "annotations-mat") is not None:
+        raise _of_2010(place)
+
+
+def _of_2010(place: Place) -> BadInput:
+    return BadInput(f"{place.root} is the older CUB-200 of 2010 ({_IMAGES_OF_2010:,} images). CUB-200-2011 is needed "
+                    f"({FACTS.images:,} images). {place.source}")

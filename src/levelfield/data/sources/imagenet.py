@@ -1,0 +1,88 @@
+"""ImageNet (ILSVRC 2012): the same 1,000 classes in the training and the validation images. Protocol: closed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from levelfield.data._registry import DatasetFacts
+from levelfield.data.images import is_image
+from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import Place
+from levelfield.data.sources._tables import matlab, text_rows, whole
+from levelfield.data.walking import files_below
+from levelfield.errors import BadInput
+
+_TRUTH = "ILSVRC2012_validation_ground_truth.txt"
+_DEVKIT = "ILSVRC2012_devkit_t12"
+_SYNSET = re.compile(r"n[0-9]{8}")
+
+FACTS = DatasetFacts(
+    what="things of 1,000 kinds (ImageNet, ILSVRC 2012); needs `protocol: closed`",
+    needs="root",
+    images=1_331_167,
+    classes=1_000,
+    licence="non-commercial research; registration with the makers",
+    page="https://www.image-net.org/challenges/LSVRC/2012/",
+    parts={"train": (1_281_167, 1_000), "test": (50_000, 1_000)},
+    lines={_TRUTH: 50_000, "meta.mat": 1_000},
+    folders=("imagenet", "ILSVRC2012", "ImageNet"),
+    archives=(f"{_DEVKIT}.tar.gz",),
+)
+
+
+@official("imagenet", FACTS)
+def imagenet(place: Place) -> Listing:
+    """`train/n01440764/...`, and `val` in such folders too, or flat with the devkit. Classes in order of synset.
+
+    The devkit's numbers 1 to 1000 have another order, so they never become labels.
+    """
+    train = place.find("train") or place.archive("ILSVRC2012_img_train.tar") or place.need("train")
+    validation = place.find("val") or place.archive("ILSVRC2012_img_val.tar") or place.need("val")
+    rows = [Row(file, synset, "train") for synset, file in _by_folder(train)]
+    flat = sorted(file for file in validation.iterdir() if file.is_file() and is_image(file))
+    annotations: tuple[Path, ...] = ()
+    lines: dict[str, int] = {}
+    if flat:
+        truth = place.need(f"{_DEVKIT}/data/{_TRUTH}", f"data/{_TRUTH}", _TRUTH)
+        meta = place.need(f"{_DEVKIT}/data/meta.mat", "data/meta.mat", "meta.mat")
+        synsets = _synsets(meta)
+        numbers = [whole(truth, row[0]) for row in text_rows(truth, 1)]
+        rows += [Row(file, synsets[number], "test") for file, number in _with_numbers(flat, truth, numbers)]
+        annotations, lines = (truth, meta), {truth.name: len(numbers), meta.name: len(synsets)}
+    else:
+        rows += [Row(file, synset, "test") for synset, file in _by_folder(validation)]
+    _refuse_unknown(train, validation, rows)
+    names: dict[ClassId, str] = {synset: str(synset) for synset in sorted({str(row.class_id) for row in rows})}
+    return Listing(rows, names, (train, validation), annotations, lines)
+
+
+def _by_folder(top: Path) -> list[tuple[str, Path]]:
+    folders = sorted(entry for entry in top.iterdir() if entry.is_dir() and _SYNSET.fullmatch(entry.name))
+    if not folders:
+        raise BadInput(f"{top} has no folders named by synset, such as n01440764.")
+    return [(folder.name, file) for folder in folders for file in sorted(files_below(folder)) if is_image(file)]
+
+
+def _synsets(meta: Path) -> dict[int, str]:
+    """Synset of each number of the devkit; numbers above 1000 are inner nodes of the hierarchy."""
+    entries = matlab(meta, "synsets", ("ILSVRC2012_ID", "WNID", "num_children"))
+    return {int(entry["ILSVRC2012_ID"]): str(entry["WNID"]) for entry in entries if int(entry["num_children"]) == 0}
+
+
+def _with_numbers(files: list[Path], truth: Path, numbers: list[int]) -> list[tuple[Path, int]]:
+    """ILSVRC2012_val_00000001.JPEG is the first row: the number counts, so a missing file shifts nothing."""
+    found = []
+    for file in files:
+        position = int("".join(re.findall(r"[0-9]+$", file.stem)) or 0)
+        if not 1 <= position <= len(numbers):
+            raise BadInput(f"{file} has no row in {truth}, which has {len(numbers):,}.")
+        found.append((file, numbers[position - 1]))
+    return found
+
+
+def _refuse_unknown(train: Path, validation: Path, rows: list[Row]) -> None:
+    trained = {row.class_id for row in rows if row.part == "train"}
+    strange = sorted({str(row.class_id) for row in rows if row.part == "test" and row.class_id not in trained})
+    if strange:
+        raise BadInput(f"{validation} has {len(strange):,} classes that {train} has not: {', '.join(strange[:5])}.")

@@ -1,0 +1,76 @@
+"""In-Shop Clothes Retrieval (DeepFashion): train, and queries that are looked for in a gallery."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from levelfield.data._registry import DatasetFacts
+from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import Place
+from levelfield.data.sources._tables import text_lines, text_rows, whole
+from levelfield.errors import BadInput
+
+_LIST = "list_eval_partition.txt"
+_PARTS = ("train", "query", "gallery")
+_HEADER = ["image_name", "item_id", "evaluation_status"]
+
+FACTS = DatasetFacts(
+    what="clothes, queries against a gallery (In-Shop of DeepFashion)",
+    needs="root",
+    images=52_712,
+    classes=7_982,
+    licence="non-commercial research; the makers ask for an agreement",
+    page="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
+    parts={"train": (25_882, 3_997), "query": (14_218, 3_985), "gallery": (12_612, 3_985)},
+    lines={_LIST: 52_712},
+    folders=("In-shop Clothes Retrieval Benchmark", "inshop"),
+    archives=("Img/img.zip", "img.zip", "Img/img_highres.zip", "img_highres.zip"),
+)
+
+
+@official("inshop", FACTS)
+def inshop(place: Place) -> Listing:
+    """The class is the column `item_id`, in the order of its number; nothing is taken from the path."""
+    source = place.need(f"Eval/{_LIST}", f"Anno/{_LIST}", _LIST)
+    entries = _entries(source)
+    images, notes = _images(place)
+    rows = []
+    for number, (path, item, part) in enumerate(entries, start=3):
+        if part not in _PARTS:
+            known = ", ".join(_PARTS)
+            raise BadInput(f"{source}, line {number}: unknown evaluation_status '{part}'; there are {known}.")
+        rows.append(Row(images / path.removeprefix("img/"), item, part))
+    _refuse_shared(source, rows)
+    names: dict[ClassId, str] = {item: item for item in sorted({item for _, item, _ in entries})}
+    return Listing(rows, names, (images,), (source,), {source.name: len(entries)}, notes=notes)
+
+
+def _entries(source: Path) -> list[list[str]]:
+    """Rows padded with several spaces, below the count and the header."""
+    head = text_lines(source)[:2]
+    if len(head) < 2 or head[1].split() != _HEADER:
+        raise BadInput(f"{source} needs a first line with the number of images and a second with "
+                       f"'{' '.join(_HEADER)}'.")
+    entries = text_rows(source, 3, skip=2)
+    if whole(source, head[0].strip()) != len(entries):
+        raise BadInput(f"{source} says {head[0].strip()} images in its first line and lists {len(entries):,}. Was it "
+                       "downloaded to its end?")
+    return entries
+
+
+def _images(place: Place) -> tuple[Path, tuple[str, ...]]:
+    """The small images, for which the makers give their figures; the large ones if there are no others."""
+    small = place.find("Img/img", "img")
+    if small is not None:
+        return small, ()
+    large = place.find("Img/img_highres", "img_highres")
+    if large is None:
+        raise BadInput(f"{place.root} has no Img/img (from img.zip), where the images of 'inshop' lie. {place.source}")
+    return large, ("The large images (img_highres) are read; the makers' figures are for img.zip.",)
+
+
+def _refuse_shared(source: Path, rows: list[Row]) -> None:
+    training = {row.class_id for row in rows if row.part == "train"}
+    shared = sorted({str(row.class_id) for row in rows if row.part != "train"} & {str(item) for item in training})
+    if shared:
+        raise BadInput(f"{source}: {len(shared):,} items are in the training part and in the test part ({shared[0]}).")

@@ -1,0 +1,60 @@
+"""Omniglot: characters of fifty alphabets, drawn twenty times each. Background trains, evaluation tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from levelfield.data._registry import DatasetFacts
+from levelfield.data.images import is_image
+from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import Place
+from levelfield.data.walking import files_below, hidden
+from levelfield.errors import BadInput
+
+_PARTS = {"images_background": "train", "images_evaluation": "test"}
+
+FACTS = DatasetFacts(
+    what="hand-written characters of fifty alphabets (Omniglot)",
+    needs="root",
+    images=32_460,
+    classes=1_623,
+    licence="MIT",
+    page="https://github.com/brendenlake/omniglot",
+    parts={"train": (19_280, 964), "test": (13_180, 659)},
+    folders=("omniglot", "omniglot-py", "python", "omniglot/python"),
+    archives=("omniglot.zip", "images_background.zip", "images_evaluation.zip"),
+)
+
+
+@official("omniglot", FACTS)
+def omniglot(place: Place) -> Listing:
+    """A class is alphabet + character; its official id is the number that begins its files. Alphabets are groups."""
+    rows: list[Row] = []
+    names: dict[ClassId, str] = {}
+    groups: dict[ClassId, str] = {}
+    folders = tuple(place.need(part) for part in _PARTS)
+    for top in folders:
+        for alphabet in _folders(top):
+            for character in _folders(alphabet):
+                files = sorted(file for file in files_below(character) if is_image(file))
+                if files:
+                    number, name = _number(character, files), f"{alphabet.name}/{character.name}"
+                    if number in names:
+                        raise BadInput(f"{names[number]} and {name} in {place.root} have the same number {number}: a "
+                                       "folder is there twice.")
+                    names[number], groups[number] = name, alphabet.name
+                    rows += [Row(file, number, _PARTS[top.name]) for file in files]
+    return Listing(rows, dict(sorted(names.items(), key=lambda entry: int(entry[0]))), folders, groups=groups)
+
+
+def _folders(top: Path) -> list[Path]:
+    return sorted(entry for entry in top.iterdir() if entry.is_dir() and not hidden(entry.name))
+
+
+def _number(character: Path, files: list[Path]) -> int:
+    """The number that all drawings of a character share: 0394_01.png."""
+    found = {file.name.partition("_")[0] for file in files}
+    if len(found) != 1 or not min(found).isdigit():
+        raise BadInput(f"The drawings in {character} must share one number before the _, found "
+                       f"{', '.join(sorted(found)[:5])}: they are of different characters.")
+    return int(min(found))

@@ -1,0 +1,62 @@
+"""Stanford Online Products. The two lists are the split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from levelfield.data._registry import DatasetFacts
+from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import Place
+from levelfield.data.sources._tables import text_lines, text_rows, whole
+from levelfield.errors import BadInput
+
+_HEADER = ["image_id", "class_id", "super_class_id", "path"]
+
+FACTS = DatasetFacts(
+    what="products on sale, 2 to 12 photographs each (Stanford Online Products)",
+    needs="root",
+    images=120_053,
+    classes=22_634,
+    licence="see LICENSE in the archive",
+    page="https://cvgl.stanford.edu/projects/lifted_struct/",
+    parts={"train": (59_551, 11_318), "test": (60_502, 11_316)},
+    lines={"Ebay_train.txt": 59_551, "Ebay_test.txt": 60_502},
+    folders=("Stanford_Online_Products", "sop"),
+    archives=("Stanford_Online_Products.zip",),
+)
+
+
+@official("sop", FACTS)
+def sop(place: Place) -> Listing:
+    """Lists beside the twelve category folders, or in `Info_Files` with the images in `images`."""
+    rows: list[Row] = []
+    lists, lines = [], {}
+    names: dict[ClassId, str] = {}
+    parts: dict[ClassId, str] = {}
+    for part in ("train", "test"):
+        source = place.need(f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
+        base = _image_folder(source)
+        entries = _entries(source)
+        for class_id, path in entries:
+            if parts.setdefault(class_id, part) != part:
+                raise BadInput(f"The class {class_id} is in both Ebay_train.txt and Ebay_test.txt below {place.root}. "
+                               f"{place.source}")
+            names.setdefault(class_id, path.rpartition("_")[0].replace("_final/", " "))
+            rows.append(Row(base / path, class_id, part))
+        lists.append(source)
+        lines[source.name] = len(entries)
+    folders = tuple(sorted({row.file.parent for row in rows if row.file.parent.is_dir()}))
+    return Listing(rows, dict(sorted(names.items())), folders, tuple(lists), lines)
+
+
+def _image_folder(source: Path) -> Path:
+    root = source.parent.parent if source.parent.name == "Info_Files" else source.parent
+    return root / "images" if (root / "images").is_dir() else root
+
+
+def _entries(source: Path) -> list[tuple[int, str]]:
+    first = text_lines(source)[:1]
+    if not first or first[0].split() != _HEADER:
+        raise BadInput(f"{source} begins with {first[0] if first else 'nothing'!r}; the header "
+                       f"'{' '.join(_HEADER)}' is needed.")
+    return [(whole(source, class_id), path) for _, class_id, _, path in text_rows(source, 4, skip=1)]

@@ -1,0 +1,35 @@
+"""Files below a folder, without what systems leave there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from levelfield.errors import BadInput
+
+
+def files_below(top: Path) -> Iterator[Path]:
+    """All files below `top`; a link that leads back into its own parents is not followed twice."""
+
+    def stop(error: OSError) -> None:
+        raise BadInput(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
+
+    seen: set[Path] = set()
+    for place, folders, files in os.walk(top, followlinks=True, onerror=stop):
+        real = Path(place).resolve()
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = [name for name in folders if not hidden(name)]
+        yield from (Path(place) / name for name in files)
+
+
+def hidden(name: str) -> bool:
+    """Whether a name is a dot file's or macOS's own.
+
+    >>> [name for name in (".DS_Store", "__MACOSX", "001.Black_footed_Albatross") if not hidden(name)]
+    ['001.Black_footed_Albatross']
+    """
+    return name.startswith(".") or name == "__MACOSX"
