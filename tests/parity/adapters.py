@@ -21,6 +21,7 @@ from levelfield.batching.ddm import DistanceScorer
 from levelfield.batching.distances import Distances
 from levelfield.batching.frd import FrechetScorer, Normal
 from levelfield.batching.greedy_coreset import FarthestFirst
+from levelfield.data.class_folds import class_folds
 from levelfield.embedder.head import Head, start_at
 from levelfield.embedder.pooling import pool
 from levelfield.errors import LevelfieldError
@@ -745,6 +746,12 @@ def drml(case: Case) -> Outputs:
     return plain(answer)
 
 
+def folds_of_classes(case: Case) -> Outputs:
+    found = class_folds(case.arrays["classes_sorted"], **settings(case, ["folds", "form"], elsewhere=["classes"]))
+    return {f"{part}_{i}": classes for i, fold in enumerate(found) for part, classes in zip(("train", "val"), fold,
+                                                                                          strict=True)}
+
+
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("module", "corruption"): corruption,
     ("module", "corruption_statistics"): corruption_statistics,
@@ -781,6 +788,7 @@ TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
     ("sampler", "spc"): samples_per_class,
     ("sampler", "m-per-class"): m_per_class,
     ("sampler", "frd"): frd,
+    ("sampler", "class_folds"): folds_of_classes,
     ("sampler", "ddm"): ddm,
     ("sampler", "greedy-coreset"): greedy_coreset,
     ("sampler", "d2-coreset"): d2_coreset,

@@ -64,7 +64,7 @@ def blocks(
     if form != "kfold":
         raise BadSpecification(f"Folds of the form '{form}' would divide the groups of '{catalog.name}'; use kfold.")
     ends = np.cumsum([len(unit) for unit in units])
-    cuts = []
+    cuts: list[int] = []
     for number, edge in enumerate(np.cumsum([len(block) for _, block in wanted])[:-1]):
         # at least one unit for this block, and one for each that follows
         free = np.arange(cuts[-1] + 1 if cuts else 0, len(units) - (folds - 1 - number))

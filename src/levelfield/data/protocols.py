@@ -172,7 +172,7 @@ def _fold(
         # At least two classes: with one, every neighbour is right.
         cut = nearest_boundary(train, classes - max(2, round(validation * classes)))
         train, validating = train[:cut], train[cut:]
-    fold = Fold(name, *(_images(catalog, units) for units in (train, validating, test)))
+    fold = Fold(name, _images(catalog, train), _images(catalog, validating), _images(catalog, test))
     if len(np.unique(catalog.labels[fold.train])) < 2:
         raise BadInput(f"'{catalog.name}' leaves fewer than 2 classes to train; give more classes or less validation.")
     for part, units in (("validation", validating), ("test", test)):
