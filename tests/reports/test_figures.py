@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import METRICS, class_means, planned, write_run
+from made_runs import METRICS, change_metrics, class_means, planned, write_run
 from PIL import Image
 
 from levelfield.errors import BadInput, UnknownName
 from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
 from levelfield.reports.figures._rows import drawn
+from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
 from levelfield.studies import spectra
+from levelfield.studies.distributions import compared
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import parse_study
@@ -27,12 +30,20 @@ def board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str, ...] = 
     """Every run is a little better and more compressed than the one before."""
     for number, run in enumerate(runs):
         trains = run.label not in untrained
-        summary = {"rho_train": 0.1 * (number + 1)} if trains else {}
+        summary = {"rho_train": 0.1 * (number + 1), "monitored": watched(run.spec.seed)} if trains else {}
         place = write_run(run, folder, class_means(0.4 + 0.02 * number), steps=5 if trains else 0, **summary)
         if trains:
             rows = np.random.default_rng(number).normal(size=(30, 8)) * np.exp(-np.arange(8) * 0.2 * number)
             spectra.record(rows, np.arange(30) % 5, place)
     return gather("made", runs, folder, METRICS, draws=100)
+
+
+def watched(seed: int, steps: tuple[int, ...] = (0, 5, 10)) -> list[dict[str, Any]]:
+    """As `monitor: test` writes it."""
+    return [
+        {"step": step, "metric": "recall@1", "train": 0.5 + 0.04 * step, "test": 0.5 + 0.01 * (step + seed)}
+        for step in steps
+    ]
 
 
 @pytest.fixture
@@ -49,7 +60,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name != "sweep"])
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("sweep", "distributions")])
 def test_a_figure_is_written_beside_the_tables_or_elsewhere(tmp_path: Path, name: str) -> None:
     runs = planned(PAIRS, seeds=2)
     made = board(runs, tmp_path / "study")
@@ -141,10 +152,74 @@ def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: list[matplotli
             assert image.get_array()[i, j] == pytest.approx(means[key])
 
 
+def test_words_with_numbers_stand_by_their_numbers_whoever_is_best(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(["margin"], seeds=1, vary={"conditions.batch": ["33x3", "50x2", "8x12", "100"]})
+    draw_figures(["sweep"], board(runs, tmp_path), runs, tmp_path)
+    shown_words = [text.get_text() for text in shown[0].axes[0].get_xticklabels()]
+    assert shown_words == ["8x12", "33x3", "50x2", "100"]
+    assert list(shown[0].axes[0].lines[0].get_xdata()) == [0, 1, 2, 3]
+
+
+def test_curves_show_each_seed_thin_and_the_mean_of_those_that_came_so_far(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(["margin", "triplet", "lda"], seeds=2)
+    made = board(runs, tmp_path)
+    early = next(run for run in runs if run.row == "margin" and run.spec.seed == 1)
+    summary = json.loads((early.folder(tmp_path) / "metrics.json").read_text())["summary"]
+    change_metrics(early.folder(tmp_path), summary={**summary, "monitored": watched(1, (0, 5))})
+    draw_figures(["curves"], made, runs, tmp_path)
+    panels = {axis.get_title(): axis for axis in shown[0].axes}
+    assert set(panels) == {"margin", "triplet"}, "what does not train has no curve"
+    lines = panels["margin"].lines
+    named = {line.get_label(): line for line in lines if not line.get_label().startswith("_")}
+    assert len(lines) == 6
+    assert set(named) == {"training classes", "test classes"}
+    np.testing.assert_allclose(named["test classes"].get_ydata(), [0.505, 0.555, 0.6])
+    assert (panels["margin"].get_xlabel(), panels["margin"].get_ylabel()) == ("steps", "recall@1")
+    assert [text.get_text() for text in shown[0].legends[0].get_texts()] == ["training classes", "test classes"]
+
+
+def test_curves_of_different_metrics_are_not_drawn_together(tmp_path: Path) -> None:
+    runs = planned(["margin"], seeds=2)
+    made = board(runs, tmp_path)
+    folder = runs[0].folder(tmp_path)
+    summary = json.loads((folder / "metrics.json").read_text())["summary"]
+    other = [{**entry, "metric": "map@r"} for entry in watched(0)]
+    change_metrics(folder, summary={**summary, "monitored": other})
+    with pytest.raises(BadInput, match=r"different metrics while they trained: map@r, recall@1"):
+        draw_figures(["curves"], made, runs, tmp_path)
+
+
+def test_distributions_are_compared_class_by_class(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    """Three classes: the learned mean is right for the first, wrong for the others; spreads as they were made."""
+    rows = np.array([[2.0, 0, 0], [5.0, 0, 0], [0, 1, 0], [0, 0, 3.0], [0, 0, -1.0], [0, 1.0, 0]])
+    labels = np.array([0, 0, 2, 1, 1, 2])
+    found = compared(np.array([[7.0, 0, 0], [0, 0.1, 0], [0, 0, 2.0]]), np.diag([1.0, 4, 2]), rows, labels)
+    np.testing.assert_allclose(found.found_spreads, [0, 1, 0], atol=1e-12)
+    np.testing.assert_allclose(found.learned_spreads, [1, 4, 2])
+    np.testing.assert_allclose(found.found_means, [[1, 0, 0], [0, 0, 0], [0, 1, 0]], atol=1e-12)
+    draw({"hist": found}, tmp_path / "distributions.png")
+    matrix, scatter = shown[0].axes[:2]
+    np.testing.assert_allclose(matrix.images[0].get_array(), [[1, 0, 0], [0, 0, 1], [0, 0, 0]], atol=1e-12)
+    assert matrix.get_title() == "hist: own class 0.33, others 0.17"
+    assert list(scatter.lines[0].get_ydata()) == [1, 4, 2]
+    assert "correlation over 3 classes: 0.9" in scatter.get_title()
+
+
 def test_figures_that_say_nothing_are_refused(tmp_path: Path) -> None:
     runs = planned(["lda"], seeds=1)
     made = board(runs, tmp_path)
-    for name, told in (("sweep", "0 keys"), ("spectra", "nothing was trained"), ("recall-rho", "nothing was trained")):
+    nothing = {
+        "sweep": "0 keys",
+        "spectra": "nothing was trained",
+        "recall-rho": "nothing was trained",
+        "curves": "monitor: test",
+        "distributions": "no finished run of `hist`",
+    }
+    for name, told in nothing.items():
         with pytest.raises(BadInput, match=told):
             draw_figures([name], made, runs, tmp_path)
     with pytest.raises(UnknownName, match=r"'spectre'\. Did you mean 'spectra'"):

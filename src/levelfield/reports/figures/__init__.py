@@ -8,6 +8,8 @@ from pathlib import Path
 from levelfield.errors import unknown
 from levelfield.reports.figures._drawing import check_name
 from levelfield.reports.figures._rows import Drawn, drawn
+from levelfield.reports.figures.curves import draw_curves
+from levelfield.reports.figures.distributions import draw_distributions
 from levelfield.reports.figures.leaderboard import draw_leaderboard
 from levelfield.reports.figures.recall_rho import draw_recall_rho
 from levelfield.reports.figures.spectra import draw_spectra
@@ -20,6 +22,8 @@ from levelfield.studies.specification import Study
 __all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of"]
 
 FIGURES: dict[str, Callable[[list[Drawn], str, Path], Path]] = {
+    "curves": draw_curves,
+    "distributions": draw_distributions,
     "leaderboard": draw_leaderboard,
     "recall-rho": draw_recall_rho,
     "spectra": draw_spectra,

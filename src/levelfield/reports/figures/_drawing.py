@@ -28,13 +28,13 @@ def marker(number: int) -> str:
 
 
 def panels(
-    rows: int, columns: int, *, width: float, height: float, ratios: tuple[float, ...] = ()
+    rows: int, columns: int, *, width: float, height: float, ratios: tuple[float, ...] = (), share: bool = False
 ) -> tuple[Figure, Any]:
-    """A figure and its panels (rows, columns), without the upper and right edge."""
+    """A figure and its panels (rows, columns), without the upper and right edge. `share`: all have the same scale."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, width_ratios=ratios or None)
+    axes = figure.subplots(rows, columns, squeeze=False, width_ratios=ratios or None, sharex=share, sharey=share)
     for axis in np.ravel(axes):
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(which="both", labelsize=8)

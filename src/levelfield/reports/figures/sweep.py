@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,10 +91,16 @@ def _maps(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def _ordered(values: list[Any]) -> list[Any]:
-    """Different values: numbers by size, others as they come."""
+    """Different values: numbers by size, words by the numbers and letters in them.
+
+    >>> _ordered(["25x4", "100", "50x2", "25x4"])
+    ['25x4', '50x2', '100']
+    """
     different = list({str(value): value for value in values}.values())
-    numbers = all(isinstance(value, int | float) for value in different)
-    return sorted(different) if numbers else different
+    if all(isinstance(value, int | float) for value in different):
+        return sorted(different)
+    return sorted(different, key=lambda value: [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part)
+                                                for part in re.split(r"(\d+)", str(value)) if part])  # fmt: skip
 
 
 def _places(values: list[Any]) -> dict[str, float]:

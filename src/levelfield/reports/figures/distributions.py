@@ -1,0 +1,58 @@
+"""003, figure 2: learned means against the classes' own means, and learned covariances against the classes' spread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.reports.figures._drawing import colour, panels, save
+from levelfield.reports.figures._rows import Drawn
+from levelfield.studies.distributions import Distributions, distributions_of
+
+MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the picture
+
+
+def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """For every row of HIST, the run of its first seed: a matrix of similarities and a scatter of spreads."""
+    folders = {row.row.label: row.results[0].folder for row in rows if row.method == "hist" and row.results}
+    found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
+    if not found:
+        raise BadInput(
+            "The figure 'distributions' shows what `hist` learned of its classes, and this study has no finished run "
+            "of `hist` that learns means and variances."
+        )
+    return draw(found, path)
+
+
+def draw(found: dict[str, Distributions], path: Path) -> Path:
+    """The same from arrays, one line of panels for each entry."""
+    figure, axes = panels(len(found), 2, width=9.2, height=3.9 * len(found), ratios=(1.15, 1))
+    for line, (label, one) in zip(axes, found.items(), strict=True):
+        _similarities(line[0], one, label)
+        _spreads(line[1], one)
+    return save(figure, path)
+
+
+def _similarities(axis: Any, one: Distributions, label: str) -> None:
+    count = len(one.learned_means)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST)).round().astype(int))
+    table = one.learned_means[chosen] @ one.found_means[chosen].T
+    image = axis.imshow(table, cmap="viridis", vmin=min(0.0, table.min()), vmax=1.0)
+    axis.figure.colorbar(image, ax=axis, shrink=0.8, label="cosine")
+    part = "" if len(chosen) == count else f" ({len(chosen)} of {count} classes)"
+    axis.set(xlabel=f"mean of the class's embeddings{part}", ylabel="learned mean")
+    own = float(np.sum(one.learned_means * one.found_means, axis=1).mean())
+    others = float(one.learned_means.sum(axis=0) @ one.found_means.sum(axis=0) - own * count) / max(1, count**2 - count)
+    axis.set_title(f"{label}: own class {own:.2f}, others {others:.2f}", fontsize=9)
+
+
+def _spreads(axis: Any, one: Distributions) -> None:
+    axis.plot(one.found_spreads, one.learned_spreads, "o", color=colour(0), markersize=3, alpha=0.5)
+    axis.set(xlabel="mean squared distance to the class's mean", ylabel="Frobenius norm of the learned covariance")
+    varied = len(one.found_spreads) > 2 and one.found_spreads.std() and one.learned_spreads.std()
+    if varied:
+        found = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
+        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {found:.2f}", fontsize=9)
