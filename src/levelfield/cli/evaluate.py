@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from levelfield.cli import corrupted
 from levelfield.cli.arrays import read_array, read_labels
 from levelfield.cli.console import bar, error_console, is_quiet
 from levelfield.cli.evaluated import Evaluated, show
@@ -31,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         "evaluate", epilog="Example: levelfield evaluate --embeddings e.npy --labels y.npy --metrics recall@1,map@r"
     )(measure)
+    corrupted.add_to(app)
 
 
 def _option(panel: str, flag: str, text: str, **more: Any) -> Any:
@@ -71,6 +73,9 @@ def measure(
     ci: Annotated[float, _option(_HOW, "--ci", "Level of the intervals; 0: none.")] = 0.95,
     seed: Annotated[int, _option(_HOW, "--seed", "Of intervals and k-means.")] = 0,
     memory: Annotated[str, _option(_HOW, "--memory", "What the search may take.")] = "2GB",
+    corrupt: Annotated[
+        str | None, _option(_HOW, "--corrupt", "On corrupted test images: all, or names (levelfield list corruptions).")
+    ] = None,
     threshold: Annotated[bool, _option(_SAME, "--threshold", "From which similarity on are two the same?")] = False,
     rule: Annotated[str, _option(_SAME, "--rule", "equal_error or balanced.")] = "equal_error",
     false_match: Annotated[
@@ -102,6 +107,12 @@ def measure(
     distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
     _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None
+    if corrupt is not None:
+        unfit = {"--refine": refine is not None, "--threshold": wants_threshold, "--per-class": per_class is not None,
+                 "--per-query": per_query is not None, "--neighbours": neighbours is not None}  # fmt: skip
+        corrupted.measure(run, corrupt, settings, distances, dims, out=out, as_json=as_json, signatures=signatures,
+                          unfit=unfit)  # fmt: skip
+        return
     ways = [] if refine is None else _ways(run, refine, bool(dims), wants_threshold)
     subjects = [subject] if run is None else [subject, *_refined(run, subject, ways)]
     chooser = _chooser(run, choose_on, validation, validation_labels) if wants_threshold else None

@@ -16,6 +16,7 @@ from rich.text import Text
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.console import console
 from levelfield.cli.facts import all_facts, first_fact
+from levelfield.data import corruptions
 from levelfield.embedder import backbones
 from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
@@ -38,6 +39,7 @@ class Kind(StrEnum):
     backbones = "backbones"
     methods = "methods"
     protocols = "protocols"
+    corruptions = "corruptions"
 
 
 _ROOMS: dict[Kind, Any] = {
@@ -49,6 +51,7 @@ _ROOMS: dict[Kind, Any] = {
     Kind.backbones: backbones,
     Kind.protocols: data.protocols,
     Kind.methods: methods,
+    Kind.corruptions: corruptions,
 }
 
 
@@ -63,7 +66,7 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
-    """List objectives, miners, batchings, datasets, protocols, metrics, backbones or methods."""
+    """List objectives, miners, batchings, datasets, protocols, metrics, backbones, methods or corruptions."""
     room = _ROOMS[kind]
     if name is not None:
         console.print(all_facts(name, room.describe(name)), highlight=False)

@@ -1,0 +1,95 @@
+"""`levelfield evaluate RUN --corrupt` and `levelfield corruptions`: what corrupted images cost, and what they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from levelfield.cli.console import console, error_console, is_quiet
+from levelfield.data import corruptions, read_image
+from levelfield.errors import BadInput
+from levelfield.files import write_text
+from levelfield.reports.figures import check_name
+from levelfield.reports.figures.corruptions import draw_corruptions
+from levelfield.studies.corrupted import Drops, evaluate_corrupted
+
+METRICS = ("recall@1", "map@r")  # where none are named
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("corruptions", epilog="Example: levelfield corruptions photo.jpg --out sheet.png")(sheet)
+
+
+def sheet(
+    image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
+    out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("corruptions.png"),
+    only: Annotated[str, typer.Option("--only", help="Which, with commas between.")] = "all",
+    side: Annotated[int, typer.Option("--side", min=16, help="Shorter side to this many pixels first.")] = 224,
+) -> None:
+    """Draw one image under all nine corruptions of 003, as a run's test images would be."""
+    check_name(out)
+    path = draw_corruptions(read_image(image), corruptions.chosen(only), out, side=side)
+    console.print(f"Written: {path}", soft_wrap=True)
+
+
+def measure(
+    run: Path | None, wanted: str, settings: dict[str, Any], distances: list[str], dims: list[int], *,
+    out: Path | None, as_json: bool, signatures: bool, unfit: dict[str, bool],
+) -> None:  # fmt: skip
+    """Print (or write) the figures of a run under corruptions and the drops. `unfit`: options that were given too."""
+    if run is None:
+        raise BadInput("--corrupt goes with a run: its model has to embed the corrupted images.")
+    if len(distances) > 1 or len(dims) > 1:
+        raise BadInput("--corrupt measures one distance and one --dim at a time.")
+    if other := [flag for flag, given in unfit.items() if given]:
+        raise BadInput(f"--corrupt and {other[0]} do not go together: ask for them one after the other.")
+    names, metrics = corruptions.chosen(wanted), settings["metrics"] or METRICS
+    shown = not is_quiet() and error_console.is_terminal
+    plain = {key: value for key, value in settings.items() if key not in ("metrics", "ci")}
+    drops, results = evaluate_corrupted(
+        run, names, metrics=metrics, progress=shown, ci=None, dim=dims[0] if dims else None, distance=distances[0],
+        **plain,
+    )  # fmt: skip
+    made = {metric: str(results["clean"].signature(metric)) for metric in results["clean"]}
+    text = json.dumps(as_data(drops) | {"signatures": made}, indent=2, allow_nan=False)
+    if out is not None:
+        write_text(out, text + "\n")
+    if as_json:
+        typer.echo(text)
+        return
+    console.print(_table(drops))
+    console.print("Drop: clean less corrupted. One draw per image, the same for every run.")
+    for signature in made.values() if signatures else ():
+        console.print(signature, soft_wrap=True)
+
+
+def as_data(drops: Drops) -> dict[str, Any]:
+    """The figures as plain data."""
+    return {
+        "clean": drops.clean,
+        "corrupted": {
+            name: {metric: {"value": value, "drop": drops.drop(name, metric)} for metric, value in values.items()}
+            for name, values in drops.corrupted.items()
+        },
+        "mean_drop": {metric: drops.mean_drop(metric) for metric in drops.clean},
+    }
+
+
+def _table(drops: Drops) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("test images")
+    for metric in drops.clean:
+        table.add_column(metric, justify="right")
+        table.add_column("drop", justify="right")
+    table.add_row("clean", *(cell for value in drops.clean.values() for cell in (f"{value:.4f}", "")))
+    for name, values in drops.corrupted.items():
+        cells = [cell for m, value in values.items() for cell in (f"{value:.4f}", f"{drops.drop(name, m):+.4f}")]
+        table.add_row(name, *cells, end_section=name == list(drops.corrupted)[-1])
+    means = [cell for metric in drops.clean for cell in ("", f"{drops.mean_drop(metric):+.4f}")]
+    table.add_row("mean drop", *means)
+    return table

@@ -1,0 +1,35 @@
+"""A sheet of one image under the corruptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from levelfield.data import corruptions
+from levelfield.data.corrupted_view import identity
+from levelfield.reports.figures._drawing import panels, save
+
+_COLUMNS = 5
+
+
+def draw_corruptions(image: Image.Image, names: Sequence[str], path: Path, *, side: int = 224) -> Path:
+    """The image with its shorter side brought to `side`, and what each corruption makes of it, by name."""
+    scale = side / min(image.size)
+    small = image.resize((round(image.width * scale), round(image.height * scale)), Image.Resampling.BICUBIC)
+    shown = {"image": np.asarray(small)}
+    for name in names:
+        drawn = corruptions.stream(name, identity(image))
+        shown[name.replace("_", " ")] = corruptions.create(name)(np.asarray(small), drawn)
+    columns, rows = min(_COLUMNS, len(shown)), math.ceil(len(shown) / _COLUMNS)
+    height = 1.9 * small.height / small.width + 0.3
+    figure, axes = panels(rows, columns, width=1.9 * columns, height=min(height, 8) * rows)
+    for axis in axes.ravel():
+        axis.set_axis_off()
+    for axis, (name, picture) in zip(axes.ravel(), shown.items(), strict=False):
+        axis.imshow(picture)
+        axis.set_title(name, fontsize=9)
+    return save(figure, path)
