@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from levelfield.embedder import load
+from levelfield.embedder import Model, load
 from levelfield.objectives import Hist
 from levelfield.studies.ground import ground_for
 from levelfield.studies.store import read_spec
@@ -29,8 +29,9 @@ def distributions_of(folder: Path) -> Distributions | None:
     objective = load_method(folder).objective
     if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
         return None
-    ground = ground_for(read_spec(folder), None, "cpu")
-    rows = ground.embed(load(folder).embedder, ground.fold.train, lambda text, done, total: None)
+    ground, model = ground_for(read_spec(folder), None, "cpu"), load(folder)
+    assert isinstance(model, Model)  # it trained: no ensemble
+    rows = ground.embed(model.embedder, ground.fold.train, lambda text, done, total: None)
     low, high = objective.log_var_clamp
     means, variances = _numbers(objective.means), np.exp(_numbers(objective.log_vars).clip(low, high))
     return compared(means, variances, rows, ground.train_labels)
