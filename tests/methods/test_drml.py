@@ -1,0 +1,323 @@
+"""DRML: the wrapped loss in every branch and on the joined rows, against loops, laws and degenerate batches."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from levelfield import methods, objectives, published
+from levelfield.embedder import Head
+from levelfield.embedder.relation import RelationHead, Steps
+from levelfield.errors import BadSpecification
+from levelfield.methods import Batch
+from levelfield.methods.drml import Drml, subsets
+from levelfield.randomness import stream
+
+CLASSES, DIM, WIDTH = 5, 8, 18
+LABELS = torch.arange(20) % CLASSES
+REFUSED = {name for name in objectives.names() if objectives.describe(name).roles} | {"hist", "message_passing"}
+ALLOWED = sorted(set(objectives.names()) - REFUSED)
+
+
+def create(objective="cosface", *, num_classes=CLASSES, dim=DIM, **settings):
+    sizes = {"num_classes": num_classes, "dim": dim}
+    return methods.create("drml", objective=objective, generator=stream(0, "proxies"), **sizes, **settings)
+
+
+def head_of(method, seed=0, width=WIDTH, dim=DIM):
+    head = method.head(SimpleNamespace(width=width, labels=np.zeros(1), rows=None), dim, seed).train()
+    with torch.no_grad():
+        for parameter in head.parameters():  # the edges do nothing before the integrator hears them
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=stream(seed, "moved", *parameter.shape)))
+    return head
+
+
+def features(count=20, width=WIDTH):
+    return torch.randn(count, width, generator=stream(0, "features", count, width), requires_grad=True)
+
+
+class Bare(nn.Module):
+    """An embedder whose inputs are the features."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+
+    def forward(self, inputs):
+        return self.head(inputs)
+
+
+def stepped(method, head, rows, labels, seed=0):
+    batch = Batch(rows, labels, np.arange(len(labels)), None, 0, 0)
+    return method.step(Bare(head), batch, stream(seed, "step"))
+
+
+def steps_with(errors, nodes=None, final=None):
+    batch, branches = errors.shape
+    nodes = torch.randn(batch, branches, DIM // branches, generator=stream(0, "nodes")) if nodes is None else nodes
+    final = torch.randn(batch, DIM, generator=stream(0, "final")) if final is None else final
+    return Steps(nodes.requires_grad_(), errors, torch.zeros(batch, branches, branches), final.requires_grad_())
+
+
+def by_loops(method, steps, labels, generator):
+    """Each branch by its own list of rows, each row by its own comparison."""
+    branches = steps.nodes.new_zeros(())
+    best = [min(range(len(method.branches)), key=errors.__getitem__) for errors in steps.errors.tolist()]
+    for k, objective in enumerate(method.branches):
+        rows = [i for i in range(len(labels)) if best[i] == k]
+        if len(rows) >= (1 if objective.facts.least == (1, 1) else 2):
+            nodes = torch.stack([steps.nodes[i, k] for i in rows])
+            branches = branches + sum(objective.terms(nodes, labels[rows], generator=generator).values())
+    final = sum(method.objective.terms(steps.final, labels, generator=generator).values())
+    total = sum(steps.errors[i, k] for i in range(len(labels)) for k in range(len(method.branches)))
+    reconstruction = total / (len(labels) * len(method.branches))
+    return (
+        method.weight_branch * branches
+        + method.weight_final * final
+        + method.weight_reconstruction * reconstruction
+    )
+
+
+@pytest.mark.parametrize("name", ["cosface", "proxy_anchor", "triplet", "margin", "multi_similarity", "softmax"])
+def test_loss_and_gradients_are_those_of_the_loops(name):
+    method = create(name, weight_branch=0.7, weight_final=3.0, weight_reconstruction=0.4).double()
+    head, rows = head_of(method).double(), features().detach().double().requires_grad_()
+    head(rows)
+    terms = method.terms(head.taken(), LABELS, stream(0, "step"))  # a step's rows are float32
+    assert list(terms) == ["branches", "final", "reconstruction"]
+    of = [rows, *head.parameters(), *method.parameters()]
+    ours = torch.autograd.grad(sum(terms.values()), of, allow_unused=True)
+    head(rows)
+    slow = by_loops(method, head.taken(), LABELS, stream(0, "step"))
+    torch.testing.assert_close(sum(terms.values()), slow)
+    for mine, theirs in zip(ours, torch.autograd.grad(slow, of, allow_unused=True), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_every_objective_that_may_be_wrapped_gives_finite_numbers_on_any_division(name):
+    method = create(name)
+    random = torch.rand(len(LABELS), 4, generator=stream(0, "errors"))
+    lonely = torch.ones(len(LABELS), 4)  # one image alone in each of three branches
+    lonely[:, 3] = 0
+    lonely[torch.arange(3), torch.arange(3)] = -1
+    for errors in (random, lonely):
+        steps = steps_with(errors)
+        value = sum(method.terms(steps, LABELS, stream(0, "step")).values())
+        assert value.isfinite()
+        value.backward()
+        assert steps.final.grad.isfinite().all()
+        assert steps.nodes.grad is None or steps.nodes.grad.isfinite().all()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in method.parameters())
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_needs_whole_batches_is_refused(name):
+    with pytest.raises(BadSpecification, match=f"cannot wrap the objective '{name}'.*cosface"):
+        create(name, dim=16)
+
+
+@pytest.mark.parametrize("name", ["cosface", "proxy_anchor", "triplet", "multi_similarity"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_tiny_batches_work(name, count):
+    method = create(name)
+    head, rows = head_of(method), features(count)
+    value = sum(stepped(method, head, rows, LABELS[:count]).values())
+    value.backward()
+    assert value.isfinite()
+    assert rows.grad is None or rows.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["cosface", "proxy_anchor", "triplet", "margin"])
+def test_the_order_of_the_batch_is_irrelevant(name):
+    method = create(name, settings={"miner": "all"} if name in ("triplet", "margin") else {}).double()
+    head, rows = head_of(method).double(), features().detach().double()
+    order = torch.randperm(len(LABELS), generator=stream(0, "order"))
+    terms, shuffled = stepped(method, head, rows, LABELS), stepped(method, head, rows[order], LABELS[order])
+    for term in terms:
+        torch.testing.assert_close(terms[term], shuffled[term])
+
+
+@pytest.mark.parametrize("name", ["cosface", "triplet"])
+def test_all_images_in_one_branch_leave_the_others_at_0(name):
+    method, errors = create(name), torch.ones(len(LABELS), 4)
+    errors[:, 2] = 0
+    steps = steps_with(errors)
+    losses = method.branch_losses(steps, LABELS, stream(0, "step"))
+    assert [bool(loss) for loss in losses] == [False, False, True, False]
+    alone = method.branches[2](steps.nodes[:, 2], LABELS, generator=stream(0, "step"))
+    torch.testing.assert_close(losses[2], alone)
+    sum(losses).backward()
+    others = [p.grad for k in (0, 1, 3) for p in method.branches[k].parameters()]
+    assert all(grad is None for grad in others)
+    assert not steps.nodes.grad[:, [0, 1, 3]].any()
+
+
+def test_proxy_anchor_pushes_with_all_classes_and_pulls_with_those_of_the_subset():
+    method, errors = create("proxy_anchor"), torch.ones(len(LABELS), 4)
+    errors[:, 1] = 0
+    errors[:3, 0] = -1  # three images of three classes
+    steps = steps_with(errors)
+    alpha, delta = method.objective.alpha, method.objective.delta
+    cosine = torch.cosine_similarity(steps.nodes[:3, None, 0], method.branches[0].proxies[None], dim=2)
+    pull = sum(math.log1p(math.exp(-alpha * (cosine[i, LABELS[i]].item() - delta))) for i in range(3)) / 3
+    push = 0.0
+    for c in range(CLASSES):
+        strangers = [math.exp(alpha * (cosine[i, c].item() + delta)) for i in range(3) if LABELS[i] != c]
+        push += math.log1p(sum(strangers)) / CLASSES
+    assert method.branch_losses(steps, LABELS, stream(0, "step"))[0].item() == pytest.approx(pull + push, rel=1e-5)
+
+
+def test_a_pair_loss_needs_two_images_and_a_classifier_one():
+    errors = torch.ones(4, 2)
+    errors[:, 1] = 0
+    errors[0, 0] = -1
+    for name, something in (("cosface", True), ("snr", False)):  # snr regularises even a lonely row
+        method = create(name, branches=2)
+        found = method.branch_losses(steps_with(errors.clone()), LABELS[:4], stream(0, "step"))
+        assert bool(found[0]) == something
+
+
+def test_subsets_keep_the_order_of_the_batch():
+    errors = torch.ones(5, 4)
+    errors[torch.arange(5), torch.tensor([2, 0, 2, 0, 2])] = 0
+    steps = steps_with(errors)
+    nodes, labels = subsets(steps, LABELS[:5])
+    assert [part.tolist() for part in labels] == [[1, 3], [], [0, 2, 4], []]
+    assert torch.equal(nodes[2], steps.nodes[[0, 2, 4], 2])
+
+
+def test_thousands_of_classes_need_no_memory_beyond_their_proxies():
+    method = create("cosface", num_classes=12_000)
+    assert sum(p.numel() for p in method.parameters()) == 2 * 12_000 * DIM
+    head, rows = head_of(method), features()
+    value = sum(stepped(method, head, rows, LABELS * 2_000).values())
+    value.backward()
+    assert value.isfinite()
+    assert method.proxies.grad.isfinite().all()
+
+
+def test_what_is_drawn_comes_from_the_generator():
+    method = create("margin", settings={"miner": "random"})
+    head, rows = head_of(method), features()
+    before = torch.random.get_rng_state()
+    first, again, other = (stepped(method, head, rows, LABELS, seed) for seed in (0, 0, 1))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["final"], other["final"])
+
+
+def test_proxies_start_as_in_the_released_code():
+    method = create("cosface", num_classes=3000, dim=64)
+    branch, final = method.branches[0].proxies, method.objective.proxies
+    assert branch.std().item() == pytest.approx(1 / math.sqrt(3 * 16), rel=0.02)
+    assert branch.abs().max() > 3 / math.sqrt(3 * 16)  # normal
+    assert final.abs().max().item() == pytest.approx(1 / math.sqrt(64), rel=0.01)  # uniform
+    assert final.std().item() == pytest.approx(1 / math.sqrt(3 * 64), rel=0.02)
+    assert not torch.equal(branch, method.branches[1].proxies)
+    chosen = create("cosface", settings={"proxy_init": "small_normal"}, num_classes=3000, dim=64)
+    assert chosen.objective.proxies.std().item() == pytest.approx(1 / 8, rel=0.02)
+
+
+def test_class_means_put_the_branches_at_the_means_of_their_nodes():
+    method = create("soft_triple", settings={"centers_per_class": 1})
+    head = method.head(SimpleNamespace(width=WIDTH), DIM, 0).train()
+    with torch.no_grad():
+        rows = nn.functional.normalize(head(features()), dim=1)
+    means = torch.stack([rows[c == LABELS].mean(0) for c in range(CLASSES)])
+    method.start_proxies(means)
+    assert torch.equal(method.objective.centers, means)
+    nodes = head.taken().nodes
+    for k, branch in enumerate(method.branches):
+        expected = torch.stack([nodes[c == LABELS, k].mean(0) for c in range(CLASSES)])
+        torch.testing.assert_close(branch.centers.detach(), expected)
+
+
+def test_own_rates_and_all_parameters_stand_in_groups():
+    method = create("margin", settings={"beta_lr_multiplier": 7.0})
+    assert {group.name: (group.multiplier, group.weight_decay) for group in method.groups()} == {
+        "beta": (7.0, 0.0),
+        "branch_beta": (7.0, 0.0),
+    }
+    for name in ALLOWED:
+        made = create(name)
+        grouped = [id(p) for group in made.groups() for p in group.parameters]
+        assert sorted(grouped) == sorted(id(p) for p in made.parameters())
+
+
+def test_the_larger_head_is_declared():
+    method = create("cosface")
+    method.common_head = sum(p.numel() for p in Head(WIDTH, DIM).parameters())
+    own = sum(p.numel() for p in head_of(method).parameters())
+    (extra,) = [d.method for d in method.deviations() if d.what == "extra_parameters"]
+    assert extra == own - method.common_head + 2 * CLASSES * DIM
+    assert not method.separable
+
+
+def test_settings_reach_branches_and_the_final_loss():
+    method = create("cosface", settings={"margin": 0.2}, final_settings={"scale": 16.0}, branches=2)
+    assert len(method.branches) == 2
+    assert {(branch.margin, branch.scale) for branch in method.branches} == {(0.2, 64.0)}
+    assert (method.objective.margin, method.objective.scale) == (0.2, 16.0)
+
+
+def test_defaults_and_the_preset_are_the_published_ones():
+    (entry,) = [entry for entry in published.hyperparameters() if entry.method == "drml_proxy_anchor"]
+    made = create("proxy_anchor", settings={"preset": "000/cub/drml"})
+    assert len(made.branches) == entry.params["branches"]
+    assert made.weight_final == entry.params["weight_representation"]
+    assert made.weight_reconstruction == entry.params["weight_reconstruction"]
+    assert (made.objective.alpha, made.objective.delta) == (entry.params["alpha"], entry.params["delta"])
+    rates = {group.name: group.multiplier for group in made.groups()}
+    proxies_over_head = entry.params["proxy_lr"] / entry.params["lr_embedding"]
+    assert rates == {"proxies": proxies_over_head, "branch_proxies": proxies_over_head}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"branches": 3}, "dim 8 .*'branches: 2'"),
+        ({"branches": 0}, "branches"),
+        ({"settings": 3}, "'settings' of 'drml' is 3"),
+        ({"weight_final": -1}, "weight_final"),
+        ({"settings": {"margn": 1}}, "Did you mean 'margin'"),
+        ({"weight_finl": 1}, "Did you mean 'weight_final'"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(BadSpecification, match=message):
+        create("cosface", **settings)
+
+
+def test_a_trunk_with_fewer_features_than_branches_and_another_head_are_refused():
+    method = create("cosface")
+    with pytest.raises(BadSpecification, match="4 branches, and this trunk has 3"):
+        method.check(SimpleNamespace(width=3), SimpleNamespace(roles=None))
+    with pytest.raises(BadSpecification, match="the head that it makes itself; this is a Head"):
+        stepped(method, Head(WIDTH, DIM), features(), LABELS)
+
+
+def test_bf16_gives_full_precision_losses():
+    method = create("triplet")
+    method.bf16 = True
+    head, rows = head_of(method), features()
+    terms = stepped(method, head, rows, LABELS)
+    assert {term.dtype for term in terms.values()} == {torch.float32}
+    sum(terms.values()).backward()
+    assert rows.grad.isfinite().all()
+
+
+def test_somebodys_own_loss_can_be_wrapped(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\n\nclass Mine(torch.nn.Module):\n"
+        "    def forward(self, embeddings, labels):\n        return embeddings.square().mean()\n"
+    )
+    method = create(f"{tmp_path}/mine.py:Mine")
+    assert isinstance(method, Drml)
+    assert isinstance(head_of(method), RelationHead)
+    assert sum(stepped(method, head_of(method), features(), LABELS).values()).isfinite()

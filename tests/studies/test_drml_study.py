@@ -1,0 +1,76 @@
+"""DRML in a study: beside its baseline, with its deviations settled, killed and resumed; and its model is used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from small_world import SMALL, one_run, prepare, processes, run_one, small_study
+
+import levelfield
+from levelfield.embedder.relation import RelationHead
+
+DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "000/cub/drml"}}}
+
+
+def deviations(folder: Path) -> dict[str, Any]:
+    said = json.loads((folder / "metrics.json").read_text())["deviations"]
+    return {deviation["what"]: deviation["method"] for deviation in said}
+
+
+def test_compare_trains_it_beside_its_baseline(photos: Path, tmp_path: Path) -> None:
+    methods = ["cosface", "drml", {"label": "drml-triplet", "drml": {"objective": "triplet", "branches": 2}}]
+    study = {"name": "small", "data": str(photos), "methods": methods, "conditions": SMALL, "seeds": 1}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({**study, "metrics": ["recall@1"]}))
+    board = levelfield.compare(tmp_path / "study.yaml", out=tmp_path / "out", jobs=0)
+    assert {row.label for row in board.rows} == {"cosface", "drml", "drml-triplet"}
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [{}, {"cut": "last-1", "layer_norm": "affine", "precision": "bf16"}, {"proxies": "class_means"}],
+    ids=["frozen", "last-1 in bf16", "class means"],
+)
+def test_a_run_declares_what_it_did_and_its_model_gives_its_bits(
+    photos: Path, tmp_path: Path, conditions: dict[str, Any]
+) -> None:
+    folder = run_one(small_study(photos, [DRML], **conditions), tmp_path)
+    model = levelfield.load(folder)
+    assert isinstance(model.embedder.head, RelationHead)
+    assert model.dim == 8
+    said = deviations(folder)
+    assert said["lr_of_proxies"] == said["lr_of_branch_proxies"] == 10
+    head = sum(parameter.numel() for parameter in model.embedder.head.parameters())
+    width = model.embedder.trunk.width
+    common = width * 8 + 8 + (2 * width if "layer_norm" in conditions else 0)
+    extra = head - common + 2 * 4 * 8  # twice four training classes
+    assert said.get("extra_parameters", 0) == max(0, extra)
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert set(log[0]["terms"]) == {"branches", "final", "reconstruction"}
+    stored = np.load(folder / "embeddings.npy")
+    tested = sorted(photos.rglob("*.png"))[-len(stored) :]  # the last classes
+    assert np.array_equal(model.embed(tested, normalize=False), stored)
+
+
+def test_killed_and_started_again_it_gives_the_same_bits(photos: Path, tmp_path: Path) -> None:
+    method = {"drml": {"objective": "margin", "settings": {"miner": "distance_weighted"}}}
+    (run,) = prepare(small_study(photos, [method], cut="last-1", steps=8, dropout=0.2))
+
+    def start(folder: str, strike: tuple[str, str, int] | None = None) -> int | None:
+        process = processes().Process(
+            target=one_run, args=(run, tmp_path / folder, tmp_path / "cache", ("recall@1",), strike)
+        )
+        process.start()
+        process.join()
+        return process.exitcode
+
+    assert start("whole") == 0
+    assert start("struck", ("after", "checkpoint", 1)) == -9
+    assert start("struck", ("before", "checkpoint", 2)) == -9
+    assert start("struck") == 0
+    for name in ("model.safetensors", "method.safetensors", "embeddings.npy", "log.jsonl"):
+        assert (tmp_path / "struck" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
