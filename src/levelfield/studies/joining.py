@@ -53,7 +53,8 @@ def join(
     if not (folder / "training.json").exists():
         tell("joining", 0, 1)
         data = {str(member.described["data"]["name"]) for member in members if "data" in member.described}
-        _write(members, folder, {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})})
+        told = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
+        _write(members, folder, told, usual)
     measure(folder, members[0].labels if members[0].items else None, metrics, tell)
     return members
 
