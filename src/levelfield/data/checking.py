@@ -23,13 +23,7 @@ def check_images(
 
     `progress` is called with the number of images looked at so far.
     """
-    failures: dict[int, LevelfieldError] = {}
-    with ThreadPoolExecutor(_READERS) as readers:
-        for position, failure in enumerate(readers.map(_failure, catalog.paths)):
-            if failure is not None:
-                failures[position] = failure
-            if progress is not None:
-                progress(position + 1)
+    failures = unreadable(catalog, progress=progress)
     if not failures:
         return catalog
     if not skip_unreadable:
@@ -39,6 +33,18 @@ def check_images(
         raise _error(catalog, failures)
     part = catalog.subset(kept)
     return part.with_notes(*_notes(catalog, part, failures))
+
+
+def unreadable(catalog: Catalog, *, progress: Callable[[int], object] | None = None) -> dict[int, LevelfieldError]:
+    """The images that cannot be decoded, each with what is wrong with it."""
+    failures: dict[int, LevelfieldError] = {}
+    with ThreadPoolExecutor(_READERS) as readers:
+        for position, failure in enumerate(readers.map(_failure, catalog.paths)):
+            if failure is not None:
+                failures[position] = failure
+            if progress is not None:
+                progress(position + 1)
+    return failures
 
 
 def lone_class_note(catalog: Catalog) -> tuple[str, ...]:

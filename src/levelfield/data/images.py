@@ -52,6 +52,12 @@ def verify_image(path: Path | str) -> None:
     _decode(Path(path), small=True)
 
 
+def grey_thumbnail(path: Path | str, side: int) -> np.ndarray:
+    """(side, side) uint8: the whole image in grey, squeezed into a square. JPEG is decoded small, so it is quick."""
+    image = _decode(Path(path), small=True, least=2 * side)
+    return np.asarray(image.convert("L").resize((side, side), Image.Resampling.BOX))
+
+
 def as_rgb(image: Image.Image) -> Image.Image:
     """An opened image of any mode as upright RGB; what is transparent becomes white, 16 bits become 8 by scaling.
 
@@ -70,13 +76,13 @@ def as_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _decode(path: Path, *, small: bool) -> Image.Image:
+def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
     if path.suffix.lower() in HEIC_SUFFIXES:
         _enable_heic(path)
     try:
         with Image.open(path) as image:
             if small:
-                image.draft("RGB", (1, 1))
+                image.draft("RGB", (least, least))
             image.load()
             return as_rgb(image)
     except Exception as error:

@@ -1,0 +1,119 @@
+"""`levelfield datasets`: which benchmarks there are, whether a copy is complete, what leaks across the split."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from levelfield.cli.console import bar, console
+from levelfield.data import Catalog, check_images, create, describe, names, official, protocols
+from levelfield.data.leaks import RADIUS, find_leaks
+from levelfield.data.roots import VARIABLE
+from levelfield.data.verification import official_facts, verify
+from levelfield.errors import BadSpecification
+from levelfield.reports.pairs import pair_sheet
+
+_MARKS = {"good": "ok", "remark": "note", "problem": "PROBLEM"}
+RootArgument = Annotated[
+    Path | None, typer.Argument(help=f"Its folder or archive; without one it is looked for in {VARIABLE}.")
+]
+
+group = typer.Typer(invoke_without_command=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(group, name="datasets")
+    group.command("check", epilog="Example: levelfield datasets check cub data/CUB_200_2011")(check)
+    group.command("leaks", epilog="Example: levelfield datasets leaks photos --out sheet.png")(leaks)
+
+
+@group.callback(epilog="Example: levelfield datasets")
+def list_datasets(context: typer.Context) -> None:
+    """List the benchmarks with their official numbers, check a copy of one, or look for leaks across the split."""
+    if context.invoked_subcommand is not None:
+        return
+    table = Table(pad_edge=False)
+    for column in ("name", "images", "classes", "parts: images / classes", "official page"):
+        table.add_column(column, justify="right" if column in ("images", "classes") else "left", overflow="fold")
+    for name, facts in official_facts().items():
+        parts = "\n".join(f"{part} {images:,} / {classes:,}" for part, (images, classes) in facts.parts.items())
+        table.add_row(name, f"{facts.images:,}", f"{facts.classes:,}", parts, facts.page)
+    console.print(table)
+    others = [f"{name} ({describe(name).what})" for name in names() if name not in official.names()]
+    console.print(f"Also: {'; '.join(others)}.", soft_wrap=True)
+
+
+def check(
+    name: Annotated[str, typer.Argument(help="A dataset's name: cub, cars, sop, ...")],
+    root: RootArgument = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Verify a copy of a dataset: counts, split, annotation files, every image, duplicates.
+
+    Ends with 1 if it is not what its makers gave out.
+    """
+    with bar(name) as progress:
+        found = verify(name, root, tell=lambda _, done, total: progress(done, total))
+    problems = sum(finding.weight == "problem" for finding in found)
+    if as_json:
+        content = {"dataset": name, "problems": problems, "found": [asdict(finding) for finding in found]}
+        typer.echo(json.dumps(content, indent=2))
+    else:
+        for finding in found:
+            console.print(f"{_MARKS[finding.weight]:<8} {finding.text}", soft_wrap=True)
+        console.print(f"{problems} problems." if problems else f"'{name}' can be used.")
+    if problems:
+        raise typer.Exit(1)
+
+
+def leaks(
+    data: Annotated[str, typer.Argument(help="A dataset's name, a folder with one sub-folder per class, or a CSV.")],
+    root: RootArgument = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A PNG with the pairs side by side.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", help="How it is divided; default: standard, of imagenet closed.")
+    ] = None,
+    radius: Annotated[
+        int, typer.Option("--radius", min=-1, help="Bits of 64 that may differ between images that look alike; -1: off.")
+    ] = RADIUS,
+    allow_incomplete: Annotated[
+        bool, typer.Option("--allow-incomplete", help="Go on if numbers differ from the official ones.")
+    ] = False,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look for classes, equal images and images that look alike on both sides of the split.
+
+    Ends with 1 if a class or a file is on both sides. Images that look alike are for you to judge: see --out.
+    """
+    with bar(data) as progress:
+        whole = _catalog(data, root, allow_incomplete)
+        catalog = check_images(whole, skip_unreadable=skip_unreadable, progress=lambda done: progress(done, len(whole)))
+        chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
+        fold = protocols.create(chosen, catalog)[0]
+        found = find_leaks(catalog, fold, radius=radius, progress=lambda _, done, total: progress(done, total))
+    if as_json:
+        typer.echo(json.dumps(found.as_data(), indent=2))
+    else:
+        console.print(str(found), soft_wrap=True)
+    if out is not None and found.pairs:
+        shown = pair_sheet(found.pairs, out)
+        if not as_json:
+            console.print(f"{shown} of {len(found.pairs):,} pairs are drawn: {out}", soft_wrap=True)
+    if found.grave:
+        raise typer.Exit(1)
+
+
+def _catalog(data: str, root: Path | None, allow_incomplete: bool) -> Catalog:
+    if data in official.names():
+        return create(data, root=root, allow_incomplete=allow_incomplete)
+    if root is not None:
+        raise BadSpecification(f"'{data}' is no benchmark, so it has no root: name the folder alone.")
+    return create(data)
