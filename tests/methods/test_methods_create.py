@@ -280,3 +280,9 @@ def test_a_method_from_a_file_says_itself_whether_seeds_matter(tmp_path):
     file = tmp_path / "still.py"
     file.write_text("from levelfield.methods import Method\nclass Still(Method):\n    seeded = False\n")
     assert not is_seeded(f"{file}:Still")
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("refin", "refine"), ("studnt", "student"), ("batchng", "batching")])
+def test_a_setting_of_methods_that_is_nearly_right_is_named(wrong, right):
+    with pytest.raises(BadSpecification, match=f"no setting '{wrong}'. Did you mean '{right}'"):
+        create("message_passing", **{wrong: "x"})

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from levelfield import objectives
-from levelfield.errors import BadSpecification, unknown
+from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
 from levelfield.methods._parameters import Group
 from levelfield.registry import Registry, is_file_reference, load_from_file
@@ -31,6 +31,7 @@ __all__ = [
 _registry: Registry[Method] = Registry("method", "methods")
 register = _registry.register
 _SHARED = ("batch", "batching", "lr", "refine", "trials")
+_EVERYBODYS = (*_SHARED, "mixup", "student")  # settings of a method, whatever its objective
 
 
 def names() -> list[str]:
@@ -61,6 +62,7 @@ def create(
         named = load_from_file(name)
         if isinstance(named, type) and issubclass(named, Method):
             return _made(name, named, settings, offered)
+    _check_spelling(name, settings)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
     mixup, student = settings.pop("mixup", None), settings.pop("student", None)
     if student is not None and mixup not in (None, False):
@@ -140,6 +142,16 @@ def members(name: str, settings: Mapping[str, Any]) -> int:
         kind = named
     takes = {} if kind is None else accepted(kind) or {}
     return whole("members", settings.get("members", takes["members"]), least=1) if "members" in takes else 1
+
+
+def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse what is nearly a setting of methods: the objective that gets the rest knows only its own."""
+    if name not in objectives.names():
+        return  # somebody's own may have any setting
+    own = [*objectives.describe(name).defaults, "miner", "preset"]
+    for key in settings:
+        if key not in (*own, *_EVERYBODYS) and (close := nearest(key, [*own, *_EVERYBODYS])) in _EVERYBODYS:
+            raise BadSpecification(f"The method '{name}' has no setting '{key}'. Did you mean '{close}'?")
 
 
 def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offered: dict[str, Any]) -> Method:
