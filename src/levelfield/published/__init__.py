@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from levelfield.published._reported import Reported, is_benchmark, reported
+from levelfield.published._reported import Reported, is_about, is_benchmark, reported
 from levelfield.published._tables import Line, Table, ceiling, papers, table, tables
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "batches",
     "ceiling",
     "hyperparameters",
+    "is_about",
     "is_benchmark",
     "papers",
     "reported",

@@ -43,6 +43,7 @@ class Line:
     spread: float | None
     note: str
     suspect: str = ""
+    decimals: int = 0
 
     @property
     def source(self) -> str:
@@ -186,6 +187,7 @@ def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
         spread=_number(row["ci_or_std"]),
         note=row["note"],
         suspect=_suspect(paper, number, row),
+        decimals=len(row["mean"].partition(".")[2]),
     )
 
 

@@ -1,0 +1,76 @@
+"""`levelfield published`: what papers reported."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from levelfield import published as papers_tables
+from levelfield.cli.console import console
+from levelfield.errors import BadInput, unknown
+from levelfield.evaluation import parse
+from levelfield.methods import names as method_names
+from levelfield.published import Line, is_about
+from levelfield.reports import published as shown
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("published", epilog="Example: levelfield published 002 table4")(published)
+
+
+def published(
+    what: Annotated[str | None, typer.Argument(help="A paper's number such as 002, or a method's name.")] = None,
+    table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
+    method: Annotated[str | None, typer.Option("--method", help="What is reported of a method.")] = None,
+    metric: Annotated[str, typer.Option("--metric", help="With a method: which metric.")] = "recall@1",
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, every number with its setting.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV, a line per number.")] = False,
+) -> None:
+    """List the papers' result tables, print one, or all that they report of a method."""
+    papers = papers_tables.papers()
+    if what is not None and what not in papers:
+        if method is not None or table is not None:
+            raise unknown("paper", what, papers, see="levelfield published")
+        what, method = None, what
+    if method is not None:
+        _print_method(method, metric, as_json, as_csv)
+        return
+    chosen = [one for one in papers_tables.tables() if what in (None, one.paper)]
+    if table is not None and what is not None:
+        chosen = [papers_tables.table(what, table)]
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in chosen] if table is None else asdict(chosen[0]), indent=1))
+    elif as_csv:
+        typer.echo(shown.as_csv([line for one in chosen for line in one.lines]), nl=False)
+    else:
+        console.print(shown.as_list(chosen) if table is None else shown.as_terminal(chosen[0], width=console.width))
+
+
+def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None:
+    parse(metric)
+    every = [line for one in papers_tables.tables() for line in one.lines if line.value is not None]
+    own = [line for line in every if method in (line.method, line.printed_method)]
+    if not own:
+        if method in method_names():
+            raise BadInput(f"No paper here reports '{method}'. See `levelfield published`.")
+        known = {line.method or line.printed_method for line in every}
+        raise unknown("paper or reported method", method, [*papers_tables.papers(), *known], see="levelfield published")
+    if as_json:
+        typer.echo(json.dumps([asdict(line) for line in own], indent=1))
+    elif as_csv:
+        typer.echo(shown.as_csv(own), nl=False)
+    else:
+        _print_metric(method, metric, own)
+
+
+def _print_metric(method: str, metric: str, own: list[Line]) -> None:
+    lines = [line for line in own if is_about(line, metric)]
+    others = sorted({line.metric for line in own} - {line.metric for line in lines})
+    if not lines:
+        raise unknown(f"metric reported of '{method}'", metric, others)
+    console.print(shown.of_method(method, metric, lines))
+    if others:
+        console.print(f"Also reported (--metric): {', '.join(others)}.", highlight=False)
