@@ -32,9 +32,9 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(**settings: Any) -> Hist:
+def made(*, width: int = HIDDEN, **settings: Any) -> Hist:
     """With parameters of ordinary size, variances on both sides of the clamp, and a batch norm that does something."""
-    hist = Hist(num_classes=CLASSES, dim=DIM, hidden=HIDDEN, **settings).double()
+    hist = Hist(num_classes=CLASSES, dim=DIM, hidden=width, **settings).double()
     with torch.no_grad():
         for name, parameter in hist.named_parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=stream(0, "hist", name), dtype=torch.float64))
@@ -148,6 +148,23 @@ def test_chunks_of_classes_change_nothing(at_once: int, monkeypatch: pytest.Monk
         )))
     for defined, quick in zip(*found, strict=True):
         torch.testing.assert_close(quick, defined)
+
+
+@pytest.mark.parametrize("hidden", [2, 9])  # fewer and more than classes: G comes after or before the classifier
+@pytest.mark.parametrize("at_once", [2, 100])
+def test_all_gradients_in_closed_form_are_those_of_the_definition(
+    hidden: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_distributions, "AT_ONCE", at_once)
+    for settings in (FORMS["other numbers"], {**FORMS["other weights"], "layer_norm": False}):
+        hist, embeddings = made(width=hidden, **settings), rows().requires_grad_()
+        inputs = [embeddings, *hist.parameters()]
+        weights = torch.ones(len(LABELS), dtype=torch.float64)  # with weights only the definition will do
+        defined = torch.autograd.grad(3 * sum(hist.terms(embeddings, LABELS, weights=weights).values()), inputs)
+        loss = 3 * hist(embeddings, LABELS)
+        for _ in range(2):  # asked twice, the way back finds the same
+            for quick, plain in zip(torch.autograd.grad(loss, inputs, retain_graph=True), defined, strict=True):
+                torch.testing.assert_close(quick, plain)
 
 
 @pytest.mark.parametrize("number", [1, 7])

@@ -1,12 +1,12 @@
 """Distances of rows to one normal distribution per class (003 section 3.1), without a cube of rows x classes x numbers.
 
 The square is multiplied out, so that a distance is two products of matrices. `distances` is the definition;
-`quick_distances` gives the same with its gradients in chunks of classes that stay in the processor's cache.
+`Distances` gives the same with its gradients in chunks of classes that stay near the processor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry, lengths_of, unit
-from levelfield.objectives._closed import attached, through_unit, wants_slope
+from levelfield.objectives._closed import LOG2_E, attached, through_unit, wants_slope
 
-AT_ONCE = 1024  # classes in a chunk
+AT_ONCE = 512  # classes in a chunk
 Bounds = tuple[float, float]
 
 
@@ -38,77 +38,126 @@ def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_c
 
 
 def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_clamp: Bounds) -> Tensor:
-    """`distances`, with the gradients written down: nothing of the size (C, d) is kept or passed over twice.
+    """`distances`, with the gradients written down: nothing of the size (C, d) is passed over more than needed.
 
     >>> rows, means, log_vars = torch.eye(2), torch.tensor([[0.0, 3.0]]), torch.tensor([[0.5, 8.0]])
-    >>> torch.equal(*(f(rows, means, log_vars, log_var_clamp=(0, 6)) for f in (distances, quick_distances)))
+    >>> torch.allclose(*(f(rows, means, log_vars, log_var_clamp=(0, 6)) for f in (distances, quick_distances)))
     True
     """
-    lengths = lengths_of(rows.detach())
-    x = rows.detach() / lengths
-    squares, found = x.square(), rows.new_empty(len(rows), len(means))
-    room = rows.new_empty(min(AT_ONCE, len(means)), len(rows))  # products are quicker class by class
-    for chunk in _chunks(means, log_vars, log_var_clamp):
-        inverse, block = chunk.inverse, room[: len(chunk.means)]
-        inward = torch.mul(chunk.pulled, chunk.means, out=chunk.scratch).sum(1, keepdim=True).mul_(inverse)
-        torch.addmm(inward, chunk.pulled, x.T, alpha=-2, out=block).mul_(inverse).addmm_(chunk.precision, squares.T)
-        found[:, chunk.part] = block.T
-    if not wants_slope(rows, means, log_vars):
-        return found
-
-    def slopes(upstream: Tensor) -> list[Tensor]:
-        """With W the slope by D: of x 2 (x * W / v - W (m / v)), of m 2 (W'1 * m - W'x) / v, of 1/v W'(x - m)^2."""
-        of_means, of_log_vars = torch.empty_like(means), torch.empty_like(log_vars)
-        spread, pull = torch.zeros_like(x), torch.zeros_like(x)
-        for chunk in _chunks(means, log_vars, log_var_clamp):
-            part, inverse, precision, scratch = chunk.part, chunk.inverse, chunk.precision, chunk.scratch
-            raw_means, of_raw = chunk.means, of_means[part]
-            weights = upstream[:, part].T.clone(memory_format=torch.contiguous_format)  # it is written to
-            spread.addmm_(weights.T, precision)
-            of_logs = torch.addmm(scratch, weights, squares, beta=0, alpha=-1, out=scratch)
-            length = weights.sum(1, keepdim=True) * inverse * inverse
-            weights *= inverse
-            pull.addmm_(weights.T, chunk.pulled)
-            torch.mul(length, raw_means, out=of_raw).addmm_(weights, x, alpha=-2)  # (W'1 m - 2 W'x) / |mean|
-            of_logs.addcmul_(raw_means, of_raw, value=-1).mul_(precision)  # - W'(x - m)^2 / v
-            _through_clamp(of_logs, chunk.log_vars, log_var_clamp, out=of_log_vars[part])
-            of_raw.addcmul_(length, raw_means).mul_(precision)  # 2 (W'1 m - W'x) / v / |mean|: of the unit mean
-            inward = torch.mul(of_raw, raw_means, out=scratch).sum(1, keepdim=True)
-            of_raw.addcmul_(inward.mul_(inverse).mul_(inverse), raw_means, value=-1)
-        of_rows = through_unit(x.mul(spread).sub_(pull).mul_(2), x, lengths)
-        return [of_rows, of_means, of_log_vars]
-
+    wanted, matrix = wants_slope(rows, means, log_vars), rows.new_empty(len(means), len(rows))
+    with torch.no_grad():
+        found = Distances(rows, means, log_vars, log_var_clamp, out=matrix, way_back=wanted)
+    if not wanted:
+        return matrix.T
     return attached(
-        found,
+        matrix.T,
         [rows, means, log_vars],
-        slopes,
+        lambda upstream: found.back(lambda part, out: out.copy_(upstream[:, part].T)),
         lambda: distances(rows, means, log_vars, log_var_clamp=log_var_clamp),
     )
 
 
-class _Chunk(NamedTuple):
-    """Some of the classes. Means are never normalised: what they give is divided by their lengths."""
+Slope = Callable[[slice, Tensor], Tensor]  # dL/dD of some classes, written to a buffer (classes, b)
 
-    part: slice
-    means: Tensor  # raw (k, d)
+
+class Gradients(NamedTuple):
+    """Of a loss by what the distances come from."""
+
+    rows: Tensor
+    means: Tensor
     log_vars: Tensor
-    inverse: Tensor  # 1 / length of the means (k, 1)
-    precision: Tensor  # 1 / v (k, d)
-    pulled: Tensor  # means / v (k, d)
-    scratch: Tensor  # room for (k, d)
 
 
-def _chunks(means: Tensor, log_vars: Tensor, bounds: Bounds) -> Iterator[_Chunk]:
-    """All classes, chunk by chunk, in the same buffers: fresh memory costs more than what is done with it."""
-    means, log_vars = means.detach(), log_vars.detach()
-    room = means.new_empty(3, min(AT_ONCE, len(means)), means.shape[1])
-    for start in range(0, len(means), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        some, logs = means[part], log_vars[part]
-        precision, pulled, scratch = room[:, : len(some)]
-        torch.clamp(logs, *bounds, out=precision).neg_().exp_()
-        torch.mul(some, precision, out=pulled)
-        yield _Chunk(part, some, logs, lengths_of(some).reciprocal_(), precision, pulled, scratch)
+class Distances:
+    """`scale` * D class by class, written to `out` (C, b), and the way back from the slope of D. Call without autograd.
+
+    Means are never normalised: what they give is divided by their lengths. With `way_back` 1/v and mean/v stay where
+    the gradients of log_vars and means will be written, so that they cost neither a second computation nor memory.
+
+    >>> found = torch.empty(1, 2)
+    >>> _ = Distances(torch.eye(2), torch.tensor([[0.0, 3.0]]), torch.tensor([[0.5, 8.0]]), (0, 6), out=found)
+    >>> found.add_(1)
+    tensor([[1.6090, 1.0000]])
+    """
+
+    def __init__(
+        self,
+        rows: Tensor,
+        means: Tensor,
+        log_vars: Tensor,
+        bounds: Bounds,
+        *,
+        out: Tensor,
+        scale: float = 1.0,
+        way_back: bool = False,
+    ) -> None:
+        self.means, self.log_vars, self.bounds, self.lengths = means, log_vars, bounds, lengths_of(rows)
+        self.x = rows / self.lengths
+        self.squares = self.x.square()
+        self.inverse = lengths_of(means).reciprocal_()  # 1 / |mean| (C, 1)
+        self.energy = torch.empty_like(self.inverse)  # sum mean^2 / v (C, 1)
+        self.across = rows.new_empty(len(means) if way_back else min(AT_ONCE, len(means)), len(rows))  # mean/v . x
+        self.rooms = self._rooms(len(means)) if way_back else None
+        rooms, scratch = self.rooms or self._rooms(AT_ONCE), self._scratch()
+        for part in self._parts():
+            mean, inverse, energy = means[part], self.inverse[part], self.energy[part]
+            place = part if way_back else slice(0, len(mean))
+            across, pulled, precision = self.across[place], rooms[0][place], rooms[1][place]
+            self._fill(mean, log_vars[part], pulled, precision)
+            torch.sum(torch.mul(mean, pulled, out=scratch[: len(mean)]), 1, keepdim=True, out=energy)
+            torch.mm(pulled, self.x.T, out=across)
+            offset = (energy * inverse).mul_(inverse).mul_(scale)
+            block = torch.addcmul(offset, across, inverse, value=-2 * scale, out=out[part])
+            block.addmm_(precision, self.squares.T, alpha=scale)
+
+    def back(self, slope: Slope) -> Gradients:
+        """With W the slope: of x 2 (x * W'/v - W'(m/v)), of m 2 (W1 * m - W x) / v, of 1/v W (x - m)^2."""
+        of_means, of_log_vars = self._taken_rooms()
+        buffer = self.across.new_empty(min(AT_ONCE, len(self.means)), len(self.x))
+        spread, of_x = torch.empty_like(self.x), torch.empty_like(self.x)
+        logs_scratch, mean_scratch = self._scratch(), self._scratch()
+        for part in self._parts():
+            mean, inverse, pulled, precision = self.means[part], self.inverse[part], of_means[part], of_log_vars[part]
+            weights, kept = slope(part, buffer[: len(mean)]), 1 if part.start else 0
+            of_logs, of_mean = logs_scratch[: len(mean)], mean_scratch[: len(mean)]
+            spread.addmm_(weights.T, precision, beta=kept, alpha=2)
+            torch.addmm(of_logs, weights, self.squares, beta=0, alpha=-1, out=of_logs)
+            length = weights.sum(1, keepdim=True).mul_(inverse).mul_(inverse)
+            weights *= inverse
+            of_x.addmm_(weights.T, pulled, beta=kept, alpha=-2)
+            torch.mul(length, mean, out=of_mean).addmm_(weights, self.x, alpha=-2)  # (W1 m - 2 W x) / |mean|
+            of_logs.addcmul_(mean, of_mean, value=-1).mul_(precision)  # - W (x - m)^2 / v
+            of_mean.addcmul_(length, mean)  # 2 (W1 m - W x) / |mean|
+            # What it has along the mean is taken off; the product of both is known without going through the numbers.
+            inward = length.mul_(self.energy[part]).sub_(weights.mul_(self.across[part]).sum(1, keepdim=True))
+            inward.mul_(inverse).mul_(inverse)
+            torch.mul(of_mean, precision, out=pulled).addcmul_(inward, mean, value=-2)
+            _through_clamp(of_logs, self.log_vars[part], self.bounds, out=precision)
+        return Gradients(through_unit(of_x.addcmul_(spread, self.x), self.x, self.lengths), of_means, of_log_vars)
+
+    def _parts(self) -> Iterator[slice]:
+        return (slice(start, min(start + AT_ONCE, len(self.means))) for start in range(0, len(self.means), AT_ONCE))
+
+    def _rooms(self, classes: int) -> tuple[Tensor, Tensor]:
+        shape = min(classes, len(self.means)), self.means.shape[1]
+        return self.means.new_empty(shape), self.means.new_empty(shape)
+
+    def _taken_rooms(self) -> tuple[Tensor, Tensor]:
+        """mean/v and 1/v in rooms that may be written to: those of the forward, and when they are gone, new ones."""
+        rooms, self.rooms = self.rooms, None
+        if rooms is None:
+            rooms = self._rooms(len(self.means))
+            for part in self._parts():
+                self._fill(self.means[part], self.log_vars[part], rooms[0][part], rooms[1][part])
+        return rooms
+
+    def _fill(self, means: Tensor, log_vars: Tensor, pulled: Tensor, precision: Tensor) -> None:
+        torch.clamp(log_vars, *self.bounds, out=precision).mul_(-LOG2_E).exp2_()
+        torch.mul(means, precision, out=pulled)
+
+    def _scratch(self) -> Tensor:
+        """Room for something of one chunk. Chunks reuse it: fresh memory costs more than what is done with it."""
+        return self.means.new_empty(min(AT_ONCE, len(self.means)), self.means.shape[1])
 
 
 def _through_clamp(gradient: Tensor, values: Tensor, bounds: Bounds, *, out: Tensor) -> None:
