@@ -30,9 +30,10 @@ lint: $(INSTALLED)  ## ruff, mypy and the layers contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED)  ## speed of the training loop, the cache, every objective, batching and the evaluation, as ratios
+bench: $(INSTALLED)  ## speed of the training loop, the cache, every objective and method, batching and the evaluation, as ratios
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/objectives.py
+	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/batching.py
 	$(BIN)/python benchmarks/evaluation.py
 
