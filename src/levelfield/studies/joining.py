@@ -18,7 +18,7 @@ from levelfield.files import link_whole, write_json, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.studies.ground import Tell
 from levelfield.studies.measuring import measure
-from levelfield.studies.members import ENSEMBLE, Member, checked, joined_here, joined_identity
+from levelfield.studies.members import ENSEMBLE, PLACE, Member, checked, joined_here, joined_identity
 from levelfield.training.ledger import Measured
 
 _SUMMED = (
@@ -91,7 +91,7 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
 
 
 def _told(member: Member) -> dict[str, Any]:
-    facts = {key: member.described[key] for key in ("seed", "fold", "member") if member.described.get(key) is not None}
+    facts = {key: member.described[key] for key in PLACE if member.described.get(key) is not None}
     return {"label": member.label, **facts, "identity": member.identity, "folder": str(member.folder)}
 
 

@@ -19,6 +19,7 @@ from levelfield.studies.runs import RunSpec
 from levelfield.studies.store import Result, read_result, read_spec
 
 ENSEMBLE = "ensemble.yaml"
+PLACE = ("seed", "fold", "member")  # what tells the runs of one label apart
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,7 @@ class Member:
     @property
     def title(self) -> str:
         """What a person calls this run."""
-        facts = [f"{key} {self.described[key]}" for key in ("seed", "member") if self.described.get(key) is not None]
-        facts += [f"fold {self.described['fold']}"] if self.described.get("fold") else []
+        facts = [f"{key} {self.described[key]}" for key in PLACE if self.described.get(key) is not None]
         return ", ".join([self.label, *facts])
 
     @property
@@ -129,7 +129,7 @@ def joined_here(folder: Path) -> str:
 
 def spec_of(folder: Path) -> RunSpec:
     """The specification that says which images trained a run; of an ensemble, that of its members if they agree."""
-    if (folder / "run.yaml").is_file() or not (folder / ENSEMBLE).is_file():
+    if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
     count = len(yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["members"])
     specs = [spec_of(folder / "members" / str(place)) for place in range(count)]

@@ -1,0 +1,73 @@
+"""Members side by side: no member decides alone, and a row depends on itself alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levelfield.errors import BadInput
+from levelfield.evaluation import evaluate, joined, separated
+from levelfield.randomness import numpy_stream
+
+
+def members(count: int = 30) -> list[np.ndarray]:
+    draw = numpy_stream(0, "members")
+    return [draw.normal(size=(count, dim)).astype(np.float32) for dim in (3, 17, 1)]
+
+
+def test_each_part_has_length_one_and_nothing_more_is_done():
+    rows = joined(members())
+    assert rows.dtype == np.float32
+    for start, end in ((0, 3), (3, 20), (20, 21)):
+        np.testing.assert_allclose(np.linalg.norm(rows[:, start:end], axis=1), 1, rtol=1e-6)
+    for place, one in enumerate(members()):
+        slow = one.astype(np.float64) / np.sqrt((one.astype(np.float64) ** 2).sum(1, keepdims=True))
+        np.testing.assert_allclose(rows[:, [0, 3, 20][place] : [3, 20, 21][place]], slow, rtol=1e-6)
+
+
+def test_the_scale_of_a_member_changes_nothing():
+    parts = members()
+    scaled = [parts[0] * np.float32(1024), parts[1] * np.float32(2**-100), parts[2].astype(np.float64) * 2.0**900]
+    np.testing.assert_array_equal(joined(scaled), joined(parts))
+
+
+def test_a_row_depends_on_itself_alone():
+    many = [np.concatenate([part] * 300) for part in members()]  # more than one block
+    rows = joined(many)
+    np.testing.assert_array_equal(rows[8970:], joined(members()))
+    np.testing.assert_array_equal(rows[17], joined([part[17:18] for part in many])[0])
+    strided = [np.asfortranarray(part)[::-1][::-1] for part in members()]
+    np.testing.assert_array_equal(joined(strided), rows[:30])
+
+
+def test_zero_rows_stay_zero_and_empty_sets_stay_empty():
+    parts = members()
+    parts[1][4] = 0
+    rows = joined(parts)
+    assert not rows[4, 3:20].any()
+    assert np.isfinite(rows).all()
+    assert joined([part[:0] for part in parts]).shape == (0, 21)
+
+
+def test_cosine_and_euclidean_rank_joined_rows_alike():
+    labels = np.arange(30) % 5
+    parts = [part * (place + 1) for place, part in enumerate(members())]
+    by = [evaluate(joined(parts), labels, metrics=["map@r", "mrr"], distance=d) for d in ("cosine", "euclidean")]
+    assert dict(by[0]) == pytest.approx(dict(by[1]), abs=1e-9)
+
+
+def test_separated_is_the_mean():
+    assert separated([0.5, 0.25, 0.0]) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([], "no member"),
+        ([np.zeros((3, 2)), np.zeros((4, 2))], "Member 1 has 4 rows and member 0 has 3"),
+        ([np.zeros(3)], r"shape \(3,\)"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(parts, said):
+    with pytest.raises(BadInput, match=said):
+        joined(parts)

@@ -1,0 +1,187 @@
+"""Runs joined to one: what is written, what they must share, and what happens when the joining is cut off."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_world
+import yaml
+
+import levelfield
+from levelfield.errors import BadInput
+from levelfield.evaluation import evaluate, joined
+from levelfield.files import write_text
+from levelfield.studies import joining, prepare
+from levelfield.studies.again import embed_part, how_many_models
+from levelfield.studies.execution import run_all
+from levelfield.studies.joining import join
+from levelfield.studies.members import spec_of
+from levelfield.studies.run import Options
+from levelfield.studies.store import read_result
+
+METRICS = ("recall@1", "map@r")
+
+
+@pytest.fixture(scope="module")
+def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four finished runs: two methods, two seeds."""
+    folder = tmp_path_factory.mktemp("study")
+    study = small_world.small_study(photos, ["contrastive", "normalized_softmax"], overrides=("seeds=2",))
+    _, outcome = small_world.carry_out(study, folder)
+    assert not outcome.failed
+    return folder
+
+
+@pytest.fixture
+def runs(made: Path, tmp_path: Path) -> list[Path]:
+    shutil.copytree(made, tmp_path / "study")
+    return sorted((tmp_path / "study").glob("*/seed*"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_joined_folder_is_a_finished_run(runs: list[Path], tmp_path: Path) -> None:
+    join(runs[:3], tmp_path / "all", METRICS)
+    rows = np.load(tmp_path / "all" / "embeddings.npy")
+    np.testing.assert_array_equal(rows, joined([np.load(run / "embeddings.npy") for run in runs[:3]]))
+    result = read_result(tmp_path / "all")
+    assert result is not None
+    with np.load(runs[0] / "per_query.npz") as arrays:
+        labels = arrays["labels"]
+    assert result.values == dict(evaluate(rows, labels, metrics=METRICS))
+    assert result.signatures["map@r"]["representation"]["ensemble"] == 3
+    assert result.signatures["map@r"]["definition"] == read_result(runs[0]).signatures["map@r"]["definition"]
+    assert (tmp_path / "all" / "items.csv").read_bytes() == (runs[0] / "items.csv").read_bytes()
+    paths = [line.split(",")[0] for line in (tmp_path / "all" / "items.csv").read_text().splitlines()[1:]]
+    model = levelfield.load(tmp_path / "all")
+    np.testing.assert_array_equal(model.embed(paths, normalize=False), rows)
+    assert model.about["method"] == "ensemble"
+    assert how_many_models(tmp_path / "all") == 3
+
+
+def test_the_cost_of_all_members_and_their_deviations_are_told(runs: list[Path], tmp_path: Path) -> None:
+    join(runs[1:3], tmp_path / "both", METRICS)  # one without deviations, one with proxies
+    result = read_result(tmp_path / "both")
+    members = [read_result(run) for run in runs[1:3]]
+    for key in ("seconds", "images", "step", "rows_through_trunk", "idle_batches"):
+        assert result.summary[key] == sum(each.summary[key] for each in members)
+    assert result.seconds == result.summary["seconds"]
+    own = ["members 2 (1)", "dim 16 (8)", "trunk passes 2 (1)"]
+    assert result.deviation_texts == [*own, *members[1].deviation_texts]
+    told = yaml.safe_load((tmp_path / "both" / "ensemble.yaml").read_text())["members"]
+    assert [(each["label"], each["seed"]) for each in told] == [("contrastive", 1), ("normalized_softmax", 0)]
+    assert [each["identity"] for each in told] == [run.name.rpartition("-")[2] for run in runs[1:3]]
+
+
+def test_an_ensemble_of_an_ensemble_counts_all_networks_and_passes(runs: list[Path], tmp_path: Path) -> None:
+    join(runs[:2], tmp_path / "inner", METRICS)
+    join([tmp_path / "inner", runs[2]], tmp_path / "outer", METRICS)
+    texts = read_result(tmp_path / "outer").deviation_texts
+    assert texts[:3] == ["members 3 (1)", "dim 24 (8)", "trunk passes 3 (1)"]
+    shutil.rmtree(tmp_path / "inner")
+    rows, names = embed_part(tmp_path / "outer", "training")
+    assert rows.shape == (20, 24)
+    assert len(set(names)) == 4
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("name", ["ensemble.yaml", "embeddings.npy", "model.yaml", "training.json", "per_query.npz",
+                                  "metrics.json"])  # fmt: skip
+def test_a_joining_that_was_cut_off_goes_on_to_the_same_bits(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: str
+) -> None:
+    join(runs[:2], tmp_path / "whole", METRICS)
+    rename = Path.replace
+
+    def strike(self: Path, target: Path) -> Path:
+        if moment == "before" and target.name == name:
+            raise KeyboardInterrupt
+        result = rename(self, target)
+        if target.name == name:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", strike)
+        with pytest.raises(KeyboardInterrupt):
+            join(runs[:2], tmp_path / "cut", METRICS)
+    if (name, moment) != ("metrics.json", "after"):
+        assert read_result(tmp_path / "cut") is None
+    join(runs[:2], tmp_path / "cut", METRICS)
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+
+
+def test_a_new_metric_is_measured_from_the_stored_rows(runs: list[Path], tmp_path: Path) -> None:
+    join(runs[:2], tmp_path / "both", METRICS)
+    written = (tmp_path / "both" / "embeddings.npy").stat().st_mtime_ns
+    join(runs[:2], tmp_path / "both", ("mrr",))
+    assert set(read_result(tmp_path / "both").values) == {*METRICS, "mrr"}
+    assert (tmp_path / "both" / "embeddings.npy").stat().st_mtime_ns == written
+
+
+def test_other_runs_do_not_go_into_the_same_folder(runs: list[Path], tmp_path: Path) -> None:
+    join(runs[:2], tmp_path / "both", METRICS)
+    with pytest.raises(BadInput, match="joins other runs"):
+        join(runs[1:3], tmp_path / "both", METRICS)
+
+
+def changed(run: Path, change) -> None:
+    lines = (run / "items.csv").read_text().splitlines()
+    write_text(run / "items.csv", "\n".join([lines[0], *change(lines[1:])]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: lines[:-1], "19 images against 20"),
+        (lambda lines: lines[::-1], "their order differs"),
+        (lambda lines: ["other.png,class04", *lines[1:]], r"other\.png is tested in the one"),
+        (lambda lines: [*lines[:-1], lines[-1].replace(",class07", ",class99")], "is of class 'class99' in the one"),
+    ],
+)
+def test_runs_on_other_test_images_are_refused(runs: list[Path], tmp_path: Path, change, said: str) -> None:
+    changed(runs[1], change)
+    with pytest.raises(BadInput, match=said):
+        join(runs[:2], tmp_path / "both", METRICS)
+    assert not (tmp_path / "both").exists()
+
+
+def test_what_is_not_finished_or_given_twice_is_refused(runs: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="are the same run"):
+        join([runs[0], runs[1], runs[0]], tmp_path / "x", METRICS)
+    (runs[1] / "metrics.json").unlink()
+    with pytest.raises(BadInput, match="no finished run"):
+        join(runs[:2], tmp_path / "x", METRICS)
+    with pytest.raises(BadInput, match="nothing to join"):
+        join([], tmp_path / "x", METRICS)
+    assert not (tmp_path / "x").exists()
+
+
+def test_members_that_trained_on_other_classes_have_no_training_classes_in_common(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    join(runs[:2], tmp_path / "both", METRICS)
+    assert spec_of(tmp_path / "both").data_digest == spec_of(runs[0]).data_digest
+    described = tmp_path / "both" / "members" / "1" / "run.yaml"
+    content = yaml.safe_load(described.read_text())
+    write_text(described, yaml.safe_dump({**content, "fold": 1}))
+    with pytest.raises(BadInput, match="not trained on the same images"):
+        spec_of(tmp_path / "both")
+    assert spec_of(runs[1]).fold is None  # a second name, not the same file any more
+
+
+def test_runs_without_test_images_give_a_model_without_figures(photos: Path, tmp_path: Path) -> None:
+    study = small_world.small_study(photos, ["contrastive", "normalized_softmax"], overrides=("protocol=all-classes",))
+    planned = prepare(study, tested=False)
+    assert not run_all(planned, tmp_path / "study", METRICS, jobs=0, options=Options()).failed
+    join([run.folder(tmp_path / "study") for run in planned], tmp_path / "both", METRICS)
+    assert read_result(tmp_path / "both").values == {}
+    assert levelfield.load(tmp_path / "both").dim == 16
+    assert json.loads((tmp_path / "both" / "training.json").read_text())["measured"]["members"] == 2
+    assert joining.ENSEMBLE in contents(tmp_path / "both")
