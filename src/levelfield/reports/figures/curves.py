@@ -35,6 +35,7 @@ def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
         axis.set(xlabel="steps", ylabel=found.copy().pop())
         axis.set_title(row.row.label, fontsize=9)
         axis.grid(axis="y", color="#eeeeee")
+        axis.label_outer()
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(PARTS), fontsize=8, frameon=False)
     return save(figure, path)

@@ -81,13 +81,25 @@ def _maps(rows: list[Drawn], metric: str, path: Path) -> Path:
             table[place] = row.cell(metric).mean
         image = axis.imshow(table, cmap="viridis", aspect="auto")
         figure.colorbar(image, ax=axis, shrink=0.8)
+        middle = (np.nanmin(table) + np.nanmax(table)) / 2
         for (i, j), value in np.ndenumerate(table):
-            axis.text(j, i, "" if np.isnan(value) else f"{value:.3f}", ha="center", va="center", fontsize=7, color="w")
+            shade = "black" if value > middle else "white"  # to be read on light and on dark fields
+            text = "" if np.isnan(value) else f"{value:.3f}"
+            axis.text(j, i, text, ha="center", va="center", fontsize=7, color=shade)
         axis.set_xticks(range(len(across)), [str(value) for value in across])
         axis.set_yticks(range(len(down)), [str(value) for value in down])
-        axis.set(xlabel=second, ylabel=first)
+        axis.set(xlabel=_short(second, label), ylabel=_short(first, label))
         axis.set_title(f"{label}: {metric}", fontsize=9)
     return save(figure, path)
+
+
+def _short(key: str, label: str) -> str:
+    """A key under its method's own picture.
+
+    >>> _short("methods.margin.beta", "margin"), _short("conditions.dim", "margin")
+    ('beta', 'conditions.dim')
+    """
+    return key.removeprefix(f"methods.{label}.")
 
 
 def _ordered(values: list[Any]) -> list[Any]:
