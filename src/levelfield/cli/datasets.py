@@ -79,7 +79,7 @@ def leaks(
         str | None, typer.Option("--protocol", help="How it is divided; default: standard, of imagenet closed.")
     ] = None,
     radius: Annotated[
-        int, typer.Option("--radius", min=-1, help="Bits of 64 that may differ between images that look alike; -1: off.")
+        int, typer.Option("--radius", min=-1, help="Bits of 64 in which images that look alike may differ; -1: off.")
     ] = RADIUS,
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Go on if numbers differ from the official ones.")
