@@ -15,7 +15,7 @@ from rich.table import Table
 
 from levelfield.cli.console import StudyBars, console, is_quiet
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
-from levelfield.reports import show, write_all
+from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import check_figures, draw_figures, figures_of
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
@@ -161,7 +161,7 @@ def run_and_gather(study: Study, runs: list[PlannedRun], folder: Path, jobs: int
         outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=bars.listen)
     if len(outcome.failed) == len(runs):
         raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
-    return gather(study.name, runs, folder, study.metrics)
+    return with_published(gather(study.name, runs, folder, study.metrics), runs)
 
 
 def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool) -> None:

@@ -21,7 +21,7 @@ from levelfield.embedder import backbones
 from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
-from levelfield.reports import show, write_all
+from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
 from levelfield.studies import gather, read_study
 from levelfield.studies.own_data import fit_to
@@ -128,7 +128,7 @@ def report(
     for name in chosen:
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
-    board = gather(study.name, runs, folder, chosen)
+    board = with_published(gather(study.name, runs, folder, chosen), runs)
     paths = write_all(board, out or folder) + draw_figures(wanted, board, runs, folder, out)
     show(board, console)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from levelfield.published._reported import Reported, is_about, is_benchmark, reported
-from levelfield.published._tables import Line, Table, ceiling, papers, table, tables
+from levelfield.published._tables import Line, Table, benchmarks, ceiling, papers, table, tables
 
 __all__ = [
     "Batches",
@@ -17,6 +17,7 @@ __all__ = [
     "Reported",
     "Table",
     "batches",
+    "benchmarks",
     "ceiling",
     "hyperparameters",
     "is_about",

@@ -8,7 +8,7 @@ from typing import Any
 
 from levelfield.published._tables import Line, benchmarks, ceiling, metric_entry, table, tables
 
-_COMPARED = ("protocol", "backbone", "dim", "image", "batch", "sampler", "switch", "epochs")
+_COMPARED = ("protocol", "backbone", "dim", "image", "batch", "sampler", "switch", "epochs", "selection")
 _DECIDE = ("switch", "refine", "student", "objective")  # with one of these it is another method
 _WEIGHT = {"protocol": 8, "backbone": 4, "dim": 2}
 
@@ -31,20 +31,25 @@ class Reported:
         return self.line.value
 
     @property
-    def note(self) -> str:
-        """All that must be known before the two numbers are compared."""
+    def notes(self) -> list[str]:
+        """All that must be known before the two numbers are compared, one thing each."""
         said = [self.definition, self.line.suspect]
-        said += [f"there {'; '.join(self.differs)}"] if self.differs else []
+        said += [f"there {text}" for text in self.differs]
         said += [f"not stated there: {', '.join(self.unknown)}"] if self.unknown else []
-        return ". ".join(text for text in said if text)
+        return [text for text in said if text]
+
+    @property
+    def note(self) -> str:
+        return "; ".join(self.notes)
 
 
 def reported(dataset: str, method: str, metric: str, *, conditions: Mapping[str, Any] | None = None) -> list[Reported]:
     """Every number that a paper prints for this, the most similar setting first; numbers of the paper's own training
     before quoted ones.
 
-    conditions: what ours was made under: any of protocol, backbone, dim, image, batch, sampler, switch, epochs, and the
-    method's settings (`miner`, `beta`, ...). A printed name that says another setting than ours is another method.
+    conditions: what ours was made under: any of protocol, backbone, dim, image, batch, sampler, switch, epochs,
+    selection, and the method's settings (`miner`, `beta`, ...). A printed name that says another setting than ours is
+    another method.
 
     >>> found = reported("cub", "margin", "recall@1", conditions={"backbone": "resnet50", "dim": 128, "beta": 0.6})
     >>> found[0].line.source, found[0].line.printed_method, found[0].value
@@ -99,7 +104,7 @@ def _same_method(line: Line, ours: Mapping[str, Any]) -> bool:
 def _beside(line: Line, metric: str, ours: Mapping[str, Any]) -> Reported:
     theirs = _stated(line)
     same, differs, unknown = [], [], []
-    for key in (key for key in _COMPARED if ours.get(key) not in (None, "")):
+    for key in (key for key in _COMPARED if ours.get(key)):
         if theirs.get(key) in (None, ""):
             unknown.append(key)
         elif str(theirs[key]) == str(ours[key]):
@@ -110,9 +115,13 @@ def _beside(line: Line, metric: str, ours: Mapping[str, Any]) -> Reported:
 
 
 def _stated(line: Line) -> dict[str, Any]:
-    epochs = table(line.paper, line.table).conditions.get("epochs") if line.origin == "own" else None
-    stated = {key: getattr(line, key) for key in _COMPARED if key != "epochs"}
-    return stated | {"epochs": epochs if isinstance(epochs, int) else None}
+    conditions = table(line.paper, line.table).conditions if line.origin == "own" else {}
+    epochs, chosen = conditions.get("epochs"), str(conditions.get("selection", ""))
+    stated = {key: getattr(line, key) for key in _COMPARED if key not in ("epochs", "selection")}
+    stated["epochs"] = epochs if isinstance(epochs, int) else None
+    if line.protocol.startswith("mlrc"):
+        return stated | {"selection": "validation"}  # part of that protocol
+    return stated | {"selection": "best_on_test" if "best test" in chosen else None}
 
 
 def _distance(one: Reported) -> tuple[float, int, str]:

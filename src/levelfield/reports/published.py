@@ -67,8 +67,8 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
                     f"{line.image} px" if line.image not in ("", "224") else "",
                     "" if line.origin == "own" else line.origin]  # fmt: skip
             setting = ", ".join(_SHORT.get(text, text) for text in said if text)
-            backbone = _SHORT.get(line.backbone, line.backbone)
-            grid.add_row(line.source, Text(line.printed_method), backbone, line.dim, Text(setting), _cell(line, line.decimals))
+            backbone, value = _SHORT.get(line.backbone, line.backbone), _cell(line, line.decimals)
+            grid.add_row(line.source, Text(line.printed_method), backbone, line.dim, Text(setting), value)
         shown.append(grid)
     odd = dict.fromkeys(f"{line.source}, {line.printed_metric}: {line.suspect}" for line in lines if line.suspect)
     return Group(*shown, *map(Text, odd))

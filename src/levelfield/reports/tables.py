@@ -14,6 +14,7 @@ from rich.text import Text
 
 from levelfield.evaluation import parse
 from levelfield.files import write_json, write_text
+from levelfield.reports.against_published import published_markdown, published_terminal
 from levelfield.studies.leaderboard import Cell, Leaderboard, Row
 
 
@@ -65,6 +66,7 @@ def as_markdown(board: Leaderboard) -> str:
     lines = [f"# {board.study}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
     lines += ["", *explanation(board), "", "## Which differences are real", "", *verdicts(board)]
+    lines += published_markdown(board)
     return "\n".join(lines) + "\n"
 
 
@@ -98,7 +100,7 @@ def terminal(board: Leaderboard) -> RenderableType:
     deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
     explained = [Text(line) for line in explanation(board)]
     real = [Text("Which differences are real", style="bold"), *(Text(line) for line in verdicts(board))]
-    return Group(table, *explained, Text(), *deviations, Text(), *real)
+    return Group(table, *explained, Text(), *deviations, Text(), *real, *published_terminal(board))
 
 
 def _letters(board: Leaderboard) -> dict[str, str]:

@@ -1,0 +1,166 @@
+"""Our figures beside those that papers reported: what was printed, ours, the difference, and why it may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from levelfield import objectives
+from levelfield.published import benchmarks, is_benchmark, reported
+from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.runs import PlannedRun, RunSpec
+
+_SAMPLERS = {"spc_r": "SPC-R", "ddm": "DDM", "frd": "FRD", "greedy_coreset": "GC", "random": "random"}
+_TITLE = "Beside what papers reported (per cent)"
+
+
+def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboard:
+    """The board with `facts["published"]`: for each row and metric the most similar number that a paper printed.
+
+    Nothing is added on data that no paper here reports on.
+    """
+    by_row = {run.row: run.spec for run in reversed(runs)}
+    found = [
+        entry
+        for row in board.rows
+        for metric in board.metrics
+        if (entry := _entry(row.label, by_row[row.label], metric, row.cells[metric].mean)) is not None
+    ]
+    return replace(board, facts={**board.facts, "published": found}) if found else board
+
+
+def published_terminal(board: Leaderboard) -> list[RenderableType]:
+    """The table for 80 columns, its notes below it; nothing if nothing was reported."""
+    found = board.facts.get("published", [])
+    if not found:
+        return []
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for name in ("method", "metric", "source", "reported", "ours", "difference", "notes"):
+        figure = name in ("reported", "ours", "difference")
+        table.add_column(name, justify="right" if figure else "left", overflow="fold", no_wrap=figure)
+    numbers = _numbered(found)
+    for one in found:
+        table.add_row(Text(one["row"]), one["metric"], *_fields(one), "".join(f"[{n}]" for n in numbers[_key(one)]))
+    return [Text(), Text(_TITLE, style="bold"), Group(table, *(Text(line) for line in _notes(found)))]
+
+
+def published_markdown(board: Leaderboard) -> list[str]:
+    """The same as lines of a Markdown page."""
+    found = board.facts.get("published", [])
+    if not found:
+        return []
+    head = ["method", "metric", "source", "reported", "ours", "difference", "as printed", "note"]
+    lines = ["", f"## {_TITLE}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for one in found:
+        fields = [one["row"], one["metric"], *_fields(one), one["printed_method"], one["note"] or "-"]
+        lines.append("| " + " | ".join(text.replace("|", "\\|") for text in fields) + " |")
+    return [*lines, "", _EXPLAINED]
+
+
+_EXPLAINED = (
+    "Reported is the number whose setting is most like ours. Compared were protocol, backbone, dim, image size, batch, "
+    "sampler, switch, epochs and selection, not views, optimiser, rates and weights: see `levelfield published METHOD` "
+    "and `levelfield published PAPER TABLE`."
+)
+
+
+def conditions_of(spec: RunSpec) -> dict[str, Any]:
+    """What a run was made under, in the words of `published.reported`."""
+    conditions, settings = spec.conditions, resolved_settings(spec.method.name, spec.method.settings)
+    protocol = spec.protocol.name
+    if protocol == "mlrc":
+        protocol = "mlrc-concatenated" if spec.fold is None else "mlrc-separated"
+    batch = str(settings.pop("batch", None) or conditions.batch)
+    layout = conditions.model_copy(update={"batch": batch}).layout
+    batching = _name(settings.pop("batching", None)) or layout.batching
+    counts = benchmarks().get(spec.data.name)
+    seen = conditions.steps * layout.batch_size
+    return {
+        **settings,
+        "protocol": protocol,
+        "backbone": conditions.backbone.partition(".")[0],
+        "dim": conditions.dim * (len(spec.needs) if spec.joined else 1),
+        "image": conditions.image,
+        "batch": layout.batch_size,
+        "sampler": _SAMPLERS.get(batching, f"SPC-{layout.per_class}" if layout.per_class else batching),
+        "selection": "last" if conditions.select == "budget" else "validation",
+        "networks": len(spec.needs) or None,
+        "epochs": round(seen / counts["train_images"]) if counts and protocol == "standard" else None,
+    }
+
+
+def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A method's settings with its defaults and its preset; of a miner, a refinement, a teacher the kind alone.
+
+    >>> found = resolved_settings("triplet", {"preset": "002/cub"})
+    >>> found["miner"], found["margin"]
+    ('distance_weighted', 0.2)
+    """
+    settings: dict[str, Any] = {}
+    if name in objectives.names():
+        facts = objectives.describe(name)
+        settings = {**facts.defaults, **facts.presets.get(str(given.get("preset")), {})}
+    settings |= {key: value for key, value in given.items() if key != "preset"}
+    for key, kind in (("miner", None), ("refine", "by"), ("student", "form")):
+        if key in settings:
+            settings[key] = settings[key][kind] if kind and isinstance(settings[key], Mapping) else _name(settings[key])
+    if isinstance(settings.get("of"), list) and len(settings["of"]) == 1:
+        [settings["of"]] = settings["of"]
+    if "epsilon" in settings:
+        settings["mined"] = settings["epsilon"] is not None
+    return settings
+
+
+def _entry(label: str, spec: RunSpec, metric: str, mean: float) -> dict[str, Any] | None:
+    if not is_benchmark(spec.data.name):
+        return None
+    found = reported(spec.data.name, spec.method.name, metric, conditions=conditions_of(spec))
+    if not found:
+        return None
+    best, line = found[0], found[0].line
+    return {
+        "row": label,
+        "metric": metric,
+        "source": line.source,
+        "printed_method": line.printed_method,
+        "printed_metric": line.printed_metric,
+        "origin": line.origin,
+        "reported": best.value,
+        "spread": line.spread,
+        "ours": 100 * mean,
+        "difference": 100 * mean - best.value,
+        "note": best.note,
+        "notes": best.notes,
+        "others": sorted({one.line.source for one in found[1:]} - {line.source}),
+    }
+
+
+def _fields(one: Mapping[str, Any]) -> list[str]:
+    spread = f" ±{one['spread']:g}" if one["spread"] is not None else ""
+    quoted = "" if one["origin"] == "own" else f", {one['origin']}"
+    return [one["source"] + quoted, f"{one['reported']:g}{spread}", f"{one['ours']:.2f}", f"{one['difference']:+.2f}"]
+
+
+def _numbered(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[int]]:
+    texts = list(dict.fromkeys(text for one in found for text in one["notes"]))
+    return {_key(one): [1 + texts.index(text) for text in one["notes"]] for one in found}
+
+
+def _notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    texts = dict.fromkeys(text for one in found for text in one["notes"])
+    return [*(f"[{number}] {text}." for number, text in enumerate(texts, 1)), _EXPLAINED]
+
+
+def _key(one: Mapping[str, Any]) -> tuple[str, str]:
+    return one["row"], one["metric"]
+
+
+def _name(value: Any) -> Any:
+    """`{semihard: {mode: closest}}` is called semihard."""
+    return next(iter(value)) if isinstance(value, Mapping) and value else value
