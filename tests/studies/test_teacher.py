@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from levelfield.errors import BadInput
 from levelfield.methods._groups import Groups
 from levelfield.methods.refine import cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.studies.estimate import estimate
 from levelfield.studies.ground import ground_for
+from levelfield.studies.run import Options
 from levelfield.studies.store import read_result, read_spec
 from levelfield.studies.stored_method import load_method
 from levelfield.studies.teacher import after_messages, outputs_of
@@ -133,6 +136,14 @@ def test_a_teacher_without_classes_cannot_distill(photos: Path, tmp_path: Path) 
         told(run, "logits")
 
 
+@pytest.mark.parametrize("form", ["distill", "imitate", "relational"])
+def test_a_plan_knows_what_a_student_will_cost(photos: Path, form: str) -> None:
+    study = small_study(photos, [TEACHER, student(form)])
+    costs = estimate(study, levelfield.studies.prepare(study), options=Options(), jobs=1).rows
+    assert [cost for cost in costs if any("fails" in text for text in cost.deviations)] == []
+    assert any(text.startswith("teacher teacher") for text in costs[1].deviations)
+
+
 def test_a_killed_student_learns_the_same(photos: Path, tmp_path: Path, home: dict[str, Path]) -> None:
     study = small_study(photos, [student("distill", teacher=str(home["teacher"]))], steps=8)
     (run,) = levelfield.studies.prepare(study)
@@ -143,7 +154,8 @@ def test_a_killed_student_learns_the_same(photos: Path, tmp_path: Path, home: di
     files = ("teacher.npy", "model.safetensors", "method.safetensors", "embeddings.npy", "log.jsonl")
     for name, each in strikes.items():
         for strike in each:
-            arguments = (run, tmp_path / name / "run", tmp_path / "cache", study.metrics, strike)
+            cache = Path(os.environ["LEVELFIELD_CACHE"])
+            arguments = (run, tmp_path / name / "run", cache, study.metrics, strike)
             process = processes().Process(target=one_run, args=arguments)
             process.start()
             process.join()

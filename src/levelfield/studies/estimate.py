@@ -159,6 +159,8 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     own = method.head(_Features(ground.width, ground.train_labels), dim, 0)
     embedder = Embedder(ground.new_trunk(), common if own is None else own).to(ground.device).train()
     method.to(ground.device)
+    if method.wants is not None:  # its teacher is not trained yet
+        method.taught(np.zeros((classes, classes if method.wants == "logits" else dim), np.float32))
     shapes = embedder.trunk.stored_shapes(ground.conditions.image)
     stored = tuple(torch.rand(layout.batch_size, *shape, device=ground.device) for shape in shapes)
     classes_of = torch.arange(layout.batch_size) // max(1, layout.per_class) % classes
