@@ -30,12 +30,14 @@ from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Batch, Deviation, Method, TrainingFeatures
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.objectives import Objective
+from levelfield.objectives._contract import sum_of
 from levelfield.randomness import stream
 from levelfield.settings import number, whole
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
 
+FEW_SCORES = 8192
 _WHOLE_BATCHES = {
     "hist": "it joins the images of a batch by a hypergraph network on a head of its own",
     "message_passing": "its network passes messages among the images of a batch",
@@ -135,8 +137,12 @@ class Drml(Method):
         found = []
         for objective, nodes, classes in zip(self.branches, *subsets(steps, labels), strict=True):
             fewest = 1 if objective.facts.least == (1, 1) else 2
-            enough = len(classes) >= fewest
-            found.append(objective(nodes, classes, generator=generator) if enough else nodes.new_zeros(()))
+            if len(classes) < fewest:
+                found.append(nodes.new_zeros(()))
+            elif _few(nodes, objective.class_vectors):
+                found.append(sum_of(objective.terms(nodes, classes, generator=generator)))
+            else:
+                found.append(objective(nodes, classes, generator=generator))
         return found
 
     def groups(self) -> list[Group]:
@@ -210,6 +216,11 @@ def _check_wrapped(name: str, objective: Objective) -> None:
             f"'drml' cannot wrap the objective '{name}': {reason}, and a branch sees an arbitrary part of the batch. "
             "Others work, such as cosface, proxy_anchor, triplet or margin."
         )
+
+
+def _few(rows: Tensor, vectors: Tensor | None) -> bool:
+    """Whether the scores are so few that the definition, which makes fewer calls, is quicker than the closed form."""
+    return vectors is not None and len(rows) * len(vectors) <= FEW_SCORES
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
