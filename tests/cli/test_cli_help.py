@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from cli_room import Levelfield
 
-COMMANDS = ["compare", "train", "evaluate", "embed", "search", "list", "cache", "report", "init", "check", "toy"]
+COMMANDS = [
+    "compare", "train", "evaluate", "ensemble", "embed", "search", "list", "cache", "report", "init", "check", "toy",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
