@@ -31,6 +31,15 @@ def test_columns_are_found_by_name_with_role_and_group(pets):
     assert catalog.groups.tolist() == [0, 1, 0, 2, 3]
 
 
+def test_split_column_is_kept_and_respected(pets):
+    rows = ["path,label,split", "cat/0.png,a,test", "cat/1.png,a,TEST", "dog/0.png,b,train", "dog/1.png,b,train",
+            "eel/0.png,c,val", "eel/1.png,c,val", "fox/0.png,d,train", "fox/1.png,d,train"]
+    catalog = data.create(write(pets, *rows))
+    assert catalog.split == ("test",) * 2 + ("train",) * 2 + ("validation",) * 2 + ("train",) * 2
+    [fold] = data.protocols.create("standard", catalog)
+    assert [part.tolist() for part in (fold.train, fold.validation, fold.test)] == [[2, 3, 6, 7], [4, 5], [0, 1]]
+
+
 def test_semicolons_tabs_quotes_absolute_paths_and_byte_order_mark(pets):
     (pets / "cat" / "0.png").rename(pets / "cat" / "a, b.png")
     quoted = write(pets, 'path,label', '"cat/a, b.png","x, y"', f"{pets}/dog/0.png,z")
@@ -64,6 +73,9 @@ def test_repeated_line_is_noted_and_a_contradiction_refused(pets):
         (["cat/0.png,a", "cat/1.png,"], "line 2: a path and a label"),
         (["cat/0.png,a", "cat/1.png,a"], "only one class"),
         (["path,label,role", "cat/0.png,a,qery"], "line 2: unknown role 'qery'"),
+        (["path,label,split", "cat/0.png,a,tst"], "line 2: unknown split 'tst'"),
+        (["path,label,split", "cat/0.png,a,train", "dog/0.png,b,"], "line 3: this image has no split"),
+        (["path,label,split,role", "cat/0.png,a,train,query", "dog/0.png,b,test,"], "line 2: the role 'query'"),
         (["path,label,group", "dog/0.png,b,x", "cat/0.png,a,x", "cat/1.png,a,y"], "groups 'x' and 'y'"),
     ],
 )

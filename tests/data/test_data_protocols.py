@@ -105,3 +105,87 @@ def test_emoji_keep_variants_of_one_emoji_on_one_side(emoji):
     assert [len(classes(emoji, part)) for part in (fold.train, fold.validation, fold.test)] == [580, 194, 774]
     owners = [set(emoji.groups[emoji.labels[part]].tolist()) for part in (fold.train, fold.validation, fold.test)]
     assert sum(map(len, owners)) == 1336 == len(set.union(*owners))
+
+
+def divided(sizes, split, roles=None, groups=None):
+    plain = catalog(sizes, groups=groups)
+    return Catalog("test", plain.paths, plain.labels, plain.class_names, plain.groups, split=split, roles=roles)
+
+
+def test_the_makers_split_is_respected_and_a_share_of_its_training_classes_validates():
+    data = divided([2] * 6, ("test", "test", *["train"] * 8, "test", "test"))
+    [fold] = protocols.create("standard", data, validation=0.5)
+    assert [classes(data, part) for part in (fold.train, fold.validation, fold.test)] == [[1, 2], [3, 4], [0, 5]]
+    assert fold.query is None
+
+
+def test_mlrc_trains_on_three_blocks_and_validates_on_one():
+    data = catalog([2] * 23)  # 11 train, 12 test
+    folds = protocols.create("mlrc", data)
+    assert [fold.name for fold in folds] == ["mlrc-0", "mlrc-1", "mlrc-2", "mlrc-3"]
+    assert [classes(data, fold.validation) for fold in folds] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
+    for fold in folds:
+        assert sorted(classes(data, fold.train) + classes(data, fold.validation)) == list(range(11))
+        assert classes(data, fold.test) == list(range(11, 23))
+    turned = protocols.create("mlrc", data, reversed=True)
+    assert classes(data, turned[0].train) == [0, 1, 2]
+    assert classes(data, turned[0].validation) == list(range(3, 11))
+    rotating = protocols.create("mlrc", data, form="rotating")
+    assert classes(data, rotating[0].validation) == [9, 10]
+
+
+def test_mlrc_never_divides_a_group():
+    data = catalog([2] * 20, groups=[0, 0, 0, 1, 2, 2, 3, 3, 3, 4, *range(5, 15)])
+    folds = protocols.create("mlrc", data, folds=3)
+    assert [classes(data, fold.validation) for fold in folds] == [[0, 1, 2, 3], [4, 5], [6, 7, 8, 9]]
+
+
+def test_folds_with_too_few_classes_are_refused():
+    with pytest.raises(BadInput, match="fewer than 2 to one fold"):
+        protocols.create("mlrc", catalog([2] * 14))
+    with pytest.raises(BadInput, match=r"has 3 classes; 4 folds need as many"):
+        protocols.create("mlrc", catalog([2] * 6))
+    with pytest.raises(BadSpecification, match="leave out `validation`"):
+        protocols.create("mlrc", catalog([2] * 40), validation=0.2)
+    with pytest.raises(BadSpecification, match="form"):
+        protocols.create("mlrc", catalog([2] * 40), form="round")
+    with pytest.raises(BadSpecification, match="no setting 'fold'"):
+        protocols.create("mlrc", catalog([2] * 40), fold=3)
+    with pytest.raises(BadSpecification, match="divide the groups"):
+        protocols.create("mlrc", catalog([2] * 40, groups=range(40)), form="rotating")
+
+
+def test_closed_trains_and_tests_the_same_classes():
+    data = divided([6] * 4, ("train", "train", "train", "train", "test", "test") * 4)
+    [fold] = protocols.create("closed", data)
+    assert fold.closed
+    assert classes(data, fold.train) == classes(data, fold.test) == [0, 1, 2, 3]
+    [fold] = protocols.create("closed", data, validation=0.25)
+    assert fold.validation.tolist() == [3, 9, 15, 21]  # the last training image of each class
+    with pytest.raises(BadInput, match="protocol closed"):
+        protocols.create("standard", data)
+    with pytest.raises(BadInput, match="column `split`"):
+        protocols.create("closed", catalog([4] * 4))
+    with pytest.raises(BadInput, match="protocol standard"):
+        protocols.create("closed", divided([2] * 4, ("train",) * 4 + ("test",) * 4))
+
+
+def test_roles_of_every_image_are_a_split_and_make_queries_and_gallery():
+    roles = ("train",) * 4 + ("query", "gallery", "gallery", "query")
+    data = divided([2] * 4, None, roles=roles)
+    [fold] = protocols.create("query-gallery", data)
+    assert [fold.train.tolist(), fold.query.tolist(), fold.gallery.tolist()] == [[0, 1, 2, 3], [4, 7], [5, 6]]
+    with pytest.raises(BadInput, match="query or gallery"):
+        protocols.create("query-gallery", catalog([2] * 4))
+    with pytest.raises(BadInput, match="nothing can be found"):
+        protocols.create("standard", divided([2] * 4, None, roles=("train",) * 4 + ("query",) * 2 + ("gallery",) * 2))
+
+
+def test_a_split_that_divides_a_group_or_leaves_a_side_empty_is_refused():
+    with pytest.raises(BadInput, match="divides the group"):
+        protocols.create("standard", divided([2] * 4, ("train",) * 4 + ("test",) * 4, groups=[0, 1, 1, 2]))
+    with pytest.raises(BadInput, match="No class of 'test' is in the test part"):
+        protocols.create("standard", divided([2] * 4, ("train",) * 8))
+    given = divided([2] * 6, ("train",) * 6 + ("validation",) * 2 + ("test",) * 4)
+    with pytest.raises(BadSpecification, match="says itself"):
+        protocols.create("standard", given, validation=0.2)

@@ -63,5 +63,5 @@ def _variable(file: Path, name: str) -> Any:
     except Exception as error:  # scipy raises almost anything on a damaged file
         raise BadInput(f"Cannot read {file} as a MATLAB file: {error}. Was it downloaded to its end?") from error
     if name not in content:
-        raise BadInput(f"{file} has no variable '{name}'.")
+        raise BadInput(f"{file} has no variable '{name}'. Was it downloaded to its end?")
     return content[name]
