@@ -17,6 +17,7 @@ from levelfield.cli.console import StudyBars, console, is_quiet
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import check_figures, draw_figures, figures_of
+from levelfield.reports.robustness import robustness, show_robustness, write_robustness
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
 from levelfield.studies.leaderboard import Leaderboard, gather
@@ -35,6 +36,7 @@ DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, 
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs side by side; 0 takes one per core.")]
 WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images, per run.")]
 CacheOption = Annotated[Path | None, typer.Option("--cache", help="Where computed features are kept.")]
+RootOption = Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that the data names.")]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
 BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
 
@@ -49,7 +51,10 @@ def add_to(app: typer.Typer) -> None:
 def compare(
     study: Annotated[str | None, typer.Argument(help="A study file; without one, the demo's methods.")] = None,
     overrides: Overrides = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Folder with one sub-folder per class, or a CSV.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
+    ] = None,
+    root: RootOption = None,
     out: OutOption = Path("runs"),
     device: DeviceOption = "cpu",
     jobs: JobsOption = 1,
@@ -63,7 +68,7 @@ def compare(
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
-    chosen = choose_study(study, overrides, data, skip_unreadable)
+    chosen = choose_study(study, overrides, data, skip_unreadable, root)
     check_figures(figures_of(chosen))
     runs = prepare(chosen, device=device)
     folder = out / chosen.name
@@ -75,8 +80,11 @@ def compare(
     if dry_run:
         return
     board = run_and_gather(chosen, runs, folder, jobs, options)
-    paths = write_all(board, folder) + draw_figures(figures_of(chosen), board, runs, folder)
+    robust = robustness(chosen, board, runs, folder)
+    paths = write_all(board, folder) + write_robustness(robust, folder)
+    paths += draw_figures(figures_of(chosen), board, runs, folder)
     show(board, console)
+    show_robustness(robust, console)
     console.print(f"\nWritten: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
     _print_next(board, chosen, out, data)
     if board.missing:
@@ -96,6 +104,7 @@ def train(
         bool, typer.Option("--all-classes", help="Train on every class, none left to test.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed")] = 0,
+    root: RootOption = None,
     out: OutOption = Path("runs"),
     device: DeviceOption = "cpu",
     workers: WorkersOption = 0,
@@ -103,7 +112,7 @@ def train(
     tensorboard: BoardOption = False,
 ) -> None:
     """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
-    whole = read_study(study, list(overrides or []))
+    whole = read_study(study, [*_root(root), *(overrides or [])])
     content = whole.model_dump(mode="json") | {"seeds": [seed], "vary": {}}
     label = method
     if method == "best":
@@ -136,12 +145,14 @@ def train(
     console.print(f"  levelfield embed {_quoted(run_folder)} FOLDER --out embeddings.npy", soft_wrap=True)
 
 
-def choose_study(study: str | None, overrides: list[str], data: Path | None, skip_unreadable: bool) -> Study:
+def choose_study(
+    study: str | None, overrides: list[str], data: Path | None, skip_unreadable: bool, root: Path | None = None
+) -> Study:
     """The study to run: a file, or the demo's methods fitted to the user's photos."""
     if study is not None:
         # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
-        extra += ["data.skip_unreadable=true"] if skip_unreadable else []
+        extra += _root(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
         return read_study(study, [*extra, *overrides])
     if data is None:
         raise BadSpecification(
@@ -149,11 +160,15 @@ def choose_study(study: str | None, overrides: list[str], data: Path | None, ski
         )
     wished = parse_study(demo_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
-    content, changes = fit_to(data, skip_unreadable=skip_unreadable, fixed=fixed, protocol=wished.protocol)
+    content, changes = fit_to(data, root=root, skip_unreadable=skip_unreadable, fixed=fixed, protocol=wished.protocol)
     if not is_quiet():
         for change in changes:
             console.print(f"- {change}", highlight=False)
     return parse_study(content, overrides, origin="the study made for your photos")
+
+
+def _root(root: Path | None) -> list[str]:
+    return [] if root is None else ["data.root=" + json.dumps(str(root), ensure_ascii=False)]
 
 
 def run_and_gather(study: Study, runs: list[PlannedRun], folder: Path, jobs: int, options: Options) -> Leaderboard:

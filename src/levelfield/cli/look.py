@@ -23,6 +23,7 @@ from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
+from levelfield.reports.robustness import robustness, show_robustness, write_robustness
 from levelfield.studies import gather, read_study
 from levelfield.studies.own_data import fit_to
 from levelfield.studies.store import read_plan
@@ -129,21 +130,25 @@ def report(
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
     board = with_published(gather(study.name, runs, folder, chosen), runs)
-    paths = write_all(board, out or folder) + draw_figures(wanted, board, runs, folder, out)
+    robust = robustness(study, board, runs, folder)
+    paths = write_all(board, out or folder) + write_robustness(robust, out or folder)
+    paths += draw_figures(wanted, board, runs, folder, out)
     show(board, console)
+    show_robustness(robust, console)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Your photos: one sub-folder per class, or a CSV.")],
+    folder: Annotated[Path, typer.Argument(help="Your photos: one sub-folder per class, or a CSV; or a benchmark's name.")],
     out: Annotated[Path | None, typer.Option("--out", help="The study file to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
     ] = False,
+    root: Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that is named.")] = None,
 ) -> None:
     """Look at your photos and write an editable study file for them."""
-    content, changes = fit_to(folder, skip_unreadable=skip_unreadable)
+    content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable)
     target = out or Path(f"{content['name']}.yaml")
     if target.exists() and not force:
         raise BadInput(f"{target} exists already: choose another name with --out, or replace it with --force.")

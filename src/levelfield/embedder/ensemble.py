@@ -103,13 +103,17 @@ class Ensemble:
 
         images: as for a Model. A row's bits depend on its image alone and are those a joined run stores.
         """
+        together = joined(self.embed_apart(images, progress=progress))
+        return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together
+
+    def embed_apart(self, images: Picture | Sequence[Picture], *, progress: bool = False) -> list[np.ndarray]:
+        """The rows of each member, as its own `embed(images, normalize=False)` gives them."""
         chosen = Pictures(listed(images), self._views, self.device)
         with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
             task = bar.add_task("embedding", total=len(chosen))
             with torch.no_grad():
                 rows = in_blocks(self._block, chosen, progress=lambda count: bar.advance(task, count))
-        together = self._join(iter([part.cpu().numpy() for part in rows]))
-        return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together
+        return self._apart(iter([part.cpu().numpy() for part in rows]))
 
     @cached_property
     def _views(self) -> tuple[View, ...]:
@@ -143,9 +147,9 @@ class Ensemble:
             rows.append(embedder.head(embedder.trunk.above(*stored[owner])))
         return tuple(rows)
 
-    def _join(self, rows: Iterator[np.ndarray]) -> np.ndarray:
-        """The models' rows, taken in their order."""
-        return joined([next(rows) if isinstance(member, Model) else member._join(rows) for member in self.members])
+    def _apart(self, rows: Iterator[np.ndarray]) -> list[np.ndarray]:
+        """The members' rows from those of the models, taken in their order."""
+        return [next(rows) if isinstance(member, Model) else joined(member._apart(rows)) for member in self.members]
 
 
 def _same_below(one: Trunk, other: Trunk) -> bool:

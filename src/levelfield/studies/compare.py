@@ -14,7 +14,9 @@ from levelfield.batching import Choice, check_fit
 from levelfield.data import Catalog, protocols
 from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.evaluation import parse
 from levelfield.files import write_text
+from levelfield.studies.corrupted import record
 from levelfield.studies.execution import Event, Outcome, run_all
 from levelfield.studies.ground import check_trunk, open_catalog
 from levelfield.studies.leaderboard import Leaderboard, gather, ranking
@@ -99,7 +101,27 @@ def carry_out(
         content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(folder / "study.yaml", content)
         write_plan(folder, runs)
-    return run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
+    outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
+    if study.corruptions:
+        outcome.failed |= _corrupt(study, runs, folder, outcome, listen)
+    return outcome
+
+
+def _corrupt(
+    study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, listen: Callable[[Event], None]
+) -> dict[int, str]:
+    """Measure every finished run on corrupted test images; gives those for which it failed, with the reason."""
+    metrics = [name for name in ranking(study.metrics) if parse(name).kind == "retrieval"] or ranking(study.metrics)[:1]
+    places = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
+    done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # it has test images
+    failed = record(
+        list(done), study.corruptions, metrics,
+        tell=lambda place, text, step, total: listen(Event("progress", done[place], text, step, total)),
+    )  # fmt: skip
+    reasons = {done[place]: f"on corrupted images: {reason}" for place, reason in failed.items()}
+    for number in done.values():
+        listen(Event("failed", number, reasons[number]) if number in reasons else Event("done", number))
+    return reasons
 
 
 def _trunk_of(conditions: Conditions) -> tuple[Any, ...]:

@@ -1,9 +1,12 @@
-"""A finished run on corrupted test images (003 A.3): the same corrupted images for every run that is asked."""
+"""Finished runs on corrupted test images (003 A.3): the same corrupted images for every run that is asked.
+
+`corrupted/NAME.npy` of a run folder holds the embeddings, `corrupted/NAME.json` what they are and their figures.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from levelfield.data.views import TestView
 from levelfield.embedder import load
 from levelfield.embedder.ensemble import Ensemble
 from levelfield.embedder.model import Model
-from levelfield.errors import BadInput, BadSpecification
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
 from levelfield.studies.again import how_many_models, how_refined, stored_test
@@ -26,6 +29,7 @@ from levelfield.studies.members import spec_of
 from levelfield.studies.stored_method import load_method
 
 FOLDER = "corrupted"
+TOGETHER = 8  # runs whose models are in memory at once; what they share below the cut is computed once for all
 
 
 @dataclass(frozen=True)
@@ -50,72 +54,93 @@ def evaluate_corrupted(
     corruptions' names. `settings` are those of `evaluate`. Embeddings are kept in the run folder and made once."""
     rows, classes, _ = stored_test(folder)
     found = {"clean": evaluate(rows, classes, metrics=metrics, **settings)}
+    if not all(_noted(folder, name) for name in names):
+        _fill({folder: load(folder)}, _tested(folder), names, progress=progress)
     for name in names:
-        found[name] = evaluate(corrupted_rows(folder, name, progress=progress), classes, metrics=metrics, **settings)
+        found[name] = evaluate(_stored(folder, name), classes, metrics=metrics, **settings)
     values = {name: {metric: float(result[metric]) for metric in result} for name, result in found.items()}
     return Drops(values.pop("clean"), values), found
 
 
-def corrupted_rows(folder: Path, name: str, *, progress: bool = False) -> np.ndarray:
-    """The embeddings of a run's test images under the corruption `name`: stored, or made now by its model."""
-    corruption = corruptions.create(name)
-    path, note = folder / FOLDER / f"{name}.npy", folder / FOLDER / f"{name}.json"
-    if not path.exists() or _noted(note).get("corruption") != corruption.key:
-        made = _embedded(folder, corruption, progress)
-        write_whole(path, lambda file: np.save(file, made))
-        write_json(note, {"corruption": corruption.key})  # last: without it the rows do not count
-    rows: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    return rows
-
-
 def record(
-    folder: Path,
+    folders: Sequence[Path],
     names: Sequence[str],
     metrics: Sequence[str],
-    tell: Callable[[str, int, int], object] = lambda text, done, total: None,
-) -> None:
-    """Measure a finished run under the corruptions and keep the figures in its folder; what is there stays."""
-    _, classes, _ = stored_test(folder)
-    for number, name in enumerate(names):
-        wanted = [metric for metric in metrics if metric not in recorded(folder, name)]
-        if wanted:
-            tell(f"corrupted: {name}", number, len(names))
-            result = evaluate(corrupted_rows(folder, name), classes, metrics=wanted)
-            note = folder / FOLDER / f"{name}.json"
-            values = {**recorded(folder, name), **{metric: float(result[metric]) for metric in result}}
-            write_json(note, {**_noted(note), "values": values})
-    tell("corrupted", len(names), len(names))
+    tell: Callable[[Path, str, int, int], object] = lambda folder, text, done, total: None,
+) -> dict[Path, str]:
+    """Measure finished runs under the corruptions and keep the figures in their folders; what is there stays.
+
+    Gives the runs for which that failed, with the reason: they stop no other.
+    """
+    failed: dict[Path, str] = {}
+    images: dict[Path, tuple[Path, ...]] = {}
+    for folder in folders:
+        try:
+            if any(set(metrics) - recorded(folder, name).keys() for name in names):
+                images[folder] = _tested(folder)
+        except LevelfieldError as error:
+            failed[folder] = str(error)
+    for group in _groups(images):
+        models = {}
+        for folder in group:
+            try:
+                models[folder] = load(folder)
+            except LevelfieldError as error:
+                failed[folder] = str(error)
+        _fill(models, images[group[0]], names, tell=tell)
+        for folder in models:
+            for name in names:
+                _measure(folder, name, metrics)
+            tell(folder, "corrupted", len(names), len(names))
+    return failed
 
 
 def recorded(folder: Path, name: str) -> dict[str, float]:
     """The figures under one corruption that a run folder holds."""
-    noted = _noted(folder / FOLDER / f"{name}.json")
-    values: dict[str, float] = noted.get("values", {})
-    return values if noted.get("corruption") == corruptions.create(name).key else {}
+    values: dict[str, float] = _noted(folder, name).get("values", {})
+    return values
 
 
-def _noted(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _embedded(folder: Path, corruption: corruptions.Corruption, progress: bool) -> np.ndarray:
+def _tested(folder: Path) -> tuple[Path, ...]:
+    """The test images of a run, if it can be asked again."""
     ground = ground_for(spec_of(folder), None, "cpu")
     catalog, tested = ground.catalog, ground.fold.test
     _, classes, _ = stored_test(folder)
     if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], classes):
         raise BadInput(f"The test images of '{catalog.name}' are not those that {folder} was tested on.")
-    model = _seeing(load(folder), corruption)
-    rows = model.embed([catalog.paths[i] for i in tested], normalize=False, progress=progress)
-    if not how_refined(folder):
-        return rows
-    if how_many_models(folder) > 1:
+    if how_refined(folder) and how_many_models(folder) > 1:
         raise BadInput(f"The members of {folder} changed their embeddings at test time, which cannot be done again "
                        "for all of them together: ask the members.")
-    return load_method(folder).refine(rows)
+    return tuple(catalog.paths[i] for i in tested)
+
+
+def _groups(images: dict[Path, tuple[Path, ...]]) -> Iterator[list[Path]]:
+    """Runs that were tested on the same images, a few at a time."""
+    by_images: dict[tuple[Path, ...], list[Path]] = {}
+    for folder, tested in images.items():
+        by_images.setdefault(tested, []).append(folder)
+    for same in by_images.values():
+        yield from (same[i : i + TOGETHER] for i in range(0, len(same), TOGETHER))
+
+
+def _fill(
+    models: dict[Path, Model | Ensemble],
+    images: Sequence[Path],
+    names: Sequence[str],
+    *,
+    progress: bool = False,
+    tell: Callable[[Path, str, int, int], object] = lambda folder, text, done, total: None,
+) -> None:
+    """Make the embeddings that are missing, for all models at once."""
+    for number, name in enumerate(names):
+        corruption = corruptions.create(name)
+        missing = [folder for folder in models if not _noted(folder, name)]
+        for folder in missing:
+            tell(folder, f"corrupted: {name}", number, len(names))
+        if missing:
+            together = Ensemble(tuple(_seeing(models[folder], corruption) for folder in missing), {})
+            for folder, rows in zip(missing, together.embed_apart(images, progress=progress), strict=True):
+                _keep(folder, corruption, load_method(folder).refine(rows) if how_refined(folder) else rows)
 
 
 def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Model | Ensemble:
@@ -125,3 +150,37 @@ def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Mode
     if not isinstance(model.view, TestView | StepsView):
         raise BadSpecification("Only what a test view has resized and cropped can be corrupted.")
     return replace(model, view=CorruptedView(model.view, corruption))
+
+
+def _keep(folder: Path, corruption: corruptions.Corruption, rows: np.ndarray) -> None:
+    write_whole(_path(folder, corruption.name, "npy"), lambda file: np.save(file, rows))
+    # last: without it the rows do not count
+    write_json(_path(folder, corruption.name, "json"), {"corruption": corruption.key, "values": {}})
+
+
+def _measure(folder: Path, name: str, metrics: Sequence[str]) -> None:
+    noted = _noted(folder, name)
+    wanted = [metric for metric in metrics if metric not in noted["values"]]
+    if wanted:
+        result = evaluate(_stored(folder, name), stored_test(folder)[1], metrics=wanted)
+        values = {**noted["values"], **{metric: float(result[metric]) for metric in result}}
+        write_json(_path(folder, name, "json"), {**noted, "values": values})
+
+
+def _stored(folder: Path, name: str) -> np.ndarray:
+    rows: np.ndarray = np.load(_path(folder, name, "npy"), mmap_mode="r", allow_pickle=False)
+    return rows
+
+
+def _noted(folder: Path, name: str) -> dict[str, Any]:
+    """What the folder says of its rows; empty if there are none, or some of a corruption that was another then."""
+    try:
+        content = json.loads(_path(folder, name, "json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+    sound = isinstance(content, dict) and content.get("corruption") == corruptions.create(name).key
+    return content if sound and _path(folder, name, "npy").exists() else {}
+
+
+def _path(folder: Path, name: str, suffix: str) -> Path:
+    return folder / FOLDER / f"{name}.{suffix}"

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from levelfield.data import Catalog, protocols
-from levelfield.errors import BadSpecification, nearest
+from levelfield.data import Catalog, corruptions, protocols
+from levelfield.errors import BadSpecification, LevelfieldError, nearest
 from levelfield.settings import accepted
+from levelfield.studies.extending import extended
 from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
 
@@ -126,6 +127,7 @@ class Study(BaseModel):
     metrics: tuple[str, ...] = Field(("recall@1", "map@r", "nmi"), min_length=1)
     vary: dict[str, list[Any]] = Field(default_factory=dict)
     figures: tuple[str, ...] = ()
+    corruptions: tuple[str, ...] = ()
 
     @field_validator("name")
     @classmethod
@@ -158,6 +160,15 @@ class Study(BaseModel):
     @classmethod
     def _one_may_stand_alone(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("corruptions", mode="before")
+    @classmethod
+    def _all_or_some(cls, value: Any) -> Any:
+        """`all`, or names: every run is also measured on test images that are corrupted."""
+        try:
+            return corruptions.chosen(value) if value else ()
+        except LevelfieldError as error:
+            raise ValueError(str(error).rstrip(".")) from error
 
     @field_validator("vary")
     @classmethod
@@ -205,6 +216,7 @@ def read_study(path: Path | str, overrides: Sequence[str] = ()) -> Study:
     content = read_yaml(text, origin=str(path))
     if not isinstance(content, dict):
         raise BadSpecification(f"{path} holds no study: it needs at least the keys `data` and `methods`.")
+    content = extended(content, path)
     content.setdefault("name", path.stem)
     return parse_study(content, overrides, origin=str(path))
 

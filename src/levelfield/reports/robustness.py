@@ -1,0 +1,144 @@
+"""What corrupted test images cost each row of the leaderboard, as a terminal table, Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from levelfield.files import write_json, write_text
+from levelfield.studies.corrupted import recorded
+from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.runs import PlannedRun
+from levelfield.studies.specification import Study
+from levelfield.studies.store import read_result
+
+_SHORT = {
+    "gaussian_blur": "blur", "gaussian_noise": "noise", "perspective": "persp.", "rotation": "rotat.",
+    "salt_and_pepper": "salt", "uniform_noise": "shift",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RobustRow:
+    """One row of the leaderboard: its figure on clean images, and by corruption what it loses. Means over its runs."""
+
+    label: str
+    clean: float
+    drops: dict[str, float]
+    mean_drop: float
+    spread: float | None  # of the mean drop, over seeds
+    runs: int
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Rows in the order of the leaderboard, and those whose runs were not all measured."""
+
+    metric: str
+    corruptions: list[str]
+    rows: list[RobustRow]
+    missing: list[str]
+
+
+def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], folder: Path) -> Robustness | None:
+    """The drops in the leaderboard's first metric that the run folders hold; None if the study corrupts nothing."""
+    if not study.corruptions:
+        return None
+    metric, rows, missing = board.metrics[0], [], []
+    for row in board.rows:
+        clean, kept, lost = [], [], 0
+        for run in (run for run in runs if run.row == row.label):
+            place = run.folder(folder)
+            result = read_result(place)
+            values = [recorded(place, name).get(metric) for name in study.corruptions]
+            known = [value for value in values if value is not None]
+            if result is None or metric not in result.values or len(known) < len(values):
+                lost += 1
+            else:
+                clean.append(result.values[metric])
+                kept.append(known)
+        if lost:
+            missing.append(f"{row.label}: {lost} of {lost + len(kept)} runs were not measured on corrupted images")
+        if kept:
+            rows.append(_row(row.label, study.corruptions, np.array(clean), np.array(kept)))
+    return Robustness(metric, list(study.corruptions), rows, missing)
+
+
+def _row(label: str, names: Sequence[str], clean: np.ndarray, kept: np.ndarray) -> RobustRow:
+    """clean: (runs,); kept: (runs, corruptions)."""
+    drops = clean[:, None] - kept
+    each = drops.mean(axis=1)
+    spread = float(each.std(ddof=1)) if len(each) > 1 else None
+    means = dict(zip(names, drops.mean(axis=0).tolist(), strict=True))
+    return RobustRow(label, float(clean.mean()), means, float(each.mean()), spread, len(each))
+
+
+def write_robustness(found: Robustness | None, folder: Path) -> list[Path]:
+    """Write robustness.json, .csv and .md; returns the paths."""
+    if found is None:
+        return []
+    write_json(folder / "robustness.json", asdict(found))
+    write_text(folder / "robustness.csv", robustness_csv(found))
+    write_text(folder / "robustness.md", robustness_markdown(found))
+    return [folder / f"robustness.{suffix}" for suffix in ("json", "csv", "md")]
+
+
+def robustness_csv(found: Robustness) -> str:
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["method", f"{found.metric} clean", *(f"drop {name}" for name in found.corruptions), "mean drop",
+                     "sd over seeds", "runs"])  # fmt: skip
+    for row in found.rows:
+        spread = "" if row.spread is None else f"{row.spread:.6f}"
+        drops = (f"{value:.6f}" for value in row.drops.values())
+        writer.writerow([row.label, f"{row.clean:.6f}", *drops, f"{row.mean_drop:.6f}", spread, row.runs])
+    return table.getvalue()
+
+
+def robustness_markdown(found: Robustness) -> str:
+    head = ["method", f"{found.metric} clean", *(name.replace("_", " ") for name in found.corruptions), "mean"]
+    lines = [f"# {_title(found)}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(field.replace("|", "\\|") for field in _fields(row)) + " |" for row in found.rows]
+    return "\n".join([*lines, "", *_remarks(found)]) + "\n"
+
+
+def show_robustness(found: Robustness | None, console: Console) -> None:
+    """Print the table, if there is one."""
+    if found is None:
+        return
+    table = Table(title=_title(found), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("method", overflow="fold")
+    for name in ("clean", *(_SHORT.get(name, name) for name in found.corruptions), "mean"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in found.rows:
+        table.add_row(*_fields(row))
+    console.print()
+    console.print(table)
+    for line in _remarks(found):
+        console.print(line, soft_wrap=False)
+
+
+def _title(found: Robustness) -> str:
+    return f"Corrupted test images: what {found.metric} loses, in points of 100"
+
+
+def _fields(row: RobustRow) -> list[str]:
+    """Drops in points of 100; with several runs the mean has its spread."""
+    return [row.label, f"{100 * row.clean:.1f}", *(f"{100 * value:.1f}" for value in row.drops.values()),
+            f"{100 * row.mean_drop:.1f}"]  # fmt: skip
+
+
+def _remarks(found: Robustness) -> list[str]:
+    told = [f"{_SHORT[name]}: {name}" for name in found.corruptions if name in _SHORT]
+    lines = [f"One draw per image, the same for every run. {'; '.join(told)}.".replace(" .", "")]
+    spreads = [f"{row.label} {100 * row.spread:.1f}" for row in found.rows if row.spread is not None]
+    lines += [f"Standard deviation of the mean drop over seeds: {', '.join(spreads)}."] if spreads else []
+    return lines + [f"Missing: {text}." for text in found.missing]
