@@ -17,7 +17,7 @@ from levelfield.studies.store import read_plan
 
 HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"
-STUDIES = ("rho", "switch", "batching", "mixup")
+STUDIES = ("rho", "switch", "batching", "mixup", "curves")
 
 
 def write(runs: Path, study: str) -> None:

@@ -144,7 +144,7 @@ def method_facts() -> str:
     rows = []
     for name in methods.names():
         if name not in objectives.names():
-            what = inspect.getdoc(type(methods.create(name, num_classes=2, dim=2))) or ""
+            what = methods.describe(name) or ""
             rows.append((f"`{name}`", what.partition("\n")[0]))
     return _table(("row", "what it is"), rows)
 

@@ -81,8 +81,9 @@ def small(arguments: list[str]) -> list[str]:
 
 
 def short_sweep(study: str) -> list[str]:
-    """Two values of what varies."""
+    """Two values of what varies; batches that the photos can fill."""
     vary = yaml.safe_load(Path(study).read_text(encoding="utf-8")).get("vary", {})
+    vary |= {key: ["4x2", "4x3"] for key in vary if key == "conditions.batch"}
     return ["vary=" + json.dumps({key: values[:2] for key, values in vary.items()})] if vary else []
 
 

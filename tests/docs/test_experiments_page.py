@@ -12,7 +12,7 @@ from levelfield.studies import plan, read_study
 PAGE = (pages.ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("study", ["rho", "switch", "batching", "mixup"])
+@pytest.mark.parametrize("study", ["rho", "switch", "batching", "mixup", "curves"])
 def test_every_row_of_a_study_stands_on_the_page(study: str) -> None:
     described = read_study(pages.ROOT / "studies" / f"{study}.yaml")
     part = PAGE.partition(f"<!-- {study} -->")[2].partition(f"<!-- end of {study} -->")[0]
