@@ -139,7 +139,7 @@ def report(
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Your photos: one sub-folder per class, or a CSV; or a benchmark's name.")],
+    folder: Annotated[Path, typer.Argument(help="Your photos (one sub-folder per class, or a CSV), or a benchmark.")],
     out: Annotated[Path | None, typer.Option("--out", help="The study file to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     skip_unreadable: Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from levelfield.batching import Layout, fit_batch
-from levelfield.data import check_images, create, survey
+from levelfield.data import check_images, create, official, survey
 from levelfield.studies.specification import ProtocolChoice
 
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
@@ -19,21 +19,27 @@ PHOTOGRAPHS: dict[str, Any] = {"image": 160, "taps": ["final"], "pooling": "aver
 def fit_to(
     path: Path,
     *,
+    root: Path | None = None,
     skip_unreadable: bool = False,
     fixed: set[str] | None = None,
     protocol: ProtocolChoice | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """A study for the photos under `path` and, in sentences, what was found and changed.
 
-    fixed: keys the user sets, which are left alone. protocol: the division, if it is not the standard one.
+    root: where the benchmark lies that `path` names. fixed: keys the user sets, which are left alone. protocol: the
+    division, if it is not the standard one.
     """
-    catalog = check_images(create(path), skip_unreadable=skip_unreadable)
+    benchmark = str(path) in official.names()
+    catalog = create(str(path), root=root) if benchmark else create(path, **({"root": root} if root else {}))
+    catalog = check_images(catalog, skip_unreadable=skip_unreadable)
     fixed = fixed or set()
     protocol = protocol or ProtocolChoice()
     fold = protocol.divide(catalog)[0]
     content = demo_content()
     conditions = content["conditions"]
     content |= {"name": _study_name(path), "about": f"The demo's methods on {path}.", "data": {"name": str(path)}}
+    if root is not None:
+        content["data"]["root"] = str(root)
     if skip_unreadable:
         content["data"]["skip_unreadable"] = True
     conditions["tuning_trials"] = 0  # the demo's settings were chosen on drawings; nothing was tried on these photos
