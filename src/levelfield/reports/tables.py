@@ -144,6 +144,7 @@ def verdicts(board: Leaderboard) -> list[str]:
     order = [row.label for row in board.rows]
     better: dict[str, list[str]] = {label: [] for label in order}
     tied: dict[str, list[str]] = {label: [] for label in order}
+    open_: list[str] = []
     for c in board.comparisons:
         if c.real():
             winner, loser = (c.first, c.second) if c.difference > 0 else (c.second, c.first)
@@ -151,6 +152,8 @@ def verdicts(board: Leaderboard) -> list[str]:
         else:
             first, second = sorted((c.first, c.second), key=order.index)
             tied[first].append(second)
+            if c.seeds is not None:
+                open_.append(f"{first} and {second} {c.seeds}")
     for label in order:
         said = []
         if tied[label]:
@@ -159,6 +162,9 @@ def verdicts(board: Leaderboard) -> list[str]:
             said.append("better than " + _named(better[label], order))
         if said:
             lines.append(f"- {label}: " + "; ".join(said) + ".")
+    if open_:
+        shown = "; ".join(open_[:6]) + (f"; {len(open_) - 6} more in leaderboard.json" if len(open_) > 6 else "")
+        lines.append(f"Seeds that would settle a tie, as far as training again decides it: {shown}.")
     return lines + _advice(board, better)
 
 

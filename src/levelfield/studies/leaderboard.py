@@ -16,6 +16,7 @@ from levelfield.evaluation import parse
 from levelfield.methods import is_seeded, joins_seeds
 from levelfield.studies.entries import Entry, finished_entries
 from levelfield.studies.runs import PlannedRun
+from levelfield.studies.seeds import paired_t, seeds_needed
 from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm
 
 
@@ -239,7 +240,12 @@ def _comparisons(
         if row in seeded:
             values = values[[row.seeds.index(s) for s in shared]] if shared else values.mean(0, keepdims=True)
         cut[row.label] = values
-    return compare_all(cut, weights, draws=draws)
+    runs = {label: values @ weights / weights.sum() for label, values in cut.items()}  # one figure per seed
+    found = []
+    for one in compare_all(cut, weights, draws=draws):
+        differences = runs[one.first] - runs[one.second] if shared else np.zeros(0)
+        found.append(replace(one, p_seeds=paired_t(differences), seeds=seeds_needed(differences)))
+    return found
 
 
 def _is_seeded(run: PlannedRun) -> bool:

@@ -53,9 +53,9 @@ class RunSpec(BaseModel):
         """A hash of all that can change the weights; labels and metrics are not part of it."""
         content = self.model_dump(mode="json", exclude={"method": {"label"}, "needs": True})
         content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
-        for later in ("member", "joined", "needs"):  # where they say nothing, a run is what it was before they existed
-            if not content[later] and content[later] != 0:
-                del content[later]
+        # what says nothing is left out, so that a run is what it was before there were such things
+        silent = {"member": self.member is None, "joined": not self.joined, "needs": not self.needs}
+        content = {key: value for key, value in content.items() if not silent.get(key, False)}
         if content["conditions"]["monitor"] == "none":
             del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
