@@ -1,0 +1,64 @@
+"""DREML in a study: members are runs of their own, and one more joins them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_world
+
+import levelfield
+from levelfield.errors import LevelfieldError
+from levelfield.evaluation import joined, separated
+from levelfield.methods.dreml import partition
+from levelfield.studies import prepare
+from levelfield.studies.estimate import estimate
+from levelfield.studies.run import Options
+from levelfield.studies.store import read_result
+
+
+def test_members_are_trained_alone_and_joined(photos: Path, tmp_path: Path) -> None:
+    study = small_world.small_study(photos, [{"dreml": {"members": 3, "meta_classes": 2}}])
+    runs, outcome = small_world.carry_out(study, tmp_path)
+    assert not outcome.failed
+    *members, together = [run.folder(tmp_path) for run in runs]
+    rows = [np.load(folder / "embeddings.npy") for folder in members]
+    assert [part.shape[1] for part in rows] == [2, 2, 2]
+    assert len({part.tobytes() for part in rows}) == 3  # other meta classes, other draws
+    np.testing.assert_array_equal(np.load(together / "embeddings.npy"), joined(rows))
+    paths = [line.split(",")[0] for line in (together / "items.csv").read_text().splitlines()[1:]]
+    np.testing.assert_array_equal(levelfield.load(together).embed(paths, normalize=False), joined(rows))
+    board = {row.label: row for row in small_world.board_of(study, runs, tmp_path).rows}
+    assert board["dreml"].deviations == ["members 3 (1)", "dim 6 (8)", "trunk passes 3 (1)"]
+    alone = [read_result(folder).values["map@r"] for folder in members]
+    assert board["dreml (separated)"].cells["map@r"].mean == pytest.approx(separated(alone))
+    assert board["dreml (separated)"].deviations == ["dim 2 (8)"]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"proxies": "learned", "lr": 0.1}, {"proxies": "learned", "balanced": False}, {"members": 1}]
+)
+def test_every_form_trains_under_any_start(photos: Path, tmp_path: Path, settings: dict) -> None:
+    chosen = {"dreml": {"members": 2, "meta_classes": 3, **settings}}
+    for start in ({"head_init": "pca", "proxies": "class_means"}, {"head_init": "random", "proxies": "random"}):
+        study = small_world.small_study(photos, [chosen], **start)
+        runs, outcome = small_world.carry_out(study, tmp_path)
+        assert not outcome.failed
+        assert all(np.isfinite(np.load(run.folder(tmp_path) / "embeddings.npy")).all() for run in runs)
+
+
+def test_too_many_meta_classes_are_refused_before_anything_trains(photos: Path) -> None:
+    with pytest.raises(LevelfieldError, match="12 meta classes and 4 training classes"):
+        prepare(small_world.small_study(photos, ["dreml"]))
+    with pytest.raises(LevelfieldError, match="only 3 different ways to divide 4 classes"):
+        prepare(small_world.small_study(photos, [{"dreml": {"meta_classes": 2, "members": 4}}]))
+    assert len({partition(4, 2, member, seed=0).tobytes() for member in range(3)}) == 3
+
+
+def test_its_cost_is_known_before(photos: Path) -> None:
+    study = small_world.small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3, "proxies": "learned"}}])
+    told = estimate(study, prepare(study), options=Options(), jobs=1)
+    rows = {row.label: row for row in told.rows}
+    assert rows["dreml (separated)"].runs == 2
+    assert rows["dreml (separated)"].deviations == ["extra parameters 9", "dim 3 (8)"]  # its first step did not fail
