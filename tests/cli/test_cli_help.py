@@ -11,7 +11,8 @@ import pytest
 from cli_room import Levelfield
 
 COMMANDS = [
-    "compare", "train", "evaluate", "ensemble", "embed", "search", "list", "cache", "report", "init", "check", "toy",
+    "compare", "train", "evaluate", "ensemble", "embed", "search", "list", "cache", "report", "init", "check",
+    "datasets", "toy",
 ]  # fmt: skip
 
 
