@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_world import board_of, carry_out, small_study
 
 from levelfield import load
 from levelfield.errors import BadSpecification
@@ -19,7 +20,6 @@ from levelfield.studies.plan import in_order, needed_labels, plan
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun, needed_folder
 from levelfield.studies.store import read_result
-from small_world import board_of, carry_out, small_study
 
 OWN = """
 from levelfield.methods import Method
@@ -96,8 +96,10 @@ def test_a_teacher_comes_before_its_student_and_its_students_student() -> None:
 
 def test_a_circle_and_a_name_that_nobody_has_are_told() -> None:
     circle = [
-        {"label": "a", "ensemble": {"of": ["b", "margin"]}}, {"label": "b", "ensemble": {"of": ["a", "margin"]}}, "margin",
-    ]  # fmt: skip
+        {"label": "a", "ensemble": {"of": ["b", "margin"]}},
+        {"label": "b", "ensemble": {"of": ["a", "margin"]}},
+        "margin",
+    ]
     with pytest.raises(BadSpecification, match="wait for each other: a -> b -> a"):
         planned(circle)
     with pytest.raises(BadSpecification, match=r"Method 'both' needs another run: .*'margn'.*mean 'margin'"):
@@ -109,7 +111,8 @@ def test_a_circle_and_a_name_that_nobody_has_are_told() -> None:
 def test_what_needs_nothing_keeps_its_identity() -> None:
     """Of a run that has neither members nor needs, the hash is what it was before there were such things."""
     [run] = planned(["margin"], seeds=1)
-    content = run.spec.model_dump(mode="json", exclude={"method": {"label"}, "member": True, "joined": True, "needs": True})
+    later = {"member": True, "joined": True, "needs": True}
+    content = run.spec.model_dump(mode="json", exclude={"method": {"label"}, **later})
     content["fold"] = 0
     del content["conditions"]["monitor"]
     text = json.dumps(content, sort_keys=True).encode()

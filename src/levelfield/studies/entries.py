@@ -73,3 +73,19 @@ def finished_entries(
         if len(results) == len(pairs):
             found.setdefault(row, []).append(Entry(pairs[0][0], results))
     return found, missing
+
+
+def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]:
+    """Entries of two rows by seed, for the seeds that both have. What no seed changes is paired with every seed."""
+    if not first[0].run.seeded or not second[0].run.seeded:
+        return [(a, b) for a in first for b in second]
+    return [(a, b) for a in first for b in second if a.seed == b.seed]
+
+
+def paired_classes(
+    pairs: list[tuple[Entry, Entry]], metric: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Class means of two rows [pairs, classes], and the classes' numbers of queries."""
+    weights = pairs[0][0].class_means(metric)[1]
+    first, second = (np.stack([pair[side].class_means(metric)[0] for pair in pairs]) for side in (0, 1))
+    return first, second, weights

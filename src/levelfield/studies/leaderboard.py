@@ -13,7 +13,6 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import parse
-from levelfield.methods import is_seeded, joins_seeds
 from levelfield.studies.entries import Entry, finished_entries
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.seeds import paired_t, seeds_needed
@@ -232,7 +231,7 @@ def _comparisons(
 ) -> list[Comparison]:
     """All pairs over the seeds that all have finished. A row that no seed changes is compared with every seed; if no
     seed is shared at all, the rows' means over their own seeds are compared."""
-    seeded = [row for row in rows if _is_seeded(found[row.label][0].run)]
+    seeded = [row for row in rows if found[row.label][0].run.seeded]
     shared = sorted(set.intersection(*(set(row.seeds) for row in seeded))) if seeded else []
     cut = {}
     for row in rows:
@@ -241,16 +240,11 @@ def _comparisons(
             values = values[[row.seeds.index(s) for s in shared]] if shared else values.mean(0, keepdims=True)
         cut[row.label] = values
     runs = {label: values @ weights / weights.sum() for label, values in cut.items()}  # one figure per seed
-    found = []
+    compared = []
     for one in compare_all(cut, weights, draws=draws):
         differences = runs[one.first] - runs[one.second] if shared else np.zeros(0)
-        found.append(replace(one, p_seeds=paired_t(differences), seeds=seeds_needed(differences)))
-    return found
-
-
-def _is_seeded(run: PlannedRun) -> bool:
-    method = run.spec.method
-    return is_seeded(method.name) and not joins_seeds(method.name, method.settings)
+        compared.append(replace(one, p_seeds=paired_t(differences), seeds=seeds_needed(differences)))
+    return compared
 
 
 def _tied_with(label: str, comparisons: list[Comparison]) -> set[str]:

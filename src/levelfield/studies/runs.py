@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict
 
+from levelfield import methods
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
 from levelfield.studies.specification import Competitor, Data, ProtocolChoice
@@ -106,6 +107,12 @@ class PlannedRun:
         """The leaderboard row this run counts in. Members share one, beside that of the run which joins them."""
         plain = self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
         return f"{plain} (separated)" if self.spec.is_part else plain
+
+    @property
+    def seeded(self) -> bool:
+        """Whether another seed would give another result."""
+        method = self.spec.method
+        return methods.is_seeded(method.name) and not methods.joins_seeds(method.name, method.settings)
 
     @property
     def title(self) -> str:

@@ -7,14 +7,14 @@ seeds are drawn. A difference that is sure has to stand both.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 MOST = 1000  # beyond so many seeds nobody will go
 
 
-def paired_t(differences: Sequence[float]) -> float | None:
+def paired_t(differences: npt.ArrayLike) -> float | None:
     """Two-sided p of Student's paired test on one difference per seed; None for a single seed.
 
     >>> round(paired_t([0.01, 0.02, 0.03]), 4), paired_t([0.1])
@@ -31,7 +31,7 @@ def paired_t(differences: Sequence[float]) -> float | None:
     return float(2 * t.sf(abs(mean) * math.sqrt(len(values)) / spread, len(values) - 1))
 
 
-def seeds_needed(differences: Sequence[float], *, alpha: float = 0.05, most: int = MOST) -> int | None:
+def seeds_needed(differences: npt.ArrayLike, *, alpha: float = 0.05, most: int = MOST) -> int | None:
     """How many seeds would make a difference of this size and spread sure; None if that is not known or beyond `most`.
 
     >>> seeds_needed([0.01, 0.02, 0.03]), seeds_needed([0.02]), seeds_needed([0.01, -0.01])
