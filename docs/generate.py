@@ -178,6 +178,17 @@ def dataset_facts() -> str:
     return _table(("data", "what it is", "size", "needs"), rows)
 
 
+def benchmark_facts() -> str:
+    rows = []
+    for name in data.official.names():
+        fact = data.describe(name)
+        parts = "; ".join(f"{part} {images:,} / {classes:,}" for part, (images, classes) in fact.parts.items())
+        page = f"[page]({fact.page})"
+        rows.append((f"`{name}`", fact.what, f"{fact.images:,}", f"{fact.classes:,}", parts, fact.licence, page))
+    header = ("data", "what it is", "images", "classes", "images / classes of the parts", "terms", "official")
+    return _table(header, rows)
+
+
 def metric_facts() -> str:
     """All metrics, kind by kind: retrieval, clustering, geometry."""
     order = ("retrieval", "clustering", "geometry")
@@ -207,7 +218,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
     "fits": batches_that_fit, "published_batches": published_batches,
     "gallery": gallery, "miners": miner_facts, "methods": method_facts, "batchings": batching_facts,
-    "datasets": dataset_facts, "metrics": metric_facts, "protocols": protocol_facts, "laws": laws,
+    "datasets": dataset_facts, "benchmarks": benchmark_facts, "metrics": metric_facts, "protocols": protocol_facts,
+    "laws": laws,
 }
 
 
