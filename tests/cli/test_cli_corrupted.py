@@ -1,0 +1,75 @@
+"""`levelfield evaluate RUN --corrupt` and `levelfield corruptions`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_room import Levelfield
+from PIL import Image
+
+
+def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained: Path) -> None:
+    printed = levelfield("evaluate", trained, "--corrupt", "jpeg,rotation").printed
+    for text in ("clean", "jpeg", "rotation", "mean drop", "recall@1", "map@r"):
+        assert text in printed
+    assert sorted(path.name for path in (trained / "corrupted").iterdir()) == [
+        "jpeg.json", "jpeg.npy", "rotation.json", "rotation.npy",
+    ]  # fmt: skip
+
+
+def test_json_holds_values_drops_and_signatures(levelfield: Levelfield, trained: Path) -> None:
+    found = json.loads(levelfield("evaluate", trained, "--corrupt", "all", "--metrics", "recall@1", "--json").printed)
+    assert len(found["corrupted"]) == 9
+    drops = [entry["recall@1"]["drop"] for entry in found["corrupted"].values()]
+    assert found["mean_drop"]["recall@1"] == pytest.approx(np.mean(drops))
+    entry = found["corrupted"]["jpeg"]["recall@1"]
+    assert entry["drop"] == pytest.approx(found["clean"]["recall@1"] - entry["value"])
+    assert "recall@1" in found["signatures"]["recall@1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--corrupt", "rotatio"], "Did you mean 'rotation'"),
+        (["--corrupt", "jpeg,jpeg"], "one twice"),
+        (["--corrupt", "all", "--threshold"], "do not go together"),
+        (["--corrupt", "all", "--distance", "cosine,euclidean"], "one distance"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: list[str], told: str, levelfield: Levelfield, trained: Path
+) -> None:
+    assert told in levelfield("evaluate", trained, *arguments).error
+
+
+def test_arrays_cannot_be_corrupted(levelfield: Levelfield, tmp_path: Path) -> None:
+    np.save(tmp_path / "e.npy", np.eye(4))
+    np.save(tmp_path / "y.npy", np.array([0, 0, 1, 1]))
+    arrays = ["--embeddings", tmp_path / "e.npy", "--labels", tmp_path / "y.npy"]
+    assert "goes with a run" in levelfield("evaluate", *arrays, "--corrupt", "all").error
+
+
+def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfield, compared: Path) -> None:
+    """Nothing is trained again: the runs are those of the same study without corruptions."""
+    printed = levelfield("-q", "compare", "small.yaml", "corruptions=[jpeg, cutout]").printed
+    assert "Corrupted test images: what recall@1 loses" in printed
+    with (compared / "runs" / "small" / "robustness.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert {line["method"] for line in lines} == {"lda", "contrastive", "normalized_softmax"}
+    assert "drop jpeg" in lines[0]
+    again = levelfield("report", compared / "runs" / "small", "--out", compared / "out").printed
+    assert "Corrupted test images" in again
+    assert (compared / "out" / "robustness.md").read_text() == (compared / "runs/small/robustness.md").read_text()
+
+
+def test_a_sheet_shows_one_image_under_all(levelfield: Levelfield, tmp_path: Path) -> None:
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(tmp_path / "a.png")
+    levelfield("corruptions", tmp_path / "a.png", "--out", tmp_path / "sheet.png", "--side", "32")
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.width > sheet.height
+    assert "its name must end with" in levelfield("corruptions", tmp_path / "a.png", "--out", tmp_path / "s.txt").error
+    assert "does not exist" in levelfield("corruptions", tmp_path / "b.png", "--out", tmp_path / "s.png").error

@@ -1,0 +1,142 @@
+"""Runs on corrupted test images: the model sees what was corrupted, every run the same, and nothing is done twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from small_world import carry_out, run_one, small_study
+
+from levelfield.data import corruptions, read_image
+from levelfield.data.corrupted_view import CorruptedView, identity
+from levelfield.data.step_views import steps_view
+from levelfield.data.views import test_view as make_view
+from levelfield.embedder import Model, load
+from levelfield.errors import BadInput
+from levelfield.evaluation import evaluate, joined
+from levelfield.reports.robustness import robustness
+from levelfield.studies import compare, corrupted, gather
+from levelfield.studies.again import stored_test
+from levelfield.studies.corrupted import evaluate_corrupted, record, recorded
+from levelfield.studies.joining import join
+from levelfield.studies.store import read_plan, read_result
+
+HALF = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
+
+
+def rows_of(folder: Path, name: str) -> np.ndarray:
+    return np.load(folder / "corrupted" / f"{name}.npy")
+
+
+@pytest.fixture(scope="module")
+def runs(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three finished runs that are only read: two heads on one frozen trunk, and one with a trained stage."""
+    place = tmp_path_factory.mktemp("runs")
+    study = small_study(photos, ["margin", "contrastive"])
+    planned, outcome = carry_out(study, place)
+    assert not outcome.failed
+    deep = run_one(small_study(photos, ["margin"], cut="last-1"), place / "deep")
+    return [*(run.folder(place) for run in planned), deep]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [make_view(image=32, crop=0.8, **HALF), steps_view([{"resize": 40}, {"centre": 32}], image=32, **HALF)],
+    ids=["test", "steps"],
+)
+def test_a_corruption_that_changes_nothing_leaves_the_view(view) -> None:
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 60, 3), dtype=np.uint8))
+    nothing = CorruptedView(view, corruptions.create("uniform_noise", value=0))
+    assert (nothing(image) == view(image)).all()
+    assert nothing.key != view.key
+
+
+def test_the_model_embeds_what_was_corrupted_after_cropping(runs: list[Path], photos: Path) -> None:
+    folder = runs[0]
+    evaluate_corrupted(folder, ["rotation", "jpeg"], metrics=["recall@1"])
+    model = load(folder)
+    assert isinstance(model, Model)
+    _, _, paths = stored_test(folder)
+    for name in ("rotation", "jpeg"):
+        pictures = []
+        for path in paths:
+            image = read_image(path)
+            cropped = np.asarray(model.view.picture(image))
+            pictures.append(corruptions.create(name)(cropped, corruptions.stream(name, identity(image))))
+        assert np.array_equal(rows_of(folder, name), model.embed(pictures, normalize=False))
+
+
+def test_runs_that_are_asked_together_get_what_they_get_alone(runs: list[Path], tmp_path: Path) -> None:
+    failed = record(runs, ["cutout"], ["recall@1"])
+    assert not failed
+    together = [rows_of(folder, "cutout") for folder in runs]
+    for folder, rows in zip(runs, together, strict=True):
+        (folder / "corrupted" / "cutout.json").unlink()
+        record([folder], ["cutout"], ["recall@1"])
+        assert np.array_equal(rows_of(folder, "cutout"), rows)
+    assert not np.array_equal(together[0], together[1])
+
+
+def test_drops_are_differences_of_figures(runs: list[Path]) -> None:
+    names = ["gaussian_noise", "dropout"]
+    drops, results = evaluate_corrupted(runs[0], names, metrics=["recall@1", "map@r"])
+    rows, classes, _ = stored_test(runs[0])
+    assert drops.clean["map@r"] == evaluate(rows, classes, metrics=["map@r"])["map@r"]
+    expected = [evaluate(rows_of(runs[0], name), classes, metrics=["map@r"])["map@r"] for name in names]
+    assert [drops.corrupted[name]["map@r"] for name in names] == expected
+    assert drops.mean_drop("map@r") == pytest.approx(drops.clean["map@r"] - np.mean(expected))
+    assert set(results) == {"clean", *names}
+
+
+def test_what_is_there_is_not_embedded_again(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate_corrupted(runs[0], ["jpeg"], metrics=["recall@1"])
+    monkeypatch.setattr(corrupted, "load", lambda folder: pytest.fail("a model was loaded"))
+    evaluate_corrupted(runs[0], ["jpeg"], metrics=["map@r"])
+
+
+def test_rows_of_another_corruption_do_not_count(runs: list[Path]) -> None:
+    """Half written (no note), or made when the corruption was another one."""
+    evaluate_corrupted(runs[0], ["perspective"], metrics=["recall@1"])
+    place = runs[0] / "corrupted"
+    good = rows_of(runs[0], "perspective")
+    for note in ('{"corruption": "perspective(scale=(0, 1);version=0)", "values": {"recall@1": 2}}', "{half"):
+        (place / "perspective.json").write_text(note)
+        np.save(place / "perspective.npy", np.zeros_like(good))
+        assert recorded(runs[0], "perspective") == {}
+        record([runs[0]], ["perspective"], ["recall@1"])
+        assert np.array_equal(rows_of(runs[0], "perspective"), good)
+        assert 0 <= recorded(runs[0], "perspective")["recall@1"] <= 1
+
+
+def test_joined_runs_are_joined_on_corrupted_images_too(runs: list[Path], tmp_path: Path) -> None:
+    join(runs[:2], tmp_path / "both", ("recall@1",))
+    assert not record([*runs[:2], tmp_path / "both"], ["jpeg"], ["recall@1"])
+    expected = joined([rows_of(folder, "jpeg") for folder in runs[:2]])
+    assert np.array_equal(rows_of(tmp_path / "both", "jpeg"), expected)
+
+
+def test_a_run_that_cannot_be_asked_stops_no_other(runs: list[Path], tmp_path: Path) -> None:
+    failed = record([tmp_path / "nowhere", runs[1]], ["uniform_noise"], ["recall@1"])
+    assert list(failed) == [tmp_path / "nowhere"]
+    assert "recall@1" in recorded(runs[1], "uniform_noise")
+    with pytest.raises(BadInput, match="holds no test embeddings"):
+        evaluate_corrupted(tmp_path / "nowhere", ["jpeg"], metrics=["recall@1"])
+
+
+def test_a_study_measures_every_run_and_shows_what_each_row_loses(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["untrained", "margin"], overrides=("corruptions=[jpeg, cutout]", "seeds=2"))
+    assert study.corruptions == ("jpeg", "cutout")
+    board = compare(study, out=tmp_path)
+    runs = read_plan(tmp_path / "small")
+    assert len(runs) == 3  # untrained has no seed
+    found = robustness(study, gather("small", runs, tmp_path / "small", study.metrics), runs, tmp_path / "small")
+    assert found is not None
+    assert not found.missing
+    assert [row.label for row in found.rows] == [row.label for row in board.rows]
+    own = [run.folder(tmp_path / "small") for run in runs if run.label == "margin"]
+    drops = [read_result(folder).values["recall@1"] - recorded(folder, "jpeg")["recall@1"] for folder in own]
+    row = next(row for row in found.rows if row.label == "margin")
+    assert row.drops["jpeg"] == pytest.approx(np.mean(drops))
+    assert row.runs == 2
