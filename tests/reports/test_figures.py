@@ -178,7 +178,7 @@ def test_curves_show_each_seed_thin_and_the_mean_of_those_that_came_so_far(
     assert len(lines) == 6
     assert set(named) == {"training classes", "test classes"}
     np.testing.assert_allclose(named["test classes"].get_ydata(), [0.505, 0.555, 0.6])
-    assert (panels["margin"].get_xlabel(), panels["margin"].get_ylabel()) == ("steps", "recall@1")
+    assert (panels["margin"].get_xlabel(), shown[0].axes[0].get_ylabel()) == ("steps", "recall@1")
     assert [text.get_text() for text in shown[0].legends[0].get_texts()] == ["training classes", "test classes"]
 
 
