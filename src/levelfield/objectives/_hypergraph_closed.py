@@ -5,6 +5,7 @@ The equations are those of `_hypergraph`. Logits stand class by class, (C, b): s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.objectives._closed import LOG2_E
+from levelfield.objectives._distributions import AT_ONCE
 from levelfield.objectives._hypergraph import Network
 
 
@@ -100,7 +102,9 @@ class Classification:
             torch.addmm(out, self.second, graph, beta=0, alpha=LOG2_E, out=out)
         else:
             self.second, self.sums = graph.mm(self.hidden), graph.sum(1)  # after G, (b, h)
-            torch.addmm(torch.outer(b2, self.sums), theta2, self.second.T, beta=LOG2_E, alpha=LOG2_E, out=out)
+            for logits, weight, bias in _chunks(out, theta2, b2):
+                torch.outer(bias, self.sums, out=logits)
+                logits.addmm_(weight, self.second.T, beta=LOG2_E, alpha=LOG2_E)
 
     def back(self, slope: Tensor, factor: Tensor) -> Slopes:
         """From `factor` times the slope by the logits (C, b)."""
@@ -110,8 +114,11 @@ class Classification:
             of_graph = slope.T.mm(self.second).mul_(factor)
             of_theta2, of_b2, of_hidden = of_second.mm(self.hidden), of_second.sum(1), of_second.T.mm(theta2)
         else:
-            of_second = slope.T.mm(theta2).mul_(factor)
-            of_theta2, of_b2 = slope.mm(self.second * factor), slope.mv(self.sums * factor)
+            of_second, of_theta2, second = torch.zeros_like(self.second), torch.empty_like(theta2), self.second * factor
+            for some, weight, of_weight in _chunks(slope, theta2, of_theta2):
+                of_second.addmm_(some.T, weight)
+                torch.mm(some, second, out=of_weight)
+            of_second, of_b2 = of_second.mul_(factor), slope.mv(self.sums * factor)
             of_graph = torch.addmm(slope.T.mv(b2).mul_(factor)[:, None], of_second, self.hidden.T)
             of_hidden = self.graph.mm(of_second)
         torch.ops.aten.leaky_relu_backward.grad_input(
@@ -124,3 +131,8 @@ class Classification:
         of_first = self.graph.mm(of_passed)
         weights = Network(of_first.T.mm(self.rows), of_first.sum(0), of_scale, of_shift, of_theta2, of_b2)
         return Slopes(of_first.mm(theta1), of_graph, weights)
+
+
+def _chunks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Their rows, so many at a time as a product is quickest with."""
+    return zip(*(tensor.split(AT_ONCE) for tensor in tensors), strict=True)
