@@ -176,7 +176,7 @@ def run_and_gather(study: Study, runs: list[PlannedRun], folder: Path, jobs: int
         outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=bars.listen)
     if len(outcome.failed) == len(runs):
         raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
-    return with_published(gather(study.name, runs, folder, study.metrics), runs)
+    return with_published(gather(study.name, runs, folder, study.metrics, claims=study.claims), runs)
 
 
 def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool) -> None:

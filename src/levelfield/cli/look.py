@@ -129,7 +129,7 @@ def report(
     for name in chosen:
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
-    board = with_published(gather(study.name, runs, folder, chosen), runs)
+    board = with_published(gather(study.name, runs, folder, chosen, claims=study.claims), runs)
     robust = robustness(study, board, runs, folder)
     paths = write_all(board, out or folder) + write_robustness(robust, out or folder)
     paths += draw_figures(wanted, board, runs, folder, out)

@@ -66,6 +66,7 @@ def as_markdown(board: Leaderboard) -> str:
     lines = [f"# {board.study}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
     lines += ["", *explanation(board), "", "## Which differences are real", "", *verdicts(board)]
+    lines += ["", "## Claims", "", *claims(board)] if board.claims else []
     lines += published_markdown(board)
     return "\n".join(lines) + "\n"
 
@@ -166,6 +167,11 @@ def verdicts(board: Leaderboard) -> list[str]:
         shown = "; ".join(open_[:6]) + (f"; {len(open_) - 6} more in leaderboard.json" if len(open_) > 6 else "")
         lines.append(f"Seeds that would settle a tie, as far as training again decides it: {shown}.")
     return lines + _advice(board, better)
+
+
+def claims(board: Leaderboard) -> list[str]:
+    """What came out of each claim of the study."""
+    return [f"- {one.text}" for one in board.claims]
 
 
 def _named(labels: list[str], order: list[str]) -> str:

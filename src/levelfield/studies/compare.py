@@ -17,6 +17,7 @@ from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.files import write_text
 from levelfield.studies.corrupted import record
+from levelfield.studies.claims import check_claims
 from levelfield.studies.execution import Event, Outcome, run_all
 from levelfield.studies.ground import check_trunk, open_catalog
 from levelfield.studies.leaderboard import Leaderboard, gather, ranking
@@ -43,6 +44,7 @@ def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[P
         return catalogs[data].digest
 
     runs = plan(study, digest=digest, device=device)
+    check_claims(study.claims, list(dict.fromkeys(run.row for run in runs)), study.metrics)
     different = [run.spec.conditions for run in runs]
     for metric in {c.select for c in different} - {"budget"}:
         ranking([metric])
@@ -83,7 +85,7 @@ def compare(
     outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
     if outcome.failed and len(outcome.failed) == len(runs):
         raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
-    return gather(study.name, runs, folder, study.metrics)
+    return gather(study.name, runs, folder, study.metrics, claims=study.claims)
 
 
 def carry_out(

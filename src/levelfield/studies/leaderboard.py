@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import parse
+from levelfield.studies.claims import Claim
 from levelfield.studies.entries import Entry, finished_entries
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.seeds import paired_t, seeds_needed
 from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm
+from levelfield.studies.verdicts import Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Leaderboard:
     signatures: dict[str, dict[str, dict[str, Any]]]
     missing: list[str]
     facts: dict[str, Any] = field(default_factory=dict)
+    claims: list[Verdict] = field(default_factory=list)
 
     @property
     def winner(self) -> Row:
@@ -77,6 +80,7 @@ def gather(
     study_folder: Path,
     metrics: tuple[str, ...],
     *,
+    claims: Sequence[Claim] = (),
     facts: dict[str, Any] | None = None,
     draws: int = 10_000,
 ) -> Leaderboard:
@@ -108,7 +112,8 @@ def gather(
     comparisons = [replace(one, adjusted=p) for one, p in zip(comparisons, adjusted, strict=True)]
     tied = set.union(*(_tied_with(label, comparisons) for label in best))
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
-    return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts or {})
+    judged = judge(claims, found, metrics[0], draws=draws)
+    return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts or {}, judged)
 
 
 def ranking(metrics: Iterable[str]) -> list[str]:

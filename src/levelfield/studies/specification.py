@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
@@ -14,6 +14,7 @@ from levelfield.data import Catalog, corruptions, protocols
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
 from levelfield.settings import accepted
 from levelfield.studies.extending import extended
+from levelfield.studies.claims import Claim
 from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
 
@@ -128,6 +129,7 @@ class Study(BaseModel):
     vary: dict[str, list[Any]] = Field(default_factory=dict)
     figures: tuple[str, ...] = ()
     corruptions: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     @field_validator("name")
     @classmethod
@@ -323,6 +325,7 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
 def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
     for part in place:
         kind = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            model = kind
+        for one in (kind, *get_args(kind)):  # itself, or a list of such
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                model = one
     return sorted(model.model_fields)
