@@ -18,7 +18,7 @@ import yaml
 
 from levelfield import batching, data, evaluation, methods, miners, objectives, published
 from levelfield.cli.facts import as_range, as_written, grouped
-from levelfield.data import protocols
+from levelfield.data import corruptions, protocols
 from levelfield.testing import LAWS
 from levelfield.training import Conditions
 
@@ -214,7 +214,16 @@ def laws() -> str:
     return "\n".join(lines)
 
 
+def corruption_facts() -> str:
+    rows = []
+    for name in corruptions.names():
+        own = ", ".join(f"`{key}` {_shown(value)}" for key, value in corruptions.create(name).settings.items())
+        rows.append((f"`{name}`", corruptions.describe(name), own))
+    return _table(("corruption", "what it does", "settings"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "corruptions": corruption_facts,
     "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
     "fits": batches_that_fit, "published_batches": published_batches,
     "gallery": gallery, "miners": miner_facts, "methods": method_facts, "batchings": batching_facts,

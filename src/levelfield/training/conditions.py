@@ -33,7 +33,7 @@ class Conditions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     # trunk
-    backbone: str = Field("tf_efficientnet_lite0", description="any timm network, by name")
+    backbone: str = Field("tf_efficientnet_lite0", description="any timm network by name, or bninception")
     weights: str | None = Field(
         None, description="a .safetensors file; without one the backbone's own pretrained weights"
     )
