@@ -14,7 +14,7 @@ import pytest
 
 from levelfield import data
 from levelfield.data import official, protocols
-from levelfield.errors import BadInput, BadSpecification, UnknownName
+from levelfield.errors import BadInput, UnknownName
 
 FORMS = {
     "cub": makers.cub,
@@ -217,7 +217,7 @@ def test_roots_are_found_by_setting_or_by_the_environment(tmp_path, monkeypatch)
     root, facts = makers.cub(tmp_path)
     for given in (root, tmp_path, str(root)):
         assert len(official.read("cub", given, facts=facts).catalog) == 8
-    with pytest.raises(BadSpecification, match=r"root: DIR.*--root DIR.*LEVELFIELD_DATA.*CUB_200_2011.*https://"):
+    with pytest.raises(BadInput, match=r"root: DIR.*--root DIR.*LEVELFIELD_DATA.*CUB_200_2011.*https://"):
         data.create("cub")
     monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))
     assert len(official.read("cub", facts=facts).catalog) == 8

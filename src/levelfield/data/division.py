@@ -34,9 +34,11 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
         raise BadInput(f"{len(shared):,} classes of '{catalog.name}' are in the {part} part and in another, such as "
                        f"'{catalog.class_names[shared[0]]}'. If the same classes are meant to train and test: protocol "
                        "closed.")
-    found = [unit for unit in units if np.isin(unit, inside).any()]
+    belongs = np.zeros(catalog.num_classes, dtype=bool)
+    belongs[inside] = True
+    found = [unit for unit in units if belongs[unit].any()]
     for unit in found:
-        if not np.isin(unit, inside).all():
+        if not belongs[unit].all():
             raise BadInput(f"The split of '{catalog.name}' divides the group of '{catalog.class_names[unit[0]]}', and "
                            "a group is never divided.")
     if not found and part != "validation":

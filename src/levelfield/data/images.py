@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import struct
 from pathlib import Path
 
@@ -36,7 +37,13 @@ def is_image(path: Path) -> bool:
     >>> is_image(Path("cat/IMG_1.JPG")), is_image(Path("cat/._IMG_1.JPG")), is_image(Path("cat/notes.txt"))
     (True, False, False)
     """
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and "__MACOSX" not in path.parts
+    return is_image_name(path.name) and "__MACOSX" not in path.parts
+
+
+def is_image_name(place: str) -> bool:
+    """As `is_image`, by the last part of a path given as text."""
+    name = os.path.basename(place)
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
 def read_image(path: Path | str) -> Image.Image:

@@ -13,9 +13,9 @@ import numpy as np
 from levelfield.data._registry import DatasetFacts, describe, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.checking import count, lone_class_note, some
-from levelfield.data.images import is_image
+from levelfield.data.images import is_image_name
 from levelfield.data.roots import Place
-from levelfield.data.walking import files_below
+from levelfield.data.walking import names_below
 from levelfield.errors import BadInput, unknown
 
 ClassId = int | str
@@ -95,14 +95,15 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
         raise unknown("benchmark", name, _READERS, see="levelfield datasets")
     place = Place(name, facts or describe(name), root)
     listing = _READERS[name](place)
-    there = {str(file) for folder in listing.folders for file in files_below(folder) if is_image(file)}
-    rows = [row for row in listing.rows if str(row.file) in there]
-    missing = [str(row.file) for row in listing.rows if str(row.file) not in there]
+    there = {file for folder in listing.folders for file in names_below(folder) if is_image_name(file)}
+    listed = [str(row.file) for row in listing.rows]
+    rows = [row for row, file in zip(listing.rows, listed, strict=True) if file in there]
+    missing = [file for file in listed if file not in there]
     if not rows:
         where = " or ".join(map(str, listing.folders)) or str(place.root)
         raise BadInput(f"None of the {len(listing.rows):,} images of '{name}' is in {where}. {place.source}")
     catalog = _catalog(place, listing, rows)
-    strange = sorted(there.difference(str(row.file) for row in rows))
+    strange = sorted(there.difference(listed))
     remarks = [*listing.notes, *_loners(catalog)]
     if strange:
         remarks.append(f"{count(len(strange), 'image file is', 'image files are')} in no list: {some(strange)}.")

@@ -45,7 +45,7 @@ def sop(place: Place) -> Listing:
             rows.append(Row(base / path, class_id, part))
         lists.append(source)
         lines[source.name] = len(entries)
-    folders = tuple(sorted({row.file.parent for row in rows if row.file.parent.is_dir()}))
+    folders = tuple(sorted(folder for folder in {row.file.parent for row in rows} if folder.is_dir()))
     return Listing(rows, dict(sorted(names.items())), folders, tuple(lists), lines)
 
 
