@@ -18,6 +18,10 @@ class BadInput(LevelfieldError):
     """Images, labels, arrays or files that cannot be used: correct the data."""
 
 
+class MissingData(BadInput):
+    """A dataset that is not on this machine: get it from its official page, or say where it is."""
+
+
 class BadSpecification(LevelfieldError):
     """A study, condition or hyperparameter that makes no sense: correct the study."""
 

@@ -23,11 +23,16 @@ def batch(rows, *, count=None):
 
 @pytest.mark.parametrize("name", methods.names())
 def test_every_name_can_be_created_and_declares_numbers_or_words(name):
-    method = create(name)
+    method = create(name, **{"ensemble": {"of": ["margin", "triplet"]}}.get(name, {}))
     assert isinstance(method, Method)
     for deviation in method.deviations():
         assert deviation.what
         assert isinstance(deviation.method, int | float | str)
+
+
+def test_a_setting_that_must_be_there_is_asked_for():
+    with pytest.raises(BadSpecification, match="'ensemble' needs the setting 'of'"):
+        create("ensemble")
 
 
 @pytest.mark.parametrize("name", objectives.names())

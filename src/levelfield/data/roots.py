@@ -8,7 +8,7 @@ from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.archives import is_archive, unpacked
-from levelfield.errors import BadInput, BadSpecification, nearest
+from levelfield.errors import BadInput, MissingData, nearest
 
 VARIABLE = "LEVELFIELD_DATA"
 
@@ -80,14 +80,14 @@ def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
         return _existing(name, facts, Path(root).expanduser())
     shelf = os.environ.get(VARIABLE)
     if not shelf:
-        raise BadSpecification(
+        raise MissingData(
             f"Where is the dataset '{name}'? Say `data: {{name: {name}, root: DIR}}` or --root DIR, or set {VARIABLE} "
             f"to the folder that holds {facts.folders[0]}. {_page(facts)}")
     folder = Path(shelf).expanduser()
     known = [folder / entry for entry in (*facts.folders, *facts.archives)]
     found = next((place for place in known if place.exists()), None)
     if found is None:
-        raise BadInput(f"The dataset '{name}' is not in {VARIABLE}={shelf}: looked for "
+        raise MissingData(f"The dataset '{name}' is not in {VARIABLE}={shelf}: looked for "
                        f"{', '.join(place.name for place in known)}. {_page(facts)}")
     # several archives lie side by side: they are found from the folder that holds them
     return folder if found.is_file() else found
@@ -102,7 +102,7 @@ def _existing(name: str, facts: DatasetFacts, root: Path) -> Path:
     parent = root.parent
     close = nearest(root.name, [entry.name for entry in parent.iterdir()]) if parent.is_dir() else None
     hint = f" Did you mean {parent / close}?" if close else ""
-    raise BadInput(f"The root of '{name}' does not exist: {root}.{hint} A folder {facts.folders[0]} is looked for. "
+    raise MissingData(f"The root of '{name}' does not exist: {root}.{hint} A folder {facts.folders[0]} is looked for. "
                    f"{_page(facts)}")
 
 

@@ -157,6 +157,9 @@ def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
 def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offered: dict[str, Any]) -> Method:
     check_keywords(f"method '{name}'", settings, kind)
     takes = accepted(kind) or {}
+    for key, default in takes.items():
+        if default is inspect.Parameter.empty and key not in {*settings, *offered}:
+            raise BadSpecification(f"The method '{name}' needs the setting '{key}': {name}: {{{key}: ...}}.")
     return kind(**{key: value for key, value in offered.items() if key in takes}, **settings)
 
 

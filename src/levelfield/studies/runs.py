@@ -131,8 +131,8 @@ def needed_folder(run_folder: Path, needed: Needed) -> Path:
 
 def recorded_identity(folder: Path) -> str | None:
     """What a run folder was made with; None if it is none."""
-    described = folder / "run.yaml"
-    if not described.is_file():
+    described = next((folder / name for name in ("run.yaml", "ensemble.yaml") if (folder / name).is_file()), None)
+    if described is None:
         return None
     content = yaml.safe_load(described.read_text(encoding="utf-8"))
     return content.get("identity") if isinstance(content, dict) else None

@@ -1,0 +1,114 @@
+"""What a study costs by counting alone, for data or weights that are not on this machine: official numbers of images,
+rows through the trunk, floating-point operations, bytes. Hours are not known: they would have to be measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from levelfield import data, methods
+from levelfield.batching import Layout
+from levelfield.data import DatasetFacts
+from levelfield.embedder import Embedder, Trunk, backbones
+from levelfield.embedder.blocks import BLOCK
+from levelfield.embedder.head import Head
+from levelfield.errors import BadSpecification
+from levelfield.studies.plan import plan
+from levelfield.studies.runs import PlannedRun
+from levelfield.studies.specification import Study
+from levelfield.training import Conditions
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One row of the plan: what all its runs together take. Operations are multiplications and additions."""
+
+    label: str
+    runs: int
+    images: int
+    rows: int
+    operations: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _PerImage:
+    """Operations of one image below and above the cut, and bytes of the network."""
+
+    below: float
+    above: float
+    bytes: int
+
+
+def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
+    """The runs of a study and what each row takes, without any image or pretrained weight."""
+    runs = plan(study)
+    found: dict[str, Counted] = {}
+    for run in runs:
+        one = _counted(run)
+        before = found.get(run.row, Counted(run.row, 0, 0, 0, 0.0, 0))
+        found[run.row] = Counted(
+            run.row,
+            before.runs + 1,
+            before.images + one.images,
+            before.rows + one.rows,
+            before.operations + one.operations,
+            before.bytes + one.bytes,
+        )
+    return runs, list(found.values())
+
+
+def _counted(run: PlannedRun) -> Counted:
+    """One run. A row through the part that trains costs three forward passes: forward, and twice that backward."""
+    conditions, settings = run.spec.conditions, run.spec.method.settings
+    train, test = official_images(run)
+    if run.spec.joined:
+        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * conditions.dim)
+    method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **settings)
+    each = _per_image(conditions.model_copy(update={"weights": "random"}))
+    layout: Layout = method.layout or conditions.layout
+    seen = conditions.steps * layout.batch_size if method.trains else 0
+    stored = conditions.cache and conditions.cut != "tuned"
+    views = max(1, conditions.views) if conditions.augment != "none" or conditions.train_view else 1
+    below = (train * views if stored else seen) + test
+    training = seen * each.above * (1 if conditions.cut == "frozen" else 3)
+    kept = 4 * test * conditions.dim + each.bytes
+    return Counted(run.row, 1, seen, seen + test, below * each.below + training + test * each.above, kept)
+
+
+def official_images(run: PlannedRun) -> tuple[int, int]:
+    """Training and test images of a run, by the makers' numbers. A fold trains on all but its own part."""
+    name, protocol = run.spec.data.name, run.spec.protocol
+    facts = data.describe(name) if name in data.names() else None
+    if not isinstance(facts, DatasetFacts) or "train" not in facts.parts:
+        raise BadSpecification(f"Nobody knows how many images '{name}' has before it is there.")
+    folds = protocol.folds
+    share = (folds - 1) / folds if folds > 1 else 1 - protocol.validation
+    return round(facts.parts["train"][0] * share), sum(n for part, (n, _) in facts.parts.items() if part != "train")
+
+
+@lru_cache(maxsize=32)
+def _per_image(conditions: Conditions) -> _PerImage:
+    trunk = Trunk(
+        backbones.create(conditions.backbone, weights="random"),
+        cut=conditions.cut,
+        taps=conditions.taps,
+        pooling=conditions.pooling,
+        normalize_taps=conditions.normalize_taps,
+        channels_last=conditions.channels_last,
+        batch_norm=conditions.batch_norm,
+        image=conditions.image,
+    )
+    embedder = Embedder(trunk, Head(trunk.width, conditions.dim))
+    image = torch.zeros(1, 3, conditions.image, conditions.image)
+    with torch.no_grad(), FlopCounterMode(display=False) as below:
+        stored = embedder.stored(image)
+    with torch.no_grad(), FlopCounterMode(display=False) as above:
+        embedder(stored)
+    weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
+    blocks = BLOCK if conditions.cut != "tuned" else 1  # what lies below the cut is computed in blocks of one size
+    return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights)
