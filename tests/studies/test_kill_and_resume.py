@@ -59,9 +59,9 @@ class Trial:
         return process.exitcode == 0
 
     def result(self) -> dict[str, object]:
-        """All that must be equal: everything but the time it took."""
+        """All that must be equal: everything but the time and the memory it took."""
         metrics = json.loads((self.folder / "metrics.json").read_text())
-        for clock in ("seconds", "waiting", "planning"):
+        for clock in ("seconds", "waiting", "planning", "peak_bytes"):
             del metrics["summary"][clock]
         return {
             "model": (self.folder / "model.safetensors").read_bytes(),

@@ -15,7 +15,8 @@ from rich.text import Text
 from levelfield.evaluation import parse
 from levelfield.files import write_json, write_text
 from levelfield.reports.against_published import published_markdown, published_terminal
-from levelfield.studies.leaderboard import Cell, Leaderboard, Row
+from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.rows import Cell, Row
 
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:

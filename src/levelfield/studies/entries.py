@@ -75,6 +75,13 @@ def finished_entries(
     return found, missing
 
 
+def mean_cost(entries: Iterable[Entry], name: str) -> float | None:
+    """A cost that the runs counted, for one member; None if any did not count it (runs of earlier versions)."""
+    costs = [result.summary.get(name) for entry in entries for result in entry.results]
+    known = [float(cost) for cost in costs if cost is not None]
+    return float(np.mean(known)) if known and len(known) == len(costs) else None
+
+
 def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]:
     """Entries of two rows by seed, for the seeds that both have. What no seed changes is paired with every seed."""
     if not first[0].run.seeded or not second[0].run.seeded:

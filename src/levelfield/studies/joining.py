@@ -112,7 +112,9 @@ def _training(members: Sequence[Member], usual: int) -> dict[str, Any]:
     """What the members cost together, and in what they depart from the conditions."""
     summaries = [member.result.summary for member in members]
     summary: dict[str, Any] = {key: sum(each.get(key, 0) for each in summaries) for key in _SUMMED}
+    peaks = [each.get("peak_bytes") for each in summaries]
     summary |= {
+        "peak_bytes": None if None in peaks else max(peaks),  # they train one after another
         "collapsed": any(each["collapsed"] for each in summaries),
         "finished": any(each.get("finished", False) for each in summaries),
         "best": None,

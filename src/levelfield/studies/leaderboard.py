@@ -13,40 +13,15 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import parse
+from levelfield.studies.best_on_test import best_on_test
 from levelfield.studies.claims import Claim
-from levelfield.studies.entries import Entry, finished_entries
+from levelfield.studies.cost import COSTS, front
+from levelfield.studies.entries import Entry, finished_entries, mean_cost
+from levelfield.studies.rows import Cell, Row
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.seeds import paired_t, seeds_needed
-from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm
+from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm, t_interval
 from levelfield.studies.verdicts import Verdict, judge
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One figure: mean over seeds, interval over test classes, spread over seeds (None: one run, or not defined)."""
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
-    spread: float | None = None
-    representation: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One competitor (under one variation)."""
-
-    label: str
-    trained: bool
-    seeds: list[int]
-    cells: dict[str, Cell]
-    seconds: float
-    deviations: list[str]
-    warnings: list[str]
-    variation: dict[str, Any]
-    first_run: str
-    tied_with_best: bool = False
-    planning: float = 0.0  # seconds of training that went into choosing batches
 
 
 @dataclass(frozen=True)
@@ -70,8 +45,17 @@ class Leaderboard:
         """The best row that trained; without one, the best row."""
         return next((row for row in self.rows if row.trained), self.rows[0])
 
+    @property
+    def fronts(self) -> dict[str, dict[str, list[str]]]:
+        """By test set and cost: the rows that no other beats for the same cost or less, cheapest first."""
+        return {
+            test_set: {cost: front([row for row in self.rows if row.test_set == test_set], cost, self.metrics[0])
+                       for cost in COSTS}
+            for test_set in self.signatures
+        }  # fmt: skip
+
     def as_data(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self)))
+        return json.loads(json.dumps({**asdict(self), "fronts": self.fronts}))
 
 
 def gather(
@@ -102,7 +86,7 @@ def gather(
     for test_set, part in _by_test_set(found).items():
         signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
         tables = {metric: _class_table(part, metric) for metric in queried}
-        own = [_row(label, entries, metrics, tables, usual, draws) for label, entries in part.items()]
+        own = [_row(label, test_set, entries, metrics, tables, usual, draws) for label, entries in part.items()]
         own.sort(key=lambda row: -row.cells[metrics[0]].mean)
         comparisons += _comparisons(part, own, *tables[queried[0]], draws) if queried and len(own) > 1 else []
         best.append(own[0].label)
@@ -132,6 +116,7 @@ def ranking(metrics: Iterable[str]) -> list[str]:
 
 def _row(
     label: str,
+    test_set: str,
     entries: list[Entry],
     metrics: tuple[str, ...],
     tables: dict[str, tuple[dict[str, np.ndarray], np.ndarray]],
@@ -146,12 +131,14 @@ def _row(
         if metric in tables:
             interval = class_bootstrap_interval(tables[metric][0][label], tables[metric][1], draws=draws)
             low, high = interval.low, interval.high
-        spread = float(values.std(ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
+        seeds = t_interval(values) if np.isfinite(values).all() else None
+        spread = None if seeds is None else float(values.std(ddof=1))
         own = results[0].signatures[metric]["representation"]
         differs = ", ".join(
             f"{value}-d" if key == "dim" else f"{key} {value}" for key, value in own.items() if usual[key] != value
         )
-        cells[metric] = Cell(float(values.mean()), low, high, spread, differs)
+        within = (None, None) if seeds is None else (seeds.low, seeds.high)
+        cells[metric] = Cell(float(values.mean()), low, high, spread, differs, *within)
     warnings = []
     if any(result.summary["collapsed"] for result in results):
         warnings.append("the embedding collapsed")
@@ -169,6 +156,9 @@ def _row(
         dict(entries[0].run.variation),
         str(results[0].folder),
         planning=float(np.mean([entry.planning for entry in entries])),
+        **{name: mean_cost(entries, name) for name in ("peak_bytes", "images", "rows_through_trunk")},
+        test_set=test_set,
+        best_on_test=best_on_test(entries),
     )
 
 

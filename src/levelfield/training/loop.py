@@ -23,6 +23,7 @@ from levelfield.training.feed import Feed
 from levelfield.training.ledger import check_leaves, check_untouched, only, weights_of
 from levelfield.training.log import Log, numbers
 from levelfield.training.optimisers import clip, factor, rest, set_rates
+from levelfield.training.peak import Peak
 from levelfield.training.progress import Progress, State
 from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
 
@@ -68,6 +69,7 @@ def train(
     feed.load_state_dict(planned)
     log = Log.resume(folder / "log.jsonl", progress.step)
     batches = feed.batches(progress.step)
+    peak = Peak()
     saved = time.perf_counter()
     began = saved - progress.seconds
     resting: bool | None = None
@@ -75,6 +77,7 @@ def train(
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
         if watch is not None and not progress.step:
             began += progress.monitor(watch)
+            peak.begin()
         while progress.step < conditions.steps and not progress.finished:
             step, passes, planning, asked = progress.step, embedder.passes, feed.planning, time.perf_counter()
             unchanged = embedder.trunk.changed
@@ -162,11 +165,14 @@ def train(
                     state.remember_best()
                 resting = None  # back to training mode
             if watch is not None and (progress.step % conditions.validate_every == 0 or last):
-                began += progress.monitor(watch)  # no training: its seconds do not count
+                progress.peak_bytes = peak.larger(progress.peak_bytes)
+                began += progress.monitor(watch)  # no training: neither its seconds nor its memory count
+                peak.begin()
                 resting = None
             now = time.perf_counter()
             progress.seconds = now - began
             if last or progress.finished or pace.is_time(progress.step, now - saved):
+                progress.peak_bytes = peak.larger(progress.peak_bytes)
                 state.save(folder / "checkpoint", progress, feed.state_dict())
                 saved = time.perf_counter()
             tell(progress.step, conditions.steps)

@@ -27,6 +27,7 @@ class Progress:
     seconds: float = 0.0
     waiting: float = 0.0
     planning: float = 0.0
+    peak_bytes: int | None = 0  # of main memory; None: not known
     rows_through_trunk: int = 0
     memory_rows: int = 0
     rows_changed: int = 0

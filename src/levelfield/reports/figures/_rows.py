@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.studies.leaderboard import Cell, Leaderboard, Row
+from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.rows import Cell, Row
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.spectra import read
 from levelfield.studies.store import Result, read_result

@@ -1,0 +1,95 @@
+"""Peak memory: what was held counts, what was held before or by an earlier part does as it should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+from training_world import Told, make
+
+from levelfield.training import Pace, peak
+from levelfield.training.peak import Peak
+
+MEGABYTE = 2**20
+
+
+def hold(megabytes: int) -> None:
+    np.ones(megabytes * MEGABYTE, dtype=np.uint8)
+
+
+def test_what_was_held_and_given_back_counts() -> None:
+    counted = Peak()
+    before = counted.bytes
+    hold(200)
+    after = counted.bytes
+    assert before is not None
+    assert after is not None
+    assert after - before > 150 * MEGABYTE
+
+
+def test_beginning_again_forgets_what_was_given_back() -> None:
+    counted = Peak()
+    hold(300)
+    high = counted.bytes
+    counted.begin()
+    low = counted.bytes
+    assert high is not None
+    assert low is not None
+    assert high - low > 200 * MEGABYTE
+
+
+def test_the_larger_part_of_a_run_stays() -> None:
+    assert Peak().larger(2**60) == 2**60
+    assert (Peak().larger(0) or 0) > MEGABYTE
+
+
+def test_what_no_system_counts_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peak, "RESET", tmp_path / "no" / "such" / "file")
+    assert Peak().bytes is None
+    assert Peak().larger(5) is None
+
+
+def test_a_part_that_was_not_counted_leaves_the_whole_unknown() -> None:
+    assert Peak().larger(None) is None
+
+
+def pull(rows: Tensor, batch: object) -> Tensor:
+    return rows.square().mean()
+
+
+def greedy(rows: Tensor, batch: object) -> Tensor:
+    hold(200)
+    return rows.square().mean()
+
+
+def peak_of(folder: Path, step: Callable[[Tensor, object], Tensor], **how: Any) -> int:
+    folder.mkdir(exist_ok=True)
+    found = make(Told(step), steps=4, validate_every=2).train(folder, **how).peak_bytes
+    assert found is not None
+    return int(found)
+
+
+def test_a_run_says_what_its_steps_held_and_not_what_somebody_who_watches_held(tmp_path: Path) -> None:
+    def watch() -> dict[str, float]:
+        hold(400)
+        return {"test": 0.5}
+
+    plain = peak_of(tmp_path / "plain", pull)
+    assert peak_of(tmp_path / "greedy", greedy) - plain > 150 * MEGABYTE
+    assert peak_of(tmp_path / "watched", pull, watch=watch) - plain < 100 * MEGABYTE
+
+
+def test_a_run_that_goes_on_keeps_the_larger_peak(tmp_path: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    often = Pace(save_every_steps=1)
+    with pytest.raises(KeyboardInterrupt):
+        peak_of(tmp_path / "again", greedy, pace=often, tell=stop)
+    plain = peak_of(tmp_path / "plain", pull)
+    assert peak_of(tmp_path / "again", pull, pace=often) - plain > 150 * MEGABYTE
