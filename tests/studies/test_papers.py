@@ -109,7 +109,8 @@ def test_a_claim_is_what_the_paper_found(file: Path) -> None:
     batches = paper == "002" and name in BATCH_TABLES
     values: dict[tuple[str, str], float] = {}
     for line in published.table(paper, name).lines:
-        if line.value is not None and line.dataset == content["data"] and not line.protocol.endswith("separated"):
+        same = line.dataset == content["data"] and line.image in ("", str(content["conditions"]["image"]))
+        if line.value is not None and same and not line.protocol.endswith("separated"):
             metric = "recall@1" if line.metric == "precision@1" else line.metric
             label = line.printed_method.replace("MPN intra-batch (Ours)", "MPN").replace(" (single classification)", "")
             values.setdefault((f"{label} {line.sampler}" if batches else label, metric), line.value)
