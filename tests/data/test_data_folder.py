@@ -1,5 +1,6 @@
 """Own photos: one sub-folder per class."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -173,3 +174,12 @@ def test_a_relative_folder_gives_paths_that_exist(tmp_path: Path, monkeypatch: p
     catalog = data.create("photos")
     assert [str(path) for path in catalog.paths[:1]] == ["photos/a/0.png"]
     assert all(path.is_file() for path in catalog.paths)
+
+
+@pytest.mark.parametrize("inside", [".", "pets"])
+def test_photos_in_an_archive(pets, tmp_path, monkeypatch, inside):
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
+    archive = shutil.make_archive(str(tmp_path / "photos"), "gztar", pets.parent if inside == "pets" else pets, inside)
+    catalog = data.create(archive)
+    assert catalog.name == "photos"
+    assert catalog.digest == data.create(pets).digest

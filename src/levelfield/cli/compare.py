@@ -23,9 +23,10 @@ from levelfield.studies.estimate import Estimate, estimate
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.own_data import demo_content, fit_to
 from levelfield.studies.plan import needed_labels
+from levelfield.studies.reading import read_study
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study, assign, parse_study, read_study
+from levelfield.studies.specification import Study, assign, parse_study
 from levelfield.studies.store import is_finished, read_plan
 
 Overrides = Annotated[
@@ -160,7 +161,14 @@ def choose_study(
         )
     wished = parse_study(demo_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
-    content, changes = fit_to(data, root=root, skip_unreadable=skip_unreadable, fixed=fixed, protocol=wished.protocol)
+    content, changes = fit_to(
+        data,
+        root=root,
+        allow_incomplete=bool(wished.data.settings.get("allow_incomplete")),
+        skip_unreadable=skip_unreadable,
+        fixed=fixed,
+        protocol=wished.protocol,
+    )
     if not is_quiet():
         for change in changes:
             console.print(f"- {change}", highlight=False)

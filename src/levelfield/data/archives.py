@@ -37,6 +37,16 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
+def stem(archive: Path) -> str:
+    """Its name without what makes it an archive.
+
+    >>> stem(Path("photos.tar.gz"))
+    'photos'
+    """
+    name = archive.name
+    return name[: -max(len(suffix) for suffix in SUFFIXES if name.lower().endswith(suffix))]
+
+
 def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
     """The folder that holds the content of `archive`, archives inside it unpacked as well.
 
@@ -44,7 +54,7 @@ def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
     was half done when a process was killed is thrown away by the next one.
     """
     shelf = (cache or default_cache_folder()) / "unpacked"
-    folder = shelf / f"{_stem(archive)}-{_identity(archive)}"
+    folder = shelf / f"{stem(archive)}-{_identity(archive)}"
     if folder.is_dir():
         return folder
     with locked(shelf / f".{folder.name}.lock"):
@@ -69,7 +79,7 @@ def _unpack(archive: Path, target: Path) -> None:
     _extract(archive, target)
     while inner := sorted(path for path in target.rglob("*") if path.is_file() and is_archive(path)):
         for one in inner:
-            home = one.parent if _first_folder(one) == _stem(one) else one.parent / _stem(one)
+            home = one.parent if _first_folder(one) == stem(one) else one.parent / stem(one)
             _extract(one, home)
             one.unlink()
 
@@ -136,12 +146,6 @@ def _inside(archive: Path, target: Path, name: str) -> Path:
     if name.startswith("/") or ".." in parts or "\\" in name:
         raise BadInput(f"{archive} holds '{name}', which leads out of the folder it is unpacked into; it is refused.")
     return target.joinpath(*parts)
-
-
-def _stem(archive: Path) -> str:
-    suffix = next(suffix for suffix in sorted(SUFFIXES, key=len, reverse=True)
-                  if archive.name.lower().endswith(suffix))
-    return archive.name[: -len(suffix)]
 
 
 def _identity(archive: Path) -> str:

@@ -20,26 +20,27 @@ def fit_to(
     path: Path,
     *,
     root: Path | None = None,
+    allow_incomplete: bool = False,
     skip_unreadable: bool = False,
     fixed: set[str] | None = None,
     protocol: ProtocolChoice | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """A study for the photos under `path` and, in sentences, what was found and changed.
 
-    root: where the benchmark lies that `path` names. fixed: keys the user sets, which are left alone. protocol: the
-    division, if it is not the standard one.
+    root, allow_incomplete: of the benchmark that `path` names. fixed: keys the user sets, which are left alone.
+    protocol: the division, if it is not the standard one.
     """
-    benchmark = str(path) in official.names()
-    catalog = create(str(path), root=root) if benchmark else create(path, **({"root": root} if root else {}))
+    given = {"root": str(root)} if root is not None else {}
+    settings = given | ({"allow_incomplete": True} if allow_incomplete else {})
+    catalog = create(str(path) if str(path) in official.names() else path, **settings)
     catalog = check_images(catalog, skip_unreadable=skip_unreadable)
     fixed = fixed or set()
     protocol = protocol or ProtocolChoice()
     fold = protocol.divide(catalog)[0]
     content = demo_content()
     conditions = content["conditions"]
-    content |= {"name": _study_name(path), "about": f"The demo's methods on {path}.", "data": {"name": str(path)}}
-    if root is not None:
-        content["data"]["root"] = str(root)
+    content |= {"name": _study_name(path), "about": f"The demo's methods on {path}."}
+    content["data"] = {"name": str(path), **settings}
     if skip_unreadable:
         content["data"]["skip_unreadable"] = True
     conditions["tuning_trials"] = 0  # the demo's settings were chosen on drawings; nothing was tried on these photos

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
+from levelfield.data.archives import is_archive, stem, unpacked
 from levelfield.data.catalog import Catalog
 from levelfield.data.checking import lone_class_note
 from levelfield.data.images import is_image
@@ -19,10 +20,10 @@ _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jp
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "query", "gallery"})
 
 
-@register("folder", DatasetFacts(what="your own images: one sub-folder per class", needs="path"))
+@register("folder", DatasetFacts(what="your own images: one sub-folder per class (also as .zip or .tar)", needs="path"))
 def folder(path: Path | str) -> Catalog:
     """Class = name of the top sub-folder (what lies deeper belongs to it), in natural order; links are followed."""
-    root = existing_folder(Path(path).expanduser())
+    root = existing_folder(_unpacked(Path(path).expanduser()))
     by_class: dict[str, list[Path]] = {}
     empty, strange = [], 0
     for name in sorted(_sub_folders(root), key=natural):
@@ -38,7 +39,7 @@ def folder(path: Path | str) -> Catalog:
 
     sizes = [len(images) for images in by_class.values()]
     catalog = Catalog(
-        name=root.resolve().name,
+        name=stem(Path(path)) if is_archive(Path(path)) else root.resolve().name,
         paths=tuple(image for images in by_class.values() for image in images),
         labels=np.repeat(np.arange(len(sizes)), sizes),
         class_names=tuple(by_class),
@@ -51,6 +52,15 @@ def folder(path: Path | str) -> Catalog:
     if strange:
         notes.append(f"{strange:,} files that are not images ignored.")
     return catalog.with_notes(*notes, *lone_class_note(catalog))
+
+
+def _unpacked(path: Path) -> Path:
+    """The content of an archive, of its one folder if there is no more; any other path as it is."""
+    if not (path.is_file() and is_archive(path)):
+        return path
+    top = unpacked(path)
+    inner = list(top.iterdir())
+    return inner[0] if len(inner) == 1 and inner[0].is_dir() else top
 
 
 def existing_folder(path: Path) -> Path:
