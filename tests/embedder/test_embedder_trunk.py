@@ -167,3 +167,11 @@ def test_lower_precision_never_reaches_what_is_stored(backbone: Get, pictures: P
         stored = trunk.below(pictures(2))
     assert stored[0].dtype == torch.float32
     assert torch.equal(stored[0], trunk.below(pictures(2))[0])
+
+
+@pytest.mark.parametrize(("name", "prefix"), FAMILIES)
+def test_the_last_map_is_what_is_pooled(name: str, prefix: int, backbone: Get, pictures: Pictures) -> None:
+    trunk = Trunk(backbone(name), cut="frozen", normalize_taps=False, image=64)
+    maps = trunk.last_map(pictures(2))
+    assert maps.ndim == 4
+    assert torch.allclose(maps.mean((2, 3)), trunk.below(pictures(2))[0], atol=1e-5)

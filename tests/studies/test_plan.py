@@ -31,7 +31,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "schedule": {"schedule": "constant"}, "warmup": {"warmup": 1}, "trunk_warmup": {"trunk_warmup": 1},
     "step_every": {"step_every": 1}, "step_factor": {"step_factor": 0.1}, "plateau_patience": {"plateau_patience": 1},
     "clip": {"clip": 1.0}, "precision": {"precision": "bf16"}, "validate_every": {"validate_every": 1},
-    "patience": {"patience": 1}, "threads": {"threads": 2},
+    "patience": {"patience": 1}, "monitor": {"monitor": "test"}, "threads": {"threads": 2},
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -121,6 +122,19 @@ class Trunk(nn.Module):
             now, seen = change(now), {name: change(maps) for name, maps in seen.items()}
         _, seen = self._run(now, seen, split, len(self._used))
         return self._join(seen)
+
+    def last_map(self, images: Tensor) -> Tensor:
+        """(rows, channels, height, width): what the last stage that is used makes of images, before it is pooled."""
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            output, _ = self._run(images, {}, 0, len(self._used))
+        self.train(training)
+        maps = as_maps(output, prefix_tokens=self._prefix_tokens, channels=self._channels)
+        if output.ndim == 3:  # tokens of the patches of a square, row by row
+            side = math.isqrt(maps.shape[2])
+            maps = maps.reshape(*maps.shape[:2], side, side)
+        return maps
 
     @property
     def passes(self) -> int:

@@ -1,0 +1,57 @@
+"""`levelfield maps`: where the networks of finished runs look (003 D.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+
+from levelfield.cli.console import console
+from levelfield.data import read_image
+from levelfield.data.step_views import StepsView
+from levelfield.data.views import TestView
+from levelfield.embedder import load
+from levelfield.embedder.model import Model
+from levelfield.errors import BadInput
+from levelfield.reports.figures import check_name
+from levelfield.reports.figures.activation_maps import draw_activation_maps
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "maps", epilog="Example: levelfield maps runs/demo/margin/seed0-1a2b3c --image photo.jpg --out maps.png"
+    )(maps)
+
+
+def maps(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders: a row each, the baseline first.")],
+    images: Annotated[list[Path], typer.Option("--image", help="An image to look at; may come again.")],
+    channels: Annotated[int, typer.Option("--channels", min=1, help="The strongest so many of the last map.")] = 3,
+    out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("maps.png"),
+) -> None:
+    """Draw the strongest channels of each run's last feature map over images."""
+    check_name(out)
+    models = [_single(run) for run in runs]
+    opened = [read_image(path) for path in images]
+    labels = [str(model.about.get("method", run.name)) for run, model in zip(runs, models, strict=True)]
+    if len(set(labels)) < len(labels):
+        labels = [f"{label} ({run.name})" for run, label in zip(runs, labels, strict=True)]
+    found = {}
+    for label, model in zip(labels, models, strict=True):
+        seen = torch.stack([model.view(image) for image in opened])
+        found[label] = list(model.embedder.trunk.last_map(seen).numpy())
+    first = models[0].view
+    assert isinstance(first, TestView | StepsView)
+    pictures = [np.asarray(first.picture(image)) for image in opened]
+    path = draw_activation_maps(pictures, found, out, channels=channels)
+    console.print(f"Written: {path}", soft_wrap=True)
+
+
+def _single(run: Path) -> Model:
+    model = load(run)
+    if not isinstance(model, Model):
+        raise BadInput(f"{run} joins several networks: name the runs that it joins.")
+    return model
