@@ -205,6 +205,20 @@ def test_half_an_archive_is_refused_and_leaves_nothing(tmp_path, kind):
     assert [path.name for path in (tmp_path / "cache" / "unpacked").iterdir() if path.is_dir()] == []
 
 
+def test_what_a_killed_process_left_half_unpacked_is_thrown_away(tmp_path):
+    root, facts = makers.cub(tmp_path / "made")
+    archive = Path(shutil.make_archive(str(tmp_path / "birds"), "zip", root.parent, root.name))
+    official.read("cub", archive, facts=facts)
+    [whole] = [path for path in (tmp_path / "cache" / "unpacked").iterdir() if path.is_dir()]
+    half = whole.with_name(f".{whole.name}.tmp")
+    whole.rename(half)
+    shutil.rmtree(half / "CUB_200_2011" / "images")
+    makers.write_lines(half / "CUB_200_2011" / "rubbish.txt", ["x"])
+    assert official.read("cub", archive, facts=facts).problems == ()
+    assert not half.exists()
+    assert not (whole / "CUB_200_2011" / "rubbish.txt").exists()
+
+
 def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "cub.zip", "w") as evil:
         evil.writestr("../../stolen.txt", "x")

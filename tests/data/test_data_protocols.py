@@ -166,6 +166,8 @@ def test_closed_trains_and_tests_the_same_classes():
         protocols.create("standard", data)
     with pytest.raises(BadInput, match="column `split`"):
         protocols.create("closed", catalog([4] * 4))
+    with pytest.raises(BadInput, match="two test images"):
+        protocols.create("closed", divided([2] * 4, ("train", "test") * 4))
     with pytest.raises(BadInput, match="protocol standard"):
         protocols.create("closed", divided([2] * 4, ("train",) * 4 + ("test",) * 4))
 

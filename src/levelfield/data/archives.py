@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import lzma
@@ -25,7 +26,9 @@ from levelfield.files import locked
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 _log = logging.getLogger(__name__)
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError,
+)
 
 
 def is_archive(path: Path) -> bool:

@@ -95,6 +95,8 @@ def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     if not len(test) or not np.isin(catalog.labels[test], catalog.labels[train]).all():
         raise BadInput(f"Classes of '{catalog.name}' test that do not train; in the protocol 'closed' they are the "
                        "same. For classes that were never seen: protocol standard.")
+    if np.bincount(catalog.labels[test]).max() < 2:
+        raise BadInput(f"No class of '{catalog.name}' has two test images, so no image has anything to be found.")
     given = np.flatnonzero(parts == "validation")
     if validation and len(given):
         raise BadSpecification(f"'{catalog.name}' says itself which images validate: leave out `validation`.")
