@@ -53,14 +53,19 @@ def test_csv_json_and_markdown_agree(demo_board: Leaderboard, tmp_path: Path) ->
     assert len(rows) == len(lines) == len(fields) == len(demo_board.rows) == 10
     for rank, (row, line, shown) in enumerate(zip(rows, lines, fields, strict=True), 1):
         assert (line["rank"], line["method"]) == (str(rank), row["label"]) == (shown[0], shown[1])
-        for metric, column in (("recall@1", 2), ("map@r", 5), ("nmi", 8)):
+        for metric, column in (("recall@1", 2), ("map@r", 6), ("nmi", 10)):
             cell = row["cells"][metric]
             assert float(line[f"{metric} mean"]) == pytest.approx(cell["mean"], abs=1e-6)
             assert float(shown[column].split()[0]) == pytest.approx(cell["mean"], abs=5.1e-4)
-            for part, key in (("low", "low"), ("high", "high"), ("sd_over_seeds", "spread")):
+            parts = {"low": "low", "high": "high", "sd_over_seeds": "spread", "low_over_seeds": "seeds_low",
+                     "high_over_seeds": "seeds_high"}  # fmt: skip
+            for part, key in parts.items():
                 said = line[f"{metric} {part}"]
                 assert (float(said) if said else None) == pytest.approx(cell[key], abs=1e-6)
         assert shown[3] == f"{row['cells']['recall@1']['low']:.3f}-{row['cells']['recall@1']['high']:.3f}"
+        seeds = row["cells"]["recall@1"]
+        within = "-" if seeds["seeds_low"] is None else f"{seeds['seeds_low']:.3f}-{seeds['seeds_high']:.3f}"
+        assert shown[5] == within
         assert line["seeds"] == str(len(row["seeds"]))
         assert line["deviations"].split("; ") == (row["deviations"] or [""])
         assert shown[-1] == (", ".join(row["deviations"]) or "none")

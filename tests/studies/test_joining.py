@@ -72,6 +72,7 @@ def test_the_cost_of_all_members_and_their_deviations_are_told(runs: list[Path],
     for key in ("seconds", "images", "step", "rows_through_trunk", "idle_batches"):
         assert result.summary[key] == sum(each.summary[key] for each in members)
     assert result.seconds == result.summary["seconds"]
+    assert result.summary["peak_bytes"] == max(each.summary["peak_bytes"] for each in members)
     own = ["members 2 (1)", "dim 16 (8)", "trunk passes 2 (1)"]
     assert result.deviation_texts == [*own, *members[1].deviation_texts]
     told = yaml.safe_load((tmp_path / "both" / "ensemble.yaml").read_text())["members"]

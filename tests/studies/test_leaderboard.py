@@ -32,6 +32,9 @@ def test_means_intervals_and_spreads_are_those_of_the_runs(tmp_path: Path) -> No
     assert row.seconds == pytest.approx(2.0)
     assert row.cells["recall@1"].mean == pytest.approx(0.51)
     assert row.cells["recall@1"].spread == pytest.approx(0.01)
+    # Student's: t(0.975, 2) = 4.3027, times the standard error of three runs
+    low, high = row.cells["recall@1"].seeds_low, row.cells["recall@1"].seeds_high
+    assert (low, high) == pytest.approx((0.51 - 4.3027 * 0.01 / 3**0.5, 0.51 + 4.3027 * 0.01 / 3**0.5), abs=1e-6)
     assert row.cells["map@r"].mean == pytest.approx(0.255)
     assert row.cells["nmi"].mean == pytest.approx(0.8)
     # classes lie uniformly within 0.2 of the mean: a standard error of 0.115 / sqrt(40)
@@ -88,6 +91,7 @@ def test_a_row_that_no_seed_changes_is_compared_with_every_seed(tmp_path: Path) 
     assert comparison.difference == pytest.approx(0.05)  # the mean over all three seeds, not that of the first
     lda = found.rows[1]
     assert (lda.seeds, lda.cells["recall@1"].spread, lda.trained) == ([0], None, False)
+    assert (lda.cells["recall@1"].seeds_low, lda.cells["recall@1"].seeds_high) == (None, None)
 
 
 def test_seeds_that_only_some_have_finished_do_not_count_in_the_comparison(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +10,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.evaluation import parse
 from levelfield.files import write_json, write_text
+from levelfield.reports import cells, costs
 from levelfield.reports.against_published import published_markdown, published_terminal
+from levelfield.reports.csv_table import as_csv
 from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.rows import Cell, Row
+from levelfield.studies.rows import Row
 
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:
@@ -27,46 +26,13 @@ def write_all(board: Leaderboard, folder: Path) -> list[Path]:
     return [folder / f"leaderboard.{suffix}" for suffix in ("json", "csv", "md")]
 
 
-def as_csv(board: Leaderboard) -> str:
-    """One line per row: mean, interval and spread of every metric, cost, deviations."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    parts = ("mean", "low", "high", "sd_over_seeds")
-    writer.writerow(
-        [
-            "rank",
-            "method",
-            *(f"{_heading(m)} {p}" for m in board.metrics for p in parts),
-            "seeds",
-            "seconds",
-            "deviations",
-            "warnings",
-            *(_varied(board)),
-        ]
-    )
-    for rank, row in enumerate(board.rows, 1):
-        cells = [value for m in board.metrics for value in _numbers(row.cells[m])]
-        writer.writerow(
-            [
-                rank,
-                row.label,
-                *cells,
-                len(row.seeds),
-                f"{row.seconds:.2f}",
-                "; ".join(row.deviations),
-                "; ".join(row.warnings),
-                *(row.variation.get(key, "") for key in _varied(board)),
-            ]
-        )
-    return table.getvalue()
-
-
 def as_markdown(board: Leaderboard) -> str:
     """The leaderboard and its comparisons as a Markdown page."""
     head, rows = _columns(board), [_fields(board, row, rank) for rank, row in enumerate(board.rows, 1)]
     lines = [f"# {board.study}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
-    lines += ["", *explanation(board), "", "## Which differences are real", "", *verdicts(board)]
+    lines += ["", *explanation(board), *_over_seeds(board), *costs.front_lines(board), ""]
+    lines += ["## Which differences are real", "", *verdicts(board)]
     lines += ["", "## Claims", "", *claims(board)] if board.claims else []
     lines += published_markdown(board)
     return "\n".join(lines) + "\n"
@@ -83,7 +49,7 @@ def terminal(board: Leaderboard) -> RenderableType:
     table = Table(
         title=f"{board.study}: best first by {first}", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
     )
-    others = [_heading(metric) for metric in board.metrics[1:]]
+    others = [cells.heading(metric) for metric in board.metrics[1:]]
     headings = ["#", "method", first, "95 % interval", "sd", *others, "sec", "dev"]
     for name in headings:
         justify: Literal["left", "right"] = "left" if name in ("method", "dev") else "right"
@@ -95,7 +61,7 @@ def terminal(board: Leaderboard) -> RenderableType:
         # of the representation its width; that it is an ensemble stands among the deviations
         style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
         seconds = f"{row.seconds:.1f}" if row.trained else "-"
-        figures = [_figure(main).split(",")[0], _interval(main), _spread(main), *values]
+        figures = [cells.figure(main).split(",")[0], cells.interval(main), cells.spread(main), *values]
         table.add_row(str(rank), row.label, *figures, seconds, deviates, style=style)
     notes = [f"{letter}: {text}" for text, letter in letters.items()]
     deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
@@ -129,6 +95,7 @@ def explanation(board: Leaderboard) -> list[str]:
         for row in board.rows
         if row.planning > 0.05 * row.seconds
     ]
+    lines += [f"{row.label}: {row.best_on_test.text}." for row in board.rows if row.best_on_test]
     lines += [f"Missing: {text}." for text in board.missing]
     lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
     return lines
@@ -200,42 +167,26 @@ def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
 def _columns(board: Leaderboard) -> list[str]:
     names = ["#", "method"]
     for metric in board.metrics:
-        names += [_heading(metric), *(["95 % interval"] if board.rows[0].cells[metric].low is not None else [])]
-        names += ["sd"]
-    return [*names, "train s", "deviations (conditions)"]
-
-
-def _heading(metric: str) -> str:
-    """Its name; geometry says of which set, since papers measure it on training embeddings."""
-    return f"{metric} (test)" if parse(metric).kind == "geometry" else metric
+        names += [cells.heading(metric), *(["95 % interval"] if board.rows[0].cells[metric].low is not None else [])]
+        names += ["sd", *(["95 % over seeds"] if _has_seeds(board) else [])]
+    return [*names, *costs.HEADINGS, "deviations (conditions)"]
 
 
 def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
     fields = [str(rank), row.label]
     for metric in board.metrics:
         cell = row.cells[metric]
-        fields.append(_figure(cell))
+        fields.append(cells.figure(cell))
         if board.rows[0].cells[metric].low is not None:
-            fields.append(_interval(cell))
-        fields.append(_spread(cell))
-    return [*fields, f"{row.seconds:.1f}" if row.trained else "-", ", ".join(row.deviations) or "none"]
+            fields.append(cells.interval(cell))
+        fields += [cells.spread(cell), *([cells.over_seeds(cell)] if _has_seeds(board) else [])]
+    return [*fields, *costs.fields(row), ", ".join(row.deviations) or "none"]
 
 
-def _figure(cell: Cell) -> str:
-    return f"{cell.mean:.3f}" + (f" {cell.representation}" if cell.representation else "")
+def _has_seeds(board: Leaderboard) -> bool:
+    return any(cell.seeds_low is not None for row in board.rows for cell in row.cells.values())
 
 
-def _interval(cell: Cell) -> str:
-    return f"{cell.low:.3f}-{cell.high:.3f}" if cell.low is not None else "-"
-
-
-def _spread(cell: Cell) -> str:
-    return f"{cell.spread:.3f}" if cell.spread is not None else "-"
-
-
-def _numbers(cell: Cell) -> list[str]:
-    return ["" if value is None else f"{value:.6f}" for value in (cell.mean, cell.low, cell.high, cell.spread)]
-
-
-def _varied(board: Leaderboard) -> list[str]:
-    return sorted({key for row in board.rows for key in row.variation})
+def _over_seeds(board: Leaderboard) -> list[str]:
+    said = "95 % over seeds: Student's interval of the mean, if it were trained again on the same classes."
+    return [said] if _has_seeds(board) else []

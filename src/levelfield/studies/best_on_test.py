@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,8 +45,8 @@ class BestOnTest:
 def best_on_test(entries: Sequence[Entry]) -> BestOnTest | None:
     """Of a row; None unless all its runs were monitored."""
     results = [result for entry in entries for result in entry.results]
-    watched = [result.summary.get("monitored") for result in results]
-    if not results or not all(watched):
+    watched: list[list[dict[str, Any]]] = [result.summary.get("monitored") or [] for result in results]
+    if not all(watched):
         return None
     metric = watched[0][0]["metric"]
     # the first of equals: with patience nobody would have gone on

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from levelfield.studies.rows import Row
 
-COSTS = {
-    "seconds": "seconds of training",
-    "peak_bytes": "peak memory while training",
-    "rows_through_trunk": "rows through the trunk",
-}
+COSTS = {"seconds": "seconds", "peak_bytes": "peak memory", "rows_through_trunk": "rows through the trunk"}
 
 
 def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -112,9 +112,8 @@ def _training(members: Sequence[Member], usual: int) -> dict[str, Any]:
     """What the members cost together, and in what they depart from the conditions."""
     summaries = [member.result.summary for member in members]
     summary: dict[str, Any] = {key: sum(each.get(key, 0) for each in summaries) for key in _SUMMED}
-    peaks = [each.get("peak_bytes") for each in summaries]
     summary |= {
-        "peak_bytes": None if None in peaks else max(peaks),  # they train one after another
+        "peak_bytes": _largest(each.get("peak_bytes") for each in summaries),  # they train one after another
         "collapsed": any(each["collapsed"] for each in summaries),
         "finished": any(each.get("finished", False) for each in summaries),
         "best": None,
@@ -134,6 +133,12 @@ def _training(members: Sequence[Member], usual: int) -> dict[str, Any]:
         "measured": {**asdict(measured), "members": models},
         "deviations": [*deviations, *theirs.values()],
     }
+
+
+def _largest(counts: Iterable[int | None]) -> int | None:
+    counts = list(counts)
+    known = [count for count in counts if count is not None]
+    return max(known) if len(known) == len(counts) else None
 
 
 def _own_deviations(members: Sequence[Member], dim: int, usual: int) -> list[Deviation]:

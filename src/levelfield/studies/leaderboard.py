@@ -156,7 +156,9 @@ def _row(
         dict(entries[0].run.variation),
         str(results[0].folder),
         planning=float(np.mean([entry.planning for entry in entries])),
-        **{name: mean_cost(entries, name) for name in ("peak_bytes", "images", "rows_through_trunk")},
+        peak_bytes=mean_cost(entries, "peak_bytes"),
+        images=mean_cost(entries, "images"),
+        rows_through_trunk=mean_cost(entries, "rows_through_trunk"),
         test_set=test_set,
         best_on_test=best_on_test(entries),
     )
