@@ -19,7 +19,7 @@ class BadInput(LevelfieldError):
 
 
 class MissingData(BadInput):
-    """A dataset that is not on this machine: get it from its official page, or say where it is."""
+    """Data or weights that are not on this machine: get them from their official page, or say where they are."""
 
 
 class BadSpecification(LevelfieldError):

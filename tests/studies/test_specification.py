@@ -9,7 +9,8 @@ import pytest
 
 from levelfield.errors import BadSpecification
 from levelfield.studies.own_data import demo_content
-from levelfield.studies.specification import Study, parse_study, read_study
+from levelfield.studies.reading import read_study
+from levelfield.studies.specification import Study, parse_study
 
 PLAIN = {"data": "emoji", "methods": ["margin", {"triplet": {"margin": 0.1}}]}
 

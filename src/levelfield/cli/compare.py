@@ -11,10 +11,11 @@ from typing import Annotated
 
 import torch
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import StudyBars, console, is_quiet
-from levelfield.errors import BadSpecification, LevelfieldError, unknown
+from levelfield.errors import BadSpecification, LevelfieldError, MissingData, unknown
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import check_figures, draw_figures, figures_of
 from levelfield.reports.robustness import robustness, show_robustness, write_robustness
@@ -28,6 +29,7 @@ from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, assign, parse_study
 from levelfield.studies.store import is_finished, read_plan
+from levelfield.studies.theory import count, total
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
@@ -62,6 +64,8 @@ def compare(
     workers: WorkersOption = 0,
     cache: CacheOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan, cost and deviations; train nothing.")] = False,
+    mini: Annotated[bool, typer.Option("--mini", help="The study's small form, on the embedded data.")] = False,
+    on: Annotated[str | None, typer.Option("--on", help="The study's form for another dataset, as cars.")] = None,
     skip_unreadable: SkipOption = False,
     tensorboard: BoardOption = False,
 ) -> None:
@@ -69,9 +73,15 @@ def compare(
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
-    chosen = choose_study(study, overrides, data, skip_unreadable, root)
+    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_figures(figures_of(chosen))
-    runs = prepare(chosen, device=device)
+    try:
+        runs = prepare(chosen, device=device)
+    except MissingData as error:
+        if not dry_run:
+            raise
+        print_counted(chosen, str(error))
+        return
     folder = out / chosen.name
     jobs = jobs or os.cpu_count() or 1
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
@@ -147,14 +157,23 @@ def train(
 
 
 def choose_study(
-    study: str | None, overrides: list[str], data: Path | None, skip_unreadable: bool, root: Path | None = None
+    study: str | None,
+    overrides: list[str],
+    data: Path | None,
+    skip_unreadable: bool,
+    root: Path | None = None,
+    *,
+    mini: bool = False,
+    on: str | None = None,
 ) -> Study:
     """The study to run: a file, or the demo's methods fitted to the user's photos."""
     if study is not None:
         # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
         extra += _root(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
-        return read_study(study, [*extra, *overrides])
+        return read_study(study, [*extra, *overrides], mini=mini, on=on)
+    if mini or on:
+        raise BadSpecification("--mini and --on choose a form of a study file: name one.")
     if data is None:
         raise BadSpecification(
             "Name a study file (levelfield compare studies/demo.yaml) or photos (levelfield compare --data FOLDER)."
@@ -197,6 +216,25 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
             table.add_row(row.label, str(row.runs), f"{row.seconds:.0f}", ", ".join(row.deviations) or "none")
         console.print(table)
     console.print(cost.text, highlight=False)
+
+
+def print_counted(study: Study, reason: str) -> None:
+    """The plan of a study whose data or weights are not here: what can be counted, and nothing else."""
+    runs, rows = count(study)
+    table = Table(title=f"{study.name}: {len(runs)} runs", title_justify="left", pad_edge=False, box=SIMPLE_HEAD)
+    for name in ("method", "runs", "images", "trunk passes", "FLOPs", "bytes"):
+        table.add_column(name, justify="left" if name == "method" else "right", overflow="fold")
+    for row in [*rows, total(rows)]:
+        table.add_row(
+            row.label, str(row.runs), f"{row.images:,}", f"{row.rows:,}", f"{row.operations:.2e}", f"{row.bytes:.1e}"
+        )
+    console.print(table)
+    console.print(
+        "Images: seen in training. Trunk passes: images through the trunk, training and test. FLOPs: multiplications "
+        "and additions. By the official numbers of images. Hours: not known, since nothing was measured on this "
+        f"device.\nCounted only, because: {reason}",
+        highlight=False,
+    )
 
 
 def usable(device: str) -> str:

@@ -15,7 +15,7 @@ import levelfield._torchvision  # noqa: F401  (before timm)
 from levelfield.embedder import bninception
 from levelfield.embedder._lite0 import load_lite0
 from levelfield.embedder.division import divide
-from levelfield.errors import BadInput, unknown
+from levelfield.errors import BadInput, MissingData, unknown
 from levelfield.randomness import isolated
 
 import timm  # isort: skip
@@ -134,7 +134,7 @@ def _pretrained(name: str) -> nn.Module:
     try:
         return timm.create_model(name, pretrained=True, **options)
     except Exception as error:  # timm, its hub client and the network each have errors of their own
-        raise BadInput(
+        raise MissingData(
             f"The pretrained weights of '{name}' could not be loaded by timm: {error}. "
             "Give a local file (weights: FILE.safetensors) or `weights: random`."
         ) from error
@@ -143,7 +143,7 @@ def _pretrained(name: str) -> nn.Module:
 def _load_file(network: nn.Module, name: str, path: Path) -> None:
     """Strict for all but the classifier, which is not used and has as many rows as somebody's classes."""
     if not path.is_file():
-        raise BadInput(f"The weights file {path} does not exist.")
+        raise MissingData(f"The weights file {path} does not exist.")
     try:
         tensors = safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:

@@ -3,8 +3,9 @@
 from levelfield.studies.compare import compare, prepare
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.plan import plan
+from levelfield.studies.reading import read_study
 from levelfield.studies.runs import PlannedRun, RunSpec
-from levelfield.studies.specification import Study, parse_study, read_study
+from levelfield.studies.specification import Study, parse_study
 
 __all__ = [
     "Leaderboard",

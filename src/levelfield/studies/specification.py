@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from levelfield.data import Catalog, corruptions, protocols
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
 from levelfield.settings import accepted
-from levelfield.studies.extending import extended
 from levelfield.studies.claims import Claim
 from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
@@ -199,28 +198,6 @@ class Study(BaseModel):
             if len(set(values)) != len(values):
                 raise ValueError(f"a {name} stands twice in {list(values)}")
         return self
-
-
-def read_study(path: Path | str, overrides: Sequence[str] = ()) -> Study:
-    """The study in a YAML file, with overrides such as `conditions.dim=64` applied."""
-    path = Path(path)
-    if path.is_dir():
-        raise BadSpecification(f"{path} is a folder, not a study file. For photos: levelfield compare --data {path}")
-    if not path.is_file():
-        close = nearest(path.name, [p.name for p in path.parent.glob("*.y*ml")]) if path.parent.is_dir() else None
-        raise BadSpecification(
-            f"There is no study file {path}." + (f" Did you mean {path.parent / close}?" if close else "")
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BadSpecification(f"{path} is not readable YAML: {error}") from error
-    content = read_yaml(text, origin=str(path))
-    if not isinstance(content, dict):
-        raise BadSpecification(f"{path} holds no study: it needs at least the keys `data` and `methods`.")
-    content = extended(content, path)
-    content.setdefault("name", path.stem)
-    return parse_study(content, overrides, origin=str(path))
 
 
 def parse_study(content: dict[str, Any], overrides: Sequence[str] = (), *, origin: str = "the study") -> Study:

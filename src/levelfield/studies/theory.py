@@ -20,7 +20,6 @@ from levelfield.errors import BadSpecification
 from levelfield.studies.plan import plan
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
-from levelfield.training import Conditions
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,18 @@ def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
     return runs, list(found.values())
 
 
+def total(rows: list[Counted]) -> Counted:
+    """All rows together."""
+    return Counted(
+        "all",
+        sum(row.runs for row in rows),
+        sum(row.images for row in rows),
+        sum(row.rows for row in rows),
+        sum(row.operations for row in rows),
+        sum(row.bytes for row in rows),
+    )
+
+
 def _counted(run: PlannedRun) -> Counted:
     """One run. A row through the part that trains costs three forward passes: forward, and twice that backward."""
     conditions, settings = run.spec.conditions, run.spec.method.settings
@@ -69,7 +80,8 @@ def _counted(run: PlannedRun) -> Counted:
     if run.spec.joined:
         return Counted(run.row, 1, 0, 0, 0.0, 4 * test * conditions.dim)
     method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **settings)
-    each = _per_image(conditions.model_copy(update={"weights": "random"}))
+    c = conditions
+    each = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
     layout: Layout = method.layout or conditions.layout
     seen = conditions.steps * layout.batch_size if method.trains else 0
     stored = conditions.cache and conditions.cut != "tuned"
@@ -92,23 +104,14 @@ def official_images(run: PlannedRun) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=32)
-def _per_image(conditions: Conditions) -> _PerImage:
-    trunk = Trunk(
-        backbones.create(conditions.backbone, weights="random"),
-        cut=conditions.cut,
-        taps=conditions.taps,
-        pooling=conditions.pooling,
-        normalize_taps=conditions.normalize_taps,
-        channels_last=conditions.channels_last,
-        batch_norm=conditions.batch_norm,
-        image=conditions.image,
-    )
-    embedder = Embedder(trunk, Head(trunk.width, conditions.dim))
-    image = torch.zeros(1, 3, conditions.image, conditions.image)
+def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, image: int, dim: int) -> _PerImage:
+    trunk = Trunk(backbones.create(backbone, weights="random"), cut=cut, taps=taps, pooling=pooling, image=image)
+    embedder = Embedder(trunk, Head(trunk.width, dim))
+    blank = torch.zeros(1, 3, image, image)
     with torch.no_grad(), FlopCounterMode(display=False) as below:
-        stored = embedder.stored(image)
+        stored = embedder.stored(blank)
     with torch.no_grad(), FlopCounterMode(display=False) as above:
         embedder(stored)
     weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
-    blocks = BLOCK if conditions.cut != "tuned" else 1  # what lies below the cut is computed in blocks of one size
+    blocks = BLOCK if cut != "tuned" else 1  # what lies below the cut is computed in blocks of one size
     return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights)

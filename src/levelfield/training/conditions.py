@@ -120,6 +120,25 @@ class Conditions(BaseModel):
         """
         return int(self.patience.split()[0]) if isinstance(self.patience, str) else None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _selection_in_words(cls, value: Any) -> Any:
+        """`selection` says in papers' words what other keys say: last, validation, or best_on_test.
+
+        The last is what most papers did. It chooses nothing here: the test classes are watched (`monitor: test`), and
+        the best that was seen stands beside the honest figure.
+        """
+        if not isinstance(value, dict) or "selection" not in value:
+            return value
+        rest = {key: entry for key, entry in value.items() if key != "selection"}
+        selection, chosen = value["selection"], rest.get("select", "budget")
+        if selection not in ("last", "validation", "best_on_test"):
+            raise ValueError(f"selection: '{selection}' is none of last, validation, best_on_test")
+        if (selection == "validation") != (chosen != "budget"):
+            wanted = "set select to a metric, e.g. map@r" if selection == "validation" else "leave select out"
+            raise ValueError(f"selection: {selection} does not go with select: {chosen}; {wanted}")
+        return rest | {"monitor": "test"} if selection == "best_on_test" else rest
+
     @field_validator("patience", mode="before")
     @classmethod
     def _patience_is_readable(cls, value: object) -> object:
