@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,11 @@ from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.reports.robustness import robustness
 from levelfield.studies import compare, corrupted, gather
-from levelfield.studies.again import stored_test
+from levelfield.studies.again import how_refined, stored_test
 from levelfield.studies.corrupted import evaluate_corrupted, record, recorded
 from levelfield.studies.joining import join
 from levelfield.studies.store import read_plan, read_result
+from levelfield.studies.stored_method import load_method
 
 HALF = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
 
@@ -140,3 +142,17 @@ def test_a_study_measures_every_run_and_shows_what_each_row_loses(photos: Path, 
     row = next(row for row in found.rows if row.label == "margin")
     assert row.drops["jpeg"] == pytest.approx(np.mean(drops))
     assert row.runs == 2
+
+
+def test_a_method_that_refines_does_so_on_corrupted_images_too(photos: Path, tmp_path: Path) -> None:
+    method = {"message_passing": {"heads": 2, "refine": {"by": "reciprocal", "k": 4, "size": 6}}}
+    folder = run_one(small_study(photos, [method]), tmp_path)
+    assert how_refined(folder)
+    evaluate_corrupted(folder, ["gaussian_blur"], metrics=["recall@1"])
+    model, (_, _, paths) = load(folder), stored_test(folder)
+    assert isinstance(model, Model)
+    view = CorruptedView(model.view, corruptions.create("gaussian_blur"))
+    plain = replace(model, view=view).embed(paths, normalize=False)
+    found = rows_of(folder, "gaussian_blur")
+    assert np.array_equal(found, load_method(folder).refine(plain))
+    assert not np.array_equal(found, plain)
