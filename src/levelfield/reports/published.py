@@ -18,7 +18,7 @@ from levelfield.published import Line, Table, ceiling, papers
 
 _SETTINGS = ("origin", "backbone", "dim", "protocol", "batch", "image", "sampler", "switch")
 _SHORT = {"mlrc-concatenated": "joined", "mlrc-separated": "separated", "resnet50": "ResNet-50",
-          "bninception": "BN-Inception", "googlenet": "GoogLeNet"}  # fmt: skip
+          "bninception": "BN-Inception"}  # fmt: skip
 _NAME = 26  # columns that a method's name may take before it is wrapped
 
 

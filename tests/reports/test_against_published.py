@@ -1,0 +1,57 @@
+"""Reported, ours and the difference: on benchmarks only, in text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from made_runs import METRICS, class_means, planned, write_run
+from rich.console import Console
+
+from levelfield.reports import as_markdown, show, with_published, write_all
+from levelfield.studies.leaderboard import Leaderboard, gather
+
+METHODS = [{"margin": {"preset": "002/cub"}}, {"label": "R-margin", "margin": {"preset": "002/cub/rho_beta06"}}, "lda"]
+
+
+def board(folder: Path, data: str) -> Leaderboard:
+    conditions = {"backbone": "resnet50", "cut": "tuned", "dim": 128, "batch": "56x2", "steps": 7854}
+    runs = planned(METHODS, seeds=2, data=data, conditions=conditions)
+    for run in runs:
+        write_run(run, folder, class_means(0.6, seed=run.spec.seed))
+    return with_published(gather("made", runs, folder, METRICS, draws=200), runs)
+
+
+def test_a_benchmark_shows_reported_ours_and_the_difference(tmp_path: Path) -> None:
+    found = board(tmp_path, "cub")
+    entries = {(one["row"], one["metric"]): one for one in found.facts["published"]}
+    plain = entries["margin", "recall@1"]
+    assert (plain["source"], plain["printed_method"]) == ("002 table4", "Margin (D, beta=1.2)")
+    assert plain["reported"] == 63.09
+    assert plain["ours"] == pytest.approx(60)
+    assert plain["difference"] == pytest.approx(60 - 63.09)
+    assert plain["note"] == "there selection best_on_test (here last)"  # all else was the same
+    assert entries["R-margin", "recall@1"]["printed_method"] == "R-Margin (D, beta=0.6)"
+    assert "98.3 %" in entries["margin", "map@r"]["note"]
+    assert not [row for row, _ in entries if row == "lda"]  # no paper here has it
+
+
+def test_the_table_is_in_text_markdown_and_json(tmp_path: Path) -> None:
+    found = board(tmp_path, "cub")
+    console = Console(width=80, file=io.StringIO(), markup=False, highlight=False)
+    show(found, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= 80
+    assert "63.09 ±0.46 60.00" in text
+    assert "| margin | recall@1 | 002 table4 | 63.09 ±0.46 | 60.00 | -3.09 |" in as_markdown(found)
+    write_all(found, tmp_path)
+    stored = json.loads((tmp_path / "leaderboard.json").read_text())
+    assert stored["facts"]["published"][0]["source"] == "002 table4"
+
+
+def test_other_data_shows_nothing(tmp_path: Path) -> None:
+    found = board(tmp_path, "emoji")
+    assert "published" not in found.facts
+    assert "papers reported" not in as_markdown(found)
