@@ -60,7 +60,7 @@ def test_the_model_embeds_what_was_corrupted_after_cropping(runs: list[Path], ph
     evaluate_corrupted(folder, ["rotation", "jpeg"], metrics=["recall@1"])
     model = load(folder)
     assert isinstance(model, Model)
-    _, _, paths = stored_test(folder)
+    paths = stored_test(folder)[1].paths
     for name in ("rotation", "jpeg"):
         pictures = []
         for path in paths:
@@ -84,7 +84,8 @@ def test_runs_that_are_asked_together_get_what_they_get_alone(runs: list[Path], 
 def test_drops_are_differences_of_figures(runs: list[Path]) -> None:
     names = ["gaussian_noise", "dropout"]
     drops, results = evaluate_corrupted(runs[0], names, metrics=["recall@1", "map@r"])
-    rows, classes, _ = stored_test(runs[0])
+    rows, items = stored_test(runs[0])
+    classes = items.classes
     assert drops.clean["map@r"] == evaluate(rows, classes, metrics=["map@r"])["map@r"]
     expected = [evaluate(rows_of(runs[0], name), classes, metrics=["map@r"])["map@r"] for name in names]
     assert [drops.corrupted[name]["map@r"] for name in names] == expected
@@ -149,7 +150,7 @@ def test_a_method_that_refines_does_so_on_corrupted_images_too(photos: Path, tmp
     folder = run_one(small_study(photos, [method]), tmp_path)
     assert how_refined(folder)
     evaluate_corrupted(folder, ["gaussian_blur"], metrics=["recall@1"])
-    model, (_, _, paths) = load(folder), stored_test(folder)
+    model, paths = load(folder), stored_test(folder)[1].paths
     assert isinstance(model, Model)
     view = CorruptedView(model.view, corruptions.create("gaussian_blur"))
     plain = replace(model, view=view).embed(paths, normalize=False)

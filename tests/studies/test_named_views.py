@@ -21,7 +21,8 @@ TEST = [{"resize": [36, 36]}, {"centre": 32}]
 def test_a_loaded_model_gives_the_bits_its_run_stored(cut: str, photos: Path, tmp_path: Path) -> None:
     views = 0 if cut == "tuned" else 2
     folder = run_one(small_study(photos, ["margin"], cut=cut, train_view=TRAIN, test_view=TEST, views=views), tmp_path)
-    rows, _, paths = stored_test(folder)
+    rows, items = stored_test(folder)
+    paths = items.paths
     assert np.array_equal(load(folder).embed(paths, normalize=False), rows)
     kept = yaml.safe_load((folder / "model.yaml").read_text())["view"]
     assert kept["steps"] == [{"resize": {"size": [36, 36]}}, {"centre": {"size": 32}}]

@@ -135,7 +135,7 @@ def measure(
         write_per_query(per_query, found, subject.names, subject.paths)
     if neighbours is not None:
         theirs = subject.arrays.get("gallery_labels", subject.names)
-        write_neighbours(neighbours, found, nearest, subject.names, theirs, subject.paths)
+        write_neighbours(neighbours, found, nearest, subject.names, theirs, subject.paths, subject.found)
     if as_json:
         typer.echo(text)
     else:
@@ -151,6 +151,7 @@ class _Subject:
     paths: list[str] | None = None
     refined: str = ""
     models: int = 1
+    found: list[str] | None = None  # paths of what is looked through
 
 
 def _subject(
@@ -161,10 +162,13 @@ def _subject(
         raise BadInput("Give a run folder, or --embeddings with --labels.")
     if run is not None:
         if gallery or gallery_labels or query_ids:
-            raise BadInput("--gallery, --gallery-labels and --query-ids go with --embeddings: a run's test images are "
-                           "searched among themselves.")
-        rows, names, paths = stored_test(run)
-        return _Subject({"embeddings": rows, "labels": names}, names, paths, how_refined(run), how_many_models(run))
+            raise BadInput("--gallery, --gallery-labels and --query-ids go with --embeddings: a run knows which of its "
+                           "test images are searched.")
+        rows, items = stored_test(run)
+        shown = items.arrays(rows)
+        paths = [path for path, asked in zip(items.paths, items.queries, strict=True) if asked]
+        found = [path for path, asked in zip(items.paths, items.queries, strict=True) if not asked]
+        return _Subject(shown, shown["labels"], paths, how_refined(run), how_many_models(run), found or paths)
     if embeddings is None or labels is None:
         raise BadInput("--embeddings and --labels belong together: one label per row.")
     names = read_labels(labels)
@@ -196,7 +200,7 @@ def _refined(run: Path, subject: _Subject, ways: list[Refinement]) -> Iterator[_
     objective = refiner(run).objective
     for way in ways:
         with bar(f"refining ({way.text})") as progress:
-            rows = way(objective, subject.arrays["embeddings"], progress=progress)
+            rows = way(objective, subject.arrays["embeddings"], subject.arrays.get("gallery"), progress=progress)
         yield replace(subject, arrays={**subject.arrays, "embeddings": rows}, refined=way.text)
 
 

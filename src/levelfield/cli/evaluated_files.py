@@ -70,15 +70,18 @@ def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths
 
 def write_neighbours(
     path: Path, found: list[Evaluated], k: int, names: np.ndarray, gallery_names: np.ndarray, paths: list[str] | None,
+    gallery_paths: list[str] | None = None,
 ) -> None:
     """Of each query the k nearest rows, nearest first; `same`: whether they are of its class."""
+
+    theirs = gallery_paths or paths
 
     def lines() -> Iterator[dict[str, Any]]:
         for one in found:
             near = one.result.neighbours(k)
             for row, (positions, similarities) in enumerate(zip(near.positions, near.similarities, strict=True)):
                 for rank, (other, similarity) in enumerate(zip(positions, similarities, strict=True), start=1):
-                    where = {"path": paths[row], "neighbour_path": paths[other]} if paths is not None else {}
+                    where = {"path": paths[row], "neighbour_path": theirs[other]} if paths and theirs else {}
                     yield {**_axes(one, found), "row": row, "rank": rank, "neighbour": other, **where,
                            "similarity": repr(float(similarity)), "same": int(names[row] == gallery_names[other])}
 

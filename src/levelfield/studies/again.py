@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refinement import Refinement
 from levelfield.studies.ground import ground_for
+from levelfield.studies.items import Items
 from levelfield.studies.measuring import refined_text
 from levelfield.studies.members import spec_of
 from levelfield.studies.store import read_spec
@@ -21,16 +21,14 @@ from levelfield.studies.stored_method import load_method
 PARTS = ("validation", "training")
 
 
-def stored_test(folder: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """The test embeddings of a run, the classes' names and the paths of the images. Nothing is trained or embedded."""
+def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
+    """The test embeddings of a run and what they are of. Nothing is trained or embedded."""
     if not all((folder / name).exists() for name in ("embeddings.npy", "items.csv", "training.json")):
         raise BadInput(
             f"{folder} holds no test embeddings: it is no finished run, or it was trained on every class."
         )
-    with (folder / "items.csv").open(encoding="utf-8", newline="") as file:
-        items = list(csv.DictReader(file))
     rows: np.ndarray = np.load(folder / "embeddings.npy", mmap_mode="r", allow_pickle=False)
-    return rows, np.array([item["class"] for item in items]), [item["path"] for item in items]
+    return rows, Items.read(folder)
 
 
 def how_refined(folder: Path) -> str:

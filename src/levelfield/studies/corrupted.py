@@ -52,12 +52,12 @@ def evaluate_corrupted(
 ) -> tuple[Drops, dict[str, Evaluation]]:
     """Evaluate a run on its test images, clean and under each corruption; the evaluations stand under "clean" and the
     corruptions' names. `settings` are those of `evaluate`. Embeddings are kept in the run folder and made once."""
-    rows, classes, _ = stored_test(folder)
-    found = {"clean": evaluate(rows, classes, metrics=metrics, **settings)}
+    rows, items = stored_test(folder)
+    found = {"clean": evaluate(**items.arrays(rows), metrics=metrics, **settings)}
     if not all(_noted(folder, name) for name in names):
         _fill({folder: load(folder)}, _tested(folder), names, progress=progress)
     for name in names:
-        found[name] = evaluate(_stored(folder, name), classes, metrics=metrics, **settings)
+        found[name] = evaluate(**items.arrays(_stored(folder, name)), metrics=metrics, **settings)
     values = {name: {metric: float(result[metric]) for metric in result} for name, result in found.items()}
     return Drops(values.pop("clean"), values), found
 
@@ -105,8 +105,8 @@ def _tested(folder: Path) -> tuple[Path, ...]:
     """The test images of a run, if it can be asked again."""
     ground = ground_for(spec_of(folder), None, "cpu")
     catalog, tested = ground.catalog, ground.fold.test
-    _, classes, _ = stored_test(folder)
-    if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], classes):
+    _, items = stored_test(folder)
+    if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):
         raise BadInput(f"The test images of '{catalog.name}' are not those that {folder} was tested on.")
     if how_refined(folder) and how_many_models(folder) > 1:
         raise BadInput(f"The members of {folder} changed their embeddings at test time, which cannot be done again "
@@ -162,7 +162,7 @@ def _measure(folder: Path, name: str, metrics: Sequence[str]) -> None:
     noted = _noted(folder, name)
     wanted = [metric for metric in metrics if metric not in noted["values"]]
     if wanted:
-        result = evaluate(_stored(folder, name), stored_test(folder)[1], metrics=wanted)
+        result = evaluate(**stored_test(folder)[1].arrays(_stored(folder, name)), metrics=wanted)
         values = {**noted["values"], **{metric: float(result[metric]) for metric in result}}
         write_json(_path(folder, name, "json"), {**noted, "values": values})
 

@@ -12,6 +12,7 @@ import numpy as np
 from levelfield.evaluation import evaluate
 from levelfield.files import write_json, write_whole
 from levelfield.studies.ground import Tell
+from levelfield.studies.items import Items
 from levelfield.studies.store import FINISHED, read_result
 
 
@@ -33,13 +34,15 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
     signatures: dict[str, Any] = {}
     if labels is not None:
         tell("measuring", 0, 1)
-        result = evaluate(np.load(folder / "embeddings.npy"), labels, metrics=metrics)
+        items = Items.read(folder)
+        result = evaluate(**items.arrays(np.load(folder / "embeddings.npy"), labels), metrics=metrics)
         values = {name: float(result[name]) for name in result}
         shown = {
             "refined": refined_text(trained["measured"]) or "none",
             "ensemble": trained["measured"].get("members", 1),
         }
         signatures = {name: asdict(result.signature(name).declared(**shown)) for name in result}
-        arrays: dict[str, Any] = {**result.per_query, "lone": result.lone, "labels": labels}
+        arrays: dict[str, Any] = {**result.per_query, "lone": result.lone, "labels": labels[items.queries]}
+        arrays |= {} if items.roles is None else {"all_labels": labels}
         write_whole(folder / "per_query.npz", lambda file: np.savez(file, **arrays))
     write_json(folder / FINISHED, {"values": values, "signatures": signatures, **trained})

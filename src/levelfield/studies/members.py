@@ -90,7 +90,7 @@ class Member:
     def labels(self) -> np.ndarray:
         """The classes of the test images as numbers, as the run counted them."""
         with np.load(self.folder / "per_query.npz") as arrays:
-            found: np.ndarray = arrays["labels"]
+            found: np.ndarray = arrays["all_labels" if "all_labels" in arrays else "labels"]
             return found
 
     @property

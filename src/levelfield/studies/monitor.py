@@ -14,6 +14,7 @@ from levelfield.embedder import Embedder
 from levelfield.evaluation import evaluate
 from levelfield.randomness import numpy_stream
 from levelfield.studies.ground import Ground, Tell
+from levelfield.studies.items import Items, test_items
 
 MOST = 5000  # training images that are looked at
 MOST_OF_A_CLASS = 250  # so that 20 classes are among them, if there are so many
@@ -34,7 +35,8 @@ def watcher(ground: Ground, embedder: Embedder, metric: str, tell: Tell) -> Call
         found: dict[str, Any] = {"metric": metric}
         for name, images in parts.items():
             rows = ground.embed(embedder, images, tell, "monitoring")
-            found[name] = float(evaluate(rows, labels[images], metrics=(metric,))[metric])
+            asked = test_items(ground) if name == "test" else Items([""] * len(images), labels[images])
+            found[name] = float(evaluate(**asked.arrays(rows, labels[images]), metrics=(metric,))[metric])
         return found
 
     return watch

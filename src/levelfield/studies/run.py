@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,12 +14,13 @@ import torch
 
 from levelfield.embedder import Embedder
 from levelfield.embedder.model import save_model
-from levelfield.errors import MissingExtra
+from levelfield.errors import BadSpecification, MissingExtra
 from levelfield.evaluation import evaluate
-from levelfield.files import write_json, write_text, write_whole
+from levelfield.files import write_json, write_whole
 from levelfield.methods import Method
 from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
+from levelfield.studies.items import test_items
 from levelfield.studies.joining import join
 from levelfield.studies.leaderboard import ranking
 from levelfield.studies.measuring import measure
@@ -80,7 +79,7 @@ def _train_and_embed(
     tested = len(ground.fold.test) > 0
     raw = ground.embed(setup.embedder, ground.fold.test if tested else ground.fold.train[:1], tell)
     with only([]):
-        embeddings = setup.method.refine(raw.copy())
+        embeddings = _refined(setup.method, raw.copy(), test_items(ground).queries if tested else None)
     measured = setup.measured
     measured.images, measured.steps = progress.images, progress.step
     measured.rows_through_trunk, measured.rows_changed = progress.rows_through_trunk, progress.rows_changed
@@ -174,13 +173,19 @@ def _write_model(
     save_model(folder, embedder, {**ground.views[1].description, **about})
     if embeddings is None:
         return
-    table = io.StringIO()
-    writer = csv.writer(table)
-    writer.writerow(["path", "class"])
-    for index in ground.fold.test:
-        writer.writerow([ground.catalog.paths[index], ground.catalog.class_names[ground.catalog.labels[index]]])
-    write_text(folder / "items.csv", table.getvalue())
+    test_items(ground).write(folder)
     write_whole(folder / "embeddings.npy", lambda file: np.save(file, embeddings))
+
+
+def _refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
+    """What the method makes of its test embeddings. Where queries are looked for in a gallery, that stays as it is."""
+    if queries is None or queries.all():
+        return method.refine(rows)
+    found = method.refine(rows[queries], rows[~queries])
+    if found.shape[1:] != rows.shape[1:]:
+        raise BadSpecification(f"Refined queries have {found.shape[1]} numbers, and the gallery has {rows.shape[1]}.")
+    rows[queries] = found
+    return rows
 
 
 def versions() -> dict[str, str]:

@@ -1,0 +1,67 @@
+"""The test images of a run, as items.csv lists them: path, class and, if queries are looked for in a gallery, role."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.files import write_text
+from levelfield.studies.ground import Ground
+
+FILE = "items.csv"
+
+
+@dataclass(frozen=True)
+class Items:
+    """One entry per test image, in the order of the stored embeddings. No roles: all are looked for among all."""
+
+    paths: list[str]
+    classes: np.ndarray
+    roles: np.ndarray | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Items:
+        with (folder / FILE).open(encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        roles = np.array([line["role"] for line in lines]) if lines and "role" in lines[0] else None
+        return cls([line["path"] for line in lines], np.array([line["class"] for line in lines]), roles)
+
+    def write(self, folder: Path) -> None:
+        table = io.StringIO()
+        writer = csv.writer(table)
+        columns: list[Any] = [self.paths, self.classes, *([] if self.roles is None else [self.roles])]
+        writer.writerow(["path", "class", "role"][: len(columns)])
+        writer.writerows(zip(*columns, strict=True))
+        write_text(folder / FILE, table.getvalue())
+
+    @property
+    def queries(self) -> np.ndarray:
+        """Which of them are looked for."""
+        return np.ones(len(self.paths), bool) if self.roles is None else self.roles == "query"
+
+    def arrays(self, rows: np.ndarray, labels: np.ndarray | None = None) -> dict[str, Any]:
+        """The arguments of `evaluate` for embeddings of these images. labels: numbers in place of the classes' names.
+
+        >>> few = Items(["a", "b", "c"], np.array(["x", "x", "y"]), np.array(["query", "gallery", "gallery"]))
+        >>> [len(array) for array in few.arrays(np.eye(3)).values()]
+        [1, 1, 2, 2]
+        """
+        labels = self.classes if labels is None else labels
+        if self.roles is None:
+            return {"embeddings": rows, "labels": labels}
+        asked = self.queries
+        found = {"embeddings": rows[asked], "labels": labels[asked]}
+        return {**found, "gallery": rows[~asked], "gallery_labels": labels[~asked]}
+
+
+def test_items(ground: Ground) -> Items:
+    """The test images of a ground."""
+    catalog, fold = ground.catalog, ground.fold
+    roles = None if fold.query is None else np.where(np.isin(fold.test, fold.query), "query", "gallery")
+    names = np.array(catalog.class_names)[catalog.labels[fold.test]]
+    return Items([str(catalog.paths[i]) for i in fold.test], names, roles)

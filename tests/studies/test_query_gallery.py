@@ -1,0 +1,92 @@
+"""Queries that are looked for in a gallery: trained, measured, refined, joined and asked again."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_world import board_of, carry_out, make_photos, small_study
+
+from levelfield.evaluation import evaluate
+from levelfield.studies.again import stored_test
+from levelfield.studies.items import Items
+from levelfield.studies.store import read_result
+
+MESSAGES: dict[str, Any] = {"message_passing": {"heads": 2, "refine": {"by": "reciprocal", "k": 2, "size": 3}}}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """Eight items with five photos: four items train, of the others two photos each are queries."""
+    photos = make_photos(tmp_path / "photos")
+    table = tmp_path / "shop.csv"
+    with table.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label", "split", "role"])
+        for number, item in enumerate(sorted(photos.iterdir())):
+            for place, photo in enumerate(sorted(item.iterdir())):
+                tested = number >= 4
+                role = ("query" if place < 2 else "gallery") if tested else ""
+                writer.writerow([photo, item.name, "test" if tested else "train", role])
+    return table
+
+
+def test_queries_are_looked_for_in_the_gallery_alone(shop: Path, tmp_path: Path) -> None:
+    study = small_study(
+        shop,
+        ["contrastive", "triplet", {"label": "both", "ensemble": {"of": ["contrastive", "triplet"]}}],
+        overrides=("protocol=query-gallery",),
+    )
+    runs, outcome = carry_out(study, tmp_path / "runs")
+    assert not outcome.failed
+    for run in runs:
+        folder = run.folder(tmp_path / "runs")
+        rows, items = stored_test(folder)
+        assert (len(rows), int(items.queries.sum())) == (20, 8)
+        asked = items.queries
+        expected = evaluate(
+            rows[asked], items.classes[asked], gallery=rows[~asked], gallery_labels=items.classes[~asked],
+            metrics=("recall@1",),
+        )  # fmt: skip
+        result = read_result(folder)
+        assert result is not None
+        assert result.values["recall@1"] == pytest.approx(expected["recall@1"])
+        assert len(result.per_query("recall@1")[0]) == 8
+    board = board_of(study, runs, tmp_path / "runs")
+    assert {row.label for row in board.rows} == {"contrastive", "triplet", "both"}
+    definition = next(iter(board.signatures.values()))["recall@1"]
+    assert (definition["queries"], definition["gallery"]) == (8, 12)
+
+
+def test_only_queries_are_refined(shop: Path, tmp_path: Path) -> None:
+    plain = small_study(shop, [{"message_passing": {"heads": 2}}], overrides=("protocol=query-gallery",))
+    refined = small_study(shop, [MESSAGES], overrides=("protocol=query-gallery",))
+    found = []
+    for name, study in (("plain", plain), ("refined", refined)):
+        runs, outcome = carry_out(study, tmp_path / name)
+        assert not outcome.failed, outcome.failed
+        found.append(stored_test(runs[0].folder(tmp_path / name)))
+    (before, items), (after, _) = found
+    asked = items.queries
+    assert np.array_equal(before[~asked], after[~asked])
+    assert not np.allclose(before[asked], after[asked])
+
+
+def test_a_watched_run_looks_in_the_gallery(shop: Path, tmp_path: Path) -> None:
+    study = small_study(shop, ["contrastive"], overrides=("protocol=query-gallery",), monitor="test", validate_every=2)
+    runs, outcome = carry_out(study, tmp_path / "runs")
+    assert not outcome.failed
+    result = read_result(runs[0].folder(tmp_path / "runs"))
+    assert result is not None
+    assert result.summary["monitored"][-1]["test"] == pytest.approx(result.values["recall@1"])
+
+
+def test_items_are_written_as_they_are_read(tmp_path: Path) -> None:
+    for roles in (None, np.array(["query", "gallery"])):
+        Items(["a, b.jpg", "c.jpg"], np.array(["x", "y"]), roles).write(tmp_path)
+        again = Items.read(tmp_path)
+        assert again.paths == ["a, b.jpg", "c.jpg"]
+        assert (again.roles is None) == (roles is None)
