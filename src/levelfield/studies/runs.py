@@ -52,7 +52,8 @@ class RunSpec(BaseModel):
     @property
     def identity(self) -> str:
         """A hash of all that can change the weights; labels and metrics are not part of it."""
-        content = self.model_dump(mode="json", exclude={"method": {"label"}, "needs": True})
+        # the images are known by their content (`data_digest`), wherever they lie
+        content = self.model_dump(mode="json", exclude={"method": {"label"}, "needs": True, "data": {"root"}})
         content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
         # what says nothing is left out, so that a run is what it was before there were such things
         silent = {"member": self.member is None, "joined": not self.joined, "needs": not self.needs}
