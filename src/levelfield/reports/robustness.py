@@ -20,9 +20,10 @@ from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
 from levelfield.studies.store import read_result
 
+# so that nine of them and the methods' names fit 80 columns
 _SHORT = {
-    "gaussian_blur": "blur", "gaussian_noise": "noise", "perspective": "persp.", "rotation": "rotat.",
-    "salt_and_pepper": "salt", "uniform_noise": "shift",
+    "cutout": "cut", "dropout": "drop", "gaussian_blur": "blur", "gaussian_noise": "noise", "perspective": "persp",
+    "rotation": "rot", "salt_and_pepper": "salt", "uniform_noise": "shift",
 }  # fmt: skip
 
 
@@ -114,8 +115,8 @@ def show_robustness(found: Robustness | None, console: Console) -> None:
     """Print the table, if there is one."""
     if found is None:
         return
-    table = Table(title=_title(found), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("method", overflow="fold")
+    table = Table(title=_title(found), title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("method", overflow="fold", min_width=12)
     for name in ("clean", *(_SHORT.get(name, name) for name in found.corruptions), "mean"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in found.rows:
