@@ -12,7 +12,7 @@ from cli_room import Levelfield
 
 COMMANDS = [
     "compare", "train", "evaluate", "ensemble", "embed", "search", "list", "cache", "report", "init", "check",
-    "datasets", "toy",
+    "datasets", "ranks", "toy",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from levelfield import __version__
-from levelfield.cli import check, compare, datasets, ensemble, evaluate, look, maps, published, toy, use
+from levelfield.cli import check, compare, datasets, ensemble, evaluate, look, maps, published, ranks, toy, use
 from levelfield.cli.console import error_console
 from levelfield.errors import LevelfieldError
 
@@ -32,6 +32,7 @@ use.add_to(app)
 evaluate.add_to(app)
 ensemble.add_to(app)
 look.add_to(app)
+ranks.add_to(app)
 maps.add_to(app)
 published.add_to(app)
 check.add_to(app)

@@ -8,6 +8,7 @@ from pathlib import Path
 from levelfield.errors import unknown
 from levelfield.reports.figures._drawing import check_name
 from levelfield.reports.figures._rows import Drawn, drawn
+from levelfield.reports.figures.cost import draw_cost
 from levelfield.reports.figures.curves import draw_curves
 from levelfield.reports.figures.distributions import draw_distributions
 from levelfield.reports.figures.leaderboard import draw_leaderboard
@@ -22,6 +23,7 @@ from levelfield.studies.specification import Study
 __all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of"]
 
 FIGURES: dict[str, Callable[[list[Drawn], str, Path], Path]] = {
+    "cost": draw_cost,
     "curves": draw_curves,
     "distributions": draw_distributions,
     "leaderboard": draw_leaderboard,

@@ -1,0 +1,81 @@
+"""`levelfield ranks`: the same methods over several datasets. Trains nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from levelfield import evaluation
+from levelfield.cli.console import console
+from levelfield.files import write_text
+from levelfield.reports.figures.critical_difference import draw_critical_difference
+from levelfield.studies.across import Across, across
+from levelfield.studies.ranks import ALPHA, Ranking, rank, told_apart
+
+FEW = 10  # Demsar 2006: with fewer datasets the chi-square is a rough guide
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("ranks", epilog="Example: levelfield ranks runs/demo runs/photos --out ranks")(ranks)
+
+
+def ranks(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of studies, each on other data or with varied data.")],
+    metric: Annotated[str | None, typer.Option("--metric", help="By which; default: the first study's first.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A folder for ranks.json and the diagram.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Mean ranks of methods over datasets, Friedman's test, and who cannot be told apart (Nemenyi)."""
+    gathered = across(folders, evaluation.parse(metric).name if metric else None)
+    for note in gathered.notes if not as_json else ():
+        console.print(f"Note: {note}", soft_wrap=True)
+    found = rank(gathered.table)
+    text = json.dumps(_as_data(gathered, found), indent=2, allow_nan=False)
+    paths = _write(out, text, gathered, found) if out else []
+    if as_json:
+        typer.echo(text)
+        return
+    console.print(_table(gathered, found))
+    for line in _said(found):
+        console.print(line, soft_wrap=True)
+    if paths:
+        console.print(f"\nWritten: {', '.join(map(str, paths))}", soft_wrap=True)
+
+
+def _write(out: Path, text: str, gathered: Across, found: Ranking) -> list[Path]:
+    write_text(out / "ranks.json", text + "\n")
+    title = f"mean ranks by {gathered.metric} on {len(found.datasets)} datasets"
+    return [out / "ranks.json", draw_critical_difference(found, title, out / "critical-difference.png")]
+
+
+def _as_data(gathered: Across, found: Ranking) -> dict[str, Any]:
+    return {**asdict(gathered), **asdict(found), "told_apart": dict(told_apart(found)) if found.differ else {}}
+
+
+def _table(gathered: Across, found: Ranking) -> Table:
+    title = f"Mean ranks by {gathered.metric}, best first"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for name in ("method", "mean rank", *found.datasets):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for method, mean in found.mean_ranks.items():
+        figures = [f"{gathered.table[dataset][method]:.3f}" for dataset in found.datasets]
+        table.add_row(method, f"{mean:.2f}", *figures)
+    return table
+
+
+def _said(found: Ranking) -> list[str]:
+    lines = [f"Friedman: chi-square {found.chi_square:.2f}, p {found.p:.4f} that all methods are alike."]
+    if len(found.datasets) < FEW:
+        lines.append(f"With {len(found.datasets)} datasets this is a rough guide; from {FEW} on it is a good one.")
+    if not found.differ:
+        return [*lines, f"At {ALPHA:.0%} the methods cannot be told apart."]
+    lines.append(f"Nemenyi: mean ranks differ from {found.critical_difference:.2f} on, {ALPHA:.0%} over all pairs.")
+    lines += [f"- {method}: better than {', '.join(below)}." for method, below in told_apart(found)]
+    lines += [f"- cannot be told apart: {', '.join(group)}." for group in found.groups]
+    return lines

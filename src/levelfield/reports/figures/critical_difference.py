@@ -1,0 +1,59 @@
+"""Mean ranks over datasets on a line, best to the left; bars join what cannot be told apart (Demsar 2006, figure 1)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from levelfield.reports.figures._drawing import panels, save
+from levelfield.studies.ranks import Ranking
+
+ROW, BAR = 0.32, 0.16  # inches between two names, and between two bars
+
+
+def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
+    """Names of the better half stand on the left, those of the others on the right, each with its mean rank.
+
+    Where the methods do not differ at all (Friedman), one bar joins them all.
+    """
+    names = list(found.mean_ranks)
+    half = math.ceil(len(names) / 2)
+    bars = found.groups if found.differ else [names]
+    first = 0.25 + BAR * len(bars)  # inches below the line at which the first name stands
+    below = first + ROW * half
+    figure, axes = panels(1, 1, width=7.5, height=below + 1.15)
+    axis = axes[0, 0]
+    last = len(names)
+    axis.set(xlim=(0.6, last + 0.4), ylim=(-below, 0.75))
+    axis.axis("off")
+    _draw_line(axis, last, found.critical_difference)
+    for place, name in enumerate(names):
+        left = place < half
+        down = -(first + ROW * (place if left else last - 1 - place))
+        edge = 0.95 if left else last + 0.05
+        rank = found.mean_ranks[name]
+        axis.plot([rank, rank, edge], [0, down, down], color="#444444", linewidth=0.8)
+        text = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
+        # the name ends or begins at the edge of the line, outside of all ranks
+        axis.annotate(text, (edge, down), xytext=(-3 if left else 3, 0), textcoords="offset points", fontsize=8,
+                      ha="right" if left else "left", va="center", annotation_clip=False)  # fmt: skip
+    for place, group in enumerate(bars):
+        down = -0.12 - BAR * place
+        ends = [found.mean_ranks[group[0]] - 0.03, found.mean_ranks[group[-1]] + 0.03]
+        axis.plot(ends, [down, down], color="#d55e00", linewidth=3, solid_capstyle="butt")
+    axis.set_title(title, fontsize=9)
+    return save(figure, path)
+
+
+def _draw_line(axis: Any, last: int, difference: float) -> None:
+    """The ranks from 1, and above them how far apart two must be."""
+    axis.plot([1, last], [0, 0], color="black", linewidth=1)
+    for rank in range(1, last + 1):
+        axis.plot([rank, rank], [0, 0.08], color="black", linewidth=1)
+        axis.text(rank, 0.12, str(rank), ha="center", fontsize=8)
+    end = min(1 + difference, last + 0.4)
+    axis.plot([1, end], [0.42, 0.42], color="black", linewidth=1)
+    for edge in (1, *([end] if end == 1 + difference else [])):
+        axis.plot([edge, edge], [0.37, 0.47], color="black", linewidth=1)
+    axis.text((1 + end) / 2, 0.47, f"critical difference {difference:.2f}", ha="center", fontsize=8)

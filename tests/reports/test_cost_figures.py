@@ -1,0 +1,109 @@
+"""The figure of cost and the critical-difference diagram: what stands where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.figure
+import numpy as np
+import pytest
+from made_runs import class_means, planned, write_run
+
+from levelfield.errors import BadInput
+from levelfield.reports.figures import draw_figures
+from levelfield.reports.figures.critical_difference import draw_critical_difference
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.ranks import Ranking, rank
+from levelfield.studies.runs import PlannedRun
+
+LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
+SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
+    """The figures that are saved."""
+    found: list[matplotlib.figure.Figure] = []
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", lambda figure, *where, **how: found.append(figure))
+    return found
+
+
+def made(folder: Path, *, scale: float = 1.0, **content: object) -> tuple[Leaderboard, list[PlannedRun]]:
+    runs = planned(list(LEVELS), seeds=1, **content)
+    for run in runs:
+        seconds = SECONDS.get(run.label, 0.0) * (scale if run.label == "margin" else 1)
+        cost = {"peak_bytes": int(seconds * 1e8), "images": 100, "rows_through_trunk": 100} if seconds else {}
+        write_run(run, folder, class_means(LEVELS[run.label]), steps=10 if seconds else 0, seconds=seconds, **cost)
+    return gather("made", runs, folder, ("recall@1",), draws=50), runs
+
+
+def test_every_trained_row_is_a_point_and_the_front_a_staircase(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    board, runs = made(tmp_path)
+    draw_figures(["cost"], board, runs, tmp_path)
+    seconds, memory = shown[0].axes  # rows through the trunk are the same for all
+    assert (seconds.get_xlabel(), memory.get_xlabel()) == ("training, seconds", "peak memory, MB")
+    assert {bar.get_label(): tuple(bar.lines[0].get_xdata()) for bar in memory.containers} == {
+        "margin": (900,), "triplet": (400,), "contrastive": (200,),
+    }  # fmt: skip
+    assert all(bar.has_yerr for bar in seconds.containers)
+    lines = {line.get_label(): line for line in seconds.lines}
+    right = seconds.get_xlim()[1]
+    np.testing.assert_allclose(lines["front"].get_xdata(), [4, 4, 9, right])
+    np.testing.assert_allclose(lines["front"].get_ydata(), [0.5, 0.58, 0.6, 0.6])
+    np.testing.assert_allclose(lines["lda (trains nothing)"].get_ydata(), 0.5)
+    assert seconds.get_xscale() == "linear"
+
+
+def test_costs_far_apart_are_drawn_on_a_logarithmic_axis(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    board, runs = made(tmp_path, scale=40.0)
+    draw_figures(["cost"], board, runs, tmp_path)
+    assert shown[0].axes[0].get_xscale() == "log"
+
+
+def test_each_test_set_has_panels_and_a_front_of_its_own(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    board, runs = made(tmp_path, vary={"data": ["emoji", "photos"]})
+    draw_figures(["cost"], board, runs, tmp_path)
+    assert [axis.get_title(loc="left") for axis in shown[0].axes[::2]] == list(board.signatures)
+    assert {text.get_text() for text in shown[0].legends[0].get_texts()} == {
+        "margin", "triplet", "contrastive", "front", "lda (trains nothing)",
+    }  # fmt: skip
+
+
+def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:
+    [run] = planned(["lda"])
+    write_run(run, tmp_path, class_means(0.5), steps=0)
+    with pytest.raises(BadInput, match="nothing has a cost"):
+        draw_figures(["cost"], gather("made", [run], tmp_path, ("recall@1",), draws=50), [run], tmp_path)
+
+
+def names_and_bars(found: Ranking, shown: list[matplotlib.figure.Figure]) -> tuple[set[str], list[list[float]]]:
+    draw_critical_difference(found, "made", Path("made.png"))
+    (axis,) = shown[-1].axes
+    bars = [line for line in axis.lines if line.get_linewidth() == 3]
+    return {text.get_text() for text in axis.texts}, [list(bar.get_xdata()) for bar in bars]
+
+
+def test_the_diagram_names_every_method_and_joins_what_cannot_be_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[matplotlib.figure.Figure]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = rank({str(k): {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6} for k in range(6)})
+    texts, bars = names_and_bars(found, shown)
+    assert {"a  1.00", "b  2.00", "3.00  c", "4.00  d", "critical difference 1.91"} <= texts
+    np.testing.assert_allclose(bars, [[0.97, 2.03], [1.97, 3.03], [2.97, 4.03]])
+
+
+def test_one_bar_joins_methods_that_do_not_differ_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[matplotlib.figure.Figure]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 2, "b": 3, "c": 1}})
+    assert not found.differ
+    _, bars = names_and_bars(found, shown)
+    np.testing.assert_allclose(bars, [[1.47, 3.03]])
