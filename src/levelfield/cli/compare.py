@@ -14,7 +14,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from levelfield.cli.console import StudyBars, console, is_quiet
+from levelfield.cli.console import StudyBars, console, is_quiet, looking
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData, unknown
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import check_figures, draw_figures, figures_of
@@ -73,10 +73,11 @@ def compare(
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
-    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
+    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on, cache=cache)
     check_figures(figures_of(chosen))
     try:
-        runs = prepare(chosen, device=device)
+        with looking() as told:
+            runs = prepare(chosen, device=device, cache=cache, progress=told)
     except MissingData as error:
         if not dry_run:
             raise
@@ -141,7 +142,8 @@ def train(
         if whole.conditions.select != "budget":
             raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
     chosen = parse_study(content)
-    runs = prepare(chosen, tested=False, device=device)
+    with looking() as told:
+        runs = prepare(chosen, tested=False, device=device, cache=cache, progress=told)
     folder = out / chosen.name
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([run.title for run in runs]) as bars:
@@ -165,6 +167,7 @@ def choose_study(
     *,
     mini: bool = False,
     on: str | None = None,
+    cache: Path | None = None,
 ) -> Study:
     """The study to run: a file, or the demo's methods fitted to the user's photos."""
     if study is not None:
@@ -180,14 +183,17 @@ def choose_study(
         )
     wished = parse_study(demo_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
-    content, changes = fit_to(
-        data,
-        root=root,
-        allow_incomplete=bool(wished.data.settings.get("allow_incomplete")),
-        skip_unreadable=skip_unreadable,
-        fixed=fixed,
-        protocol=wished.protocol,
-    )
+    with looking() as told:
+        content, changes = fit_to(
+            data,
+            root=root,
+            allow_incomplete=bool(wished.data.settings.get("allow_incomplete")),
+            skip_unreadable=skip_unreadable,
+            fixed=fixed,
+            protocol=wished.protocol,
+            cache=cache,
+            progress=told,
+        )
     if not is_quiet():
         for change in changes:
             console.print(f"- {change}", highlight=False)

@@ -47,6 +47,25 @@ def bar(text: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
+@contextmanager
+def looking() -> Iterator[Callable[[int, int], None]]:
+    """A line and a bar while images are looked at for the first time; nothing if all are known.
+
+    Yields what the work has to call with (done, total), first with done = 0.
+    """
+    with new_progress(transient=True) as progress:
+        tasks: list[TaskID] = []
+
+        def hear(done: int, total: int) -> None:
+            if done == 0:
+                if not is_quiet():
+                    progress.console.print(f"looking at {total:,} images (once)")
+                tasks.append(progress.add_task("looking", total=total))
+            progress.update(tasks[-1], completed=done)
+
+        yield hear
+
+
 class StudyBars:
     """One bar for the study with the time left, and one for each run that is under way."""
 

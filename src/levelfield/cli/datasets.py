@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from levelfield.cli.console import bar, console
-from levelfield.data import Catalog, check_images, create, describe, names, official, protocols
+from levelfield.cli.console import bar, console, looking
+from levelfield.data import Catalog, create, describe, names, official, protocols, seen
 from levelfield.data.leaks import RADIUS, find_leaks
 from levelfield.data.roots import VARIABLE
 from levelfield.data.verification import official_facts, verify
@@ -93,11 +93,12 @@ def leaks(
 
     Ends with 1 if a class or a file is on both sides. Images that look alike are for you to judge: see --out.
     """
-    with bar(data) as progress:
+    with looking() as told:
         whole = _catalog(data, root, allow_incomplete)
-        catalog = check_images(whole, skip_unreadable=skip_unreadable, progress=lambda done: progress(done, len(whole)))
-        chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
-        fold = protocols.create(chosen, catalog)[0]
+        catalog = seen.look(whole, skip_unreadable=skip_unreadable, progress=told)
+    chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
+    fold = protocols.create(chosen, catalog)[0]
+    with bar(data) as progress:
         found = find_leaks(catalog, fold, radius=radius, progress=lambda _, done, total: progress(done, total))
     if as_json:
         typer.echo(json.dumps(found.as_data(), indent=2))

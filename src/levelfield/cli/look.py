@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from levelfield import batching, data, evaluation, methods, miners, objectives
-from levelfield.cli.console import console
+from levelfield.cli.console import console, looking
 from levelfield.cli.facts import all_facts, first_fact
 from levelfield.data import corruptions
 from levelfield.embedder import backbones
@@ -148,7 +148,8 @@ def init(
     root: Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that is named.")] = None,
 ) -> None:
     """Look at your photos and write an editable study file for them."""
-    content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable)
+    with looking() as told:
+        content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=told)
     target = out or Path(f"{content['name']}.yaml")
     if target.exists() and not force:
         raise BadInput(f"{target} exists already: choose another name with --out, or replace it with --force.")

@@ -127,12 +127,23 @@ class Catalog:
             split=None if self.split is None else tuple(self.split[i] for i in chosen),
         )
         if "digests" in self.__dict__:  # already read: the part need not read its files again
-            part.__dict__["digests"] = tuple(self.digests[i] for i in chosen)
+            return part.with_digests([self.digests[i] for i in chosen])
         return part
 
     def with_notes(self, *notes: str) -> Catalog:
         """The same catalog with more notes."""
-        return replace(self, notes=(*self.notes, *notes)) if notes else self
+        if not notes:
+            return self
+        noted = replace(self, notes=(*self.notes, *notes))
+        return noted.with_digests(self.digests) if "digests" in self.__dict__ else noted
+
+    def with_digests(self, digests: Sequence[str]) -> Catalog:
+        """The same catalog, which need not read its files to know their digests."""
+        if len(digests) != len(self):
+            raise BadInput(f"The dataset '{self.name}' has {len(self)} images but {len(digests)} digests.")
+        known = replace(self)
+        known.__dict__["digests"] = tuple(digests)
+        return known
 
 
 def file_digest(path: Path) -> str:

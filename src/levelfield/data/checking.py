@@ -23,7 +23,11 @@ def check_images(
 
     `progress` is called with the number of images looked at so far.
     """
-    failures = unreadable(catalog, progress=progress)
+    return keep_readable(catalog, unreadable(catalog, progress=progress), skip_unreadable=skip_unreadable)
+
+
+def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, skip_unreadable: bool) -> Catalog:
+    """The catalog without the images that failed, with a note; an error if they may not be skipped or are all."""
     if not failures:
         return catalog
     if not skip_unreadable:

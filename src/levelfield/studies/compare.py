@@ -31,17 +31,25 @@ from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation
 
 
-def prepare(study: Study, *, tested: bool = True, device: str = "cpu") -> list[PlannedRun]:
+def prepare(
+    study: Study,
+    *,
+    tested: bool = True,
+    device: str = "cpu",
+    cache: Path | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[PlannedRun]:
     """The runs of a study, after everything that can be wrong before training was looked at.
 
     tested: without test classes there is nothing to compare; `train` asks for none.
+    cache: where it is kept which images were looked at. progress: hears (done, total) of those that are new.
     """
     ranking(study.metrics)
     check_methods(study)
     catalogs: dict[Data, Catalog] = {}
 
     def digest(data: Data) -> str:
-        catalogs[data] = open_catalog(data)
+        catalogs[data] = open_catalog(data, cache=cache, progress=progress)
         return catalogs[data].digest
 
     runs = plan(study, digest=digest, device=device)
@@ -81,7 +89,7 @@ def compare(
     elif not isinstance(study, Study):
         study = read_study(study)
     options = options or Options()
-    runs = prepare(study, device=options.device)
+    runs = prepare(study, device=options.device, cache=options.cache_folder)
     folder = Path(out) / study.name
     outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
     if outcome.failed and len(outcome.failed) == len(runs):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from levelfield import data
-from levelfield.data import Catalog, protocols
+from levelfield.data import Catalog, protocols, seen
 from levelfield.data.images import read_image
 from levelfield.data.step_views import StepsView, steps_view
 from levelfield.data.views import TestView, View, test_view, train_view
@@ -28,6 +28,7 @@ from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
 Tell = Callable[[str, int, int], None]
+EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Ground:
     @cached_property
     def catalog(self) -> Catalog:
         """What the plan saw: its images were looked at then, and must not have changed since."""
-        catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
+        catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings, cache=self.cache_folder)
         if self.data_digest and catalog.digest != self.data_digest:
             raise BadInput(f"The images of '{self.data.name}' changed after the study began. Start the command again.")
         return catalog
@@ -213,12 +214,21 @@ def _digest(texts: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def open_catalog(choice: Data, *, check: bool = True) -> Catalog:
-    """The catalog a study names, with unreadable images refused (or left out, if the study says so)."""
+def open_catalog(
+    choice: Data, *, check: bool = True, cache: Path | None = None, progress: seen.Progress | None = None
+) -> Catalog:
+    """The catalog a study names, with unreadable images refused (or left out, if the study says so).
+
+    An image is looked at once; `progress` hears (done, total) of those that are looked at now. cache: where it is kept.
+    """
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))
     catalog = data.create(choice.name, **settings)
-    return data.check_images(catalog, skip_unreadable=skip) if check and choice.name != "emoji" else catalog
+    if choice.name == EMBEDDED:
+        return catalog
+    if not check:
+        return seen.recognised(catalog, cache=cache)
+    return seen.look(catalog, skip_unreadable=skip, progress=progress, cache=cache)
 
 
 def check_trunk(conditions: Conditions) -> Trunk:

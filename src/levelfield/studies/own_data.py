@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from levelfield.batching import Layout, fit_batch
-from levelfield.data import check_images, create, official, survey
+from levelfield.data import create, official, seen, survey
 from levelfield.studies.specification import ProtocolChoice
 
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
@@ -24,16 +24,19 @@ def fit_to(
     skip_unreadable: bool = False,
     fixed: set[str] | None = None,
     protocol: ProtocolChoice | None = None,
+    cache: Path | None = None,
+    progress: seen.Progress | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """A study for the photos under `path` and, in sentences, what was found and changed.
 
     root, allow_incomplete: of the benchmark that `path` names. fixed: keys the user sets, which are left alone.
-    protocol: the division, if it is not the standard one.
+    protocol: the division, if it is not the standard one. cache: where it is kept which images were looked at;
+    progress hears (done, total) of those that are new.
     """
     given = {"root": str(root)} if root is not None else {}
     settings = given | ({"allow_incomplete": True} if allow_incomplete else {})
     catalog = create(str(path) if str(path) in official.names() else path, **settings)
-    catalog = check_images(catalog, skip_unreadable=skip_unreadable)
+    catalog = seen.look(catalog, skip_unreadable=skip_unreadable, progress=progress, cache=cache)
     fixed = fixed or set()
     protocol = protocol or ProtocolChoice()
     fold = protocol.divide(catalog)[0]

@@ -1,0 +1,55 @@
+"""A study that starts again looks at no image again, and does not take a changed one for the old."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from small_world import small_study
+
+from levelfield.errors import BadInput
+from levelfield.studies import prepare
+from levelfield.studies.ground import ground_for
+
+
+@pytest.fixture
+def old_photos(photos: Path, tmp_path: Path) -> Path:
+    """Photos of yesterday."""
+    shutil.copytree(photos, tmp_path / "photos")
+    for path in (tmp_path / "photos").glob("*/*"):
+        yesterday = path.stat().st_mtime - 86_400
+        os.utime(path, (yesterday, yesterday))
+    return tmp_path / "photos"
+
+
+def spoil(path: Path, *, secretly: bool) -> None:
+    """Other bytes, as many; `secretly`: with the time of before, so that only who opens it can tell."""
+    state = path.stat()
+    path.write_bytes(bytes(state.st_size))
+    if secretly:
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def test_a_study_that_starts_again_opens_no_image(old_photos: Path, tmp_path: Path) -> None:
+    study = small_study(old_photos, ["lda"])
+    told: list[tuple[int, int]] = []
+    first = prepare(study, cache=tmp_path / "cache", progress=lambda *step: told.append(step))
+    assert told == [(done, 40) for done in range(41)]
+    for path in old_photos.glob("*/*"):
+        spoil(path, secretly=True)
+    told.clear()
+    assert prepare(study, cache=tmp_path / "cache", progress=lambda *step: told.append(step)) == first
+    assert told == []
+    assert ground_for(first[0].spec, tmp_path / "cache", "cpu").catalog.digest == first[0].spec.data_digest
+
+
+def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photos: Path, tmp_path: Path) -> None:
+    study = small_study(old_photos, ["lda"])
+    [run] = prepare(study, cache=tmp_path / "cache")
+    spoil(old_photos / "class03" / "1.png", secretly=False)
+    with pytest.raises(BadInput, match="changed after the study began"):
+        _ = ground_for(run.spec, tmp_path / "cache", "cpu").catalog
+    with pytest.raises(BadInput, match=r"1 of 40 images(.|\n)*class03/1.png"):
+        prepare(study, cache=tmp_path / "cache")
