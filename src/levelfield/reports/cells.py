@@ -31,6 +31,8 @@ def over_seeds(cell: Cell) -> str:
 
     >>> over_seeds(Cell(0.5, seeds_low=0.4, seeds_high=0.6)), over_seeds(Cell(0.5))
     ('0.400-0.600', '-')
+    >>> over_seeds(Cell(0.5, seeds_low=-0.1, seeds_high=1.1))
+    '-0.100 to 1.100'
     """
     return _between(cell.seeds_low, cell.seeds_high)
 
@@ -46,4 +48,6 @@ def numbers(cell: Cell) -> list[str]:
 
 
 def _between(low: float | None, high: float | None) -> str:
-    return "-" if low is None or high is None else f"{low:.3f}-{high:.3f}"
+    if low is None or high is None:
+        return "-"
+    return f"{low:.3f}{'-' if low >= 0 else ' to '}{high:.3f}"
