@@ -62,6 +62,14 @@ def test_all_seeds_join_to_one_run() -> None:
     assert len(runs[-1].spec.needs) == 5
 
 
+def test_some_seeds_join_to_one_run() -> None:
+    methods = [{"label": "two", "ensemble": {"of": "margin", "seeds": [0, 2]}}, "margin"]
+    runs = planned(methods, seeds=3)
+    assert [need.name for need in runs[-1].spec.needs] == [runs[0].spec.folder_name, runs[2].spec.folder_name]
+    with pytest.raises(BadSpecification, match="joins seed 2, and the study has the seeds 0, 1"):
+        planned(methods, seeds=2)
+
+
 def test_what_no_seed_changes_is_joined_with_every_seed() -> None:
     runs = planned([{"label": "both", "ensemble": {"of": ["margin", "lda"]}}, "margin", "lda"], seeds=2)
     lda = next(run for run in runs if run.label == "lda")

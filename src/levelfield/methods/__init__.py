@@ -127,8 +127,8 @@ def joins(name: str) -> bool:
 
 
 def joins_seeds(name: str, settings: Mapping[str, Any]) -> bool:
-    """Whether it joins all seeds of others to one, so that it has no seed of its own."""
-    return joins(name) and settings.get("seeds") == "all"
+    """Whether it joins several seeds of others to one, so that it has no seed of its own."""
+    return joins(name) and settings.get("seeds", "each") != "each"
 
 
 def members(name: str, settings: Mapping[str, Any]) -> int:

@@ -14,7 +14,7 @@ class Ensemble(Method):
 
     of: labels of the study, or folders of finished runs on the same test images.
     seeds: "each" joins the runs of one seed, so that there is an ensemble for every seed; "all" joins all seeds of a
-    label to one ensemble, as 004 does (table 8: 2 or 5 networks that differ by their seed alone).
+    label to one ensemble, as 004 does (table 8: 2 or 5 networks that differ by their seed alone); a list, only these.
 
     >>> Ensemble(of=["margin", "triplet"]).requires
     ('margin', 'triplet')
@@ -23,10 +23,10 @@ class Ensemble(Method):
     trains = False
     tunable = False
 
-    def __init__(self, *, of: str | Sequence[str], seeds: str = "each") -> None:
+    def __init__(self, *, of: str | Sequence[str], seeds: str | Sequence[int] = "each") -> None:
         super().__init__()
         self.requires = (of,) if isinstance(of, str) else tuple(map(str, of))
-        self.seeds = one_of("seeds", seeds, ("each", "all"))
+        self.seeds = one_of("seeds", seeds, ("each", "all")) if isinstance(seeds, str) else tuple(seeds)
         if not self.requires or len(set(self.requires)) != len(self.requires):
             raise BadSpecification(f"'of' is {of!r}: it must name what is joined, each once.")
         if len(self.requires) == 1 and self.seeds == "each":

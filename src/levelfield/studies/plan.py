@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from levelfield import methods
@@ -87,7 +87,7 @@ def _needs(
     for name in methods.requires(method.name, method.settings):
         if name in made:
             runs = made[name]
-            chosen = list(runs) if all_seeds else [seed if seed in runs else min(runs)]
+            chosen = _joined_seeds(method, runs) if all_seeds else [seed if seed in runs else min(runs)]
             found += [_as_needed(runs[s].spec) for s in chosen]
             continue
         identity = recorded_identity(Path(name).expanduser())
@@ -97,6 +97,17 @@ def _needs(
             raise BadSpecification(f"Method '{method.label}' needs another run: {wrong}")
         found.append(Needed(name=name, identity=identity))
     return tuple(found)
+
+
+def _joined_seeds(method: Competitor, runs: Mapping[int, PlannedRun]) -> list[int]:
+    """All seeds, or those that an ensemble names."""
+    named = method.settings["seeds"]
+    chosen = list(runs) if named == "all" else [int(seed) for seed in named]
+    for seed in chosen:
+        if seed not in runs:
+            there = ", ".join(map(str, runs))
+            raise BadSpecification(f"Method '{method.label}' joins seed {seed}, and the study has the seeds {there}.")
+    return chosen
 
 
 def _as_needed(spec: RunSpec) -> Needed:

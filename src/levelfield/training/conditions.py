@@ -89,6 +89,9 @@ class Conditions(BaseModel):
     warmup: Annotated[int, Field(ge=0)] = Field(10, description="steps in which the rates rise from 0")
     trunk_warmup: Annotated[int, Field(ge=0)] = Field(0, description="steps in which the trunk rests")
     step_every: Annotated[int, Field(ge=1)] = Field(1000, description="steps between drops of schedule 'step'")
+    step_at: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        None, description="instead of step_every: the steps at which the rates drop"
+    )
     step_factor: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="what a drop multiplies the rates with")
     plateau_patience: Annotated[int, Field(ge=1)] = Field(3, description="checks without a better value before a drop")
     clip: Positive | None = Field(None, description="largest norm of the gradient")
@@ -166,7 +169,7 @@ class Conditions(BaseModel):
     @model_serializer(mode="wrap")
     def _without_views_that_are_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A study from before there were steps stays the same study, with the same runs."""
-        unset = {name for name in ("train_view", "test_view") if getattr(self, name) is None}
+        unset = {name for name in ("train_view", "test_view", "step_at") if getattr(self, name) is None}
         return {name: value for name, value in write(self).items() if name not in unset}
 
     @field_validator("batch", mode="before")

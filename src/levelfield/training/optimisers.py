@@ -94,7 +94,9 @@ def factor(step: int, conditions: Conditions, *, drops: int = 0) -> float:
         progress = (step - conditions.warmup) / max(1, conditions.steps - conditions.warmup)
         return 0.5 * (1 + math.cos(math.pi * progress))
     if conditions.schedule == "step":
-        return float(conditions.step_factor ** (step // conditions.step_every))
+        at = conditions.step_at
+        passed = step // conditions.step_every if at is None else sum(step >= drop for drop in at)
+        return float(conditions.step_factor**passed)
     return float(conditions.step_factor**drops) if conditions.schedule == "plateau" else 1.0
 
 
