@@ -55,7 +55,7 @@ def test_equal_and_similar_images_across_the_split_are_found_with_their_paths(le
     assert found.classes == ()
     stored = json.loads(json.dumps(found.as_data()))
     assert stored["identical"][0]["test"] == str(leaky / "c" / "copy.png")
-    assert leaks_of(leaky, radius=-1).near == ()
+    assert leaks_of(leaky, radius=-1).near is None
 
 
 def test_clean_data_has_no_leak(pets):

@@ -32,24 +32,24 @@ def spoil(path: Path, *, secretly: bool) -> None:
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def test_a_study_that_starts_again_opens_no_image(old_photos: Path, tmp_path: Path) -> None:
+def test_a_study_that_starts_again_opens_no_image(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
     told: list[tuple[int, int]] = []
-    first = prepare(study, cache=tmp_path / "cache", progress=lambda *step: told.append(step))
+    first = prepare(study, progress=lambda *step: told.append(step))
     assert told == [(done, 40) for done in range(41)]
     for path in old_photos.glob("*/*"):
         spoil(path, secretly=True)
     told.clear()
-    assert prepare(study, cache=tmp_path / "cache", progress=lambda *step: told.append(step)) == first
+    assert prepare(study, progress=lambda *step: told.append(step)) == first
     assert told == []
-    assert ground_for(first[0].spec, tmp_path / "cache", "cpu").catalog.digest == first[0].spec.data_digest
+    assert ground_for(first[0].spec, None, "cpu").catalog.digest == first[0].spec.data_digest
 
 
-def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photos: Path, tmp_path: Path) -> None:
+def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
-    [run] = prepare(study, cache=tmp_path / "cache")
+    [run] = prepare(study)
     spoil(old_photos / "class03" / "1.png", secretly=False)
     with pytest.raises(BadInput, match="changed after the study began"):
-        _ = ground_for(run.spec, tmp_path / "cache", "cpu").catalog
+        _ = ground_for(run.spec, None, "cpu").catalog
     with pytest.raises(BadInput, match=r"1 of 40 images(.|\n)*class03/1.png"):
-        prepare(study, cache=tmp_path / "cache")
+        prepare(study)

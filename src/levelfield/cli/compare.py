@@ -18,6 +18,7 @@ from levelfield.cli.console import StudyBars, console, is_quiet, looking
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData, unknown
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import check_figures, draw_figures, figures_of
+from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.robustness import robustness, show_robustness, write_robustness
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
@@ -73,11 +74,11 @@ def compare(
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
-    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on, cache=cache)
+    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_figures(figures_of(chosen))
     try:
         with looking() as told:
-            runs = prepare(chosen, device=device, cache=cache, progress=told)
+            runs = prepare(chosen, device=device, progress=told)
     except MissingData as error:
         if not dry_run:
             raise
@@ -92,9 +93,12 @@ def compare(
     if dry_run:
         return
     board = run_and_gather(chosen, runs, folder, jobs, options)
+    crossing = crossings(board, runs, folder)
+    leaks = write_crossings(crossing, folder)
+    board = with_leaks(board, crossing, folder)
     robust = robustness(chosen, board, runs, folder)
     paths = write_all(board, folder) + write_robustness(robust, folder)
-    paths += draw_figures(figures_of(chosen), board, runs, folder)
+    paths += draw_figures(figures_of(chosen), board, runs, folder) + leaks
     show(board, console)
     show_robustness(robust, console)
     console.print(f"\nWritten: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
@@ -143,7 +147,7 @@ def train(
             raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
     chosen = parse_study(content)
     with looking() as told:
-        runs = prepare(chosen, tested=False, device=device, cache=cache, progress=told)
+        runs = prepare(chosen, tested=False, device=device, progress=told)
     folder = out / chosen.name
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([run.title for run in runs]) as bars:
@@ -167,7 +171,6 @@ def choose_study(
     *,
     mini: bool = False,
     on: str | None = None,
-    cache: Path | None = None,
 ) -> Study:
     """The study to run: a file, or the demo's methods fitted to the user's photos."""
     if study is not None:
@@ -191,7 +194,6 @@ def choose_study(
             skip_unreadable=skip_unreadable,
             fixed=fixed,
             protocol=wished.protocol,
-            cache=cache,
             progress=told,
         )
     if not is_quiet():

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from levelfield import batching, data, evaluation, methods, miners, objectives
-from levelfield.cli.console import console, looking
+from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
 from levelfield.data import corruptions
 from levelfield.embedder import backbones
@@ -23,6 +23,7 @@ from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
+from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.robustness import robustness, show_robustness, write_robustness
 from levelfield.studies import gather, read_study
 from levelfield.studies.own_data import fit_to
@@ -118,10 +119,13 @@ def report(
     figures: Annotated[
         list[str] | None, typer.Option("--figure", help=f"A figure, may come again: {', '.join(FIGURES)}.")
     ] = None,
+    leaks: Annotated[
+        bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
+    ] = False,
 ) -> None:
     """Print the leaderboard of existing runs, write it as CSV, JSON and Markdown, draw figures. Trains nothing.
 
-    Without --figure those are drawn that the study names.
+    Without --figure those are drawn that the study names. --leaks needs the images, all else does not.
     """
     runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
@@ -130,9 +134,13 @@ def report(
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
     board = with_published(gather(study.name, runs, folder, chosen, claims=study.claims), runs)
+    with bar("looking for leaks") as progress:
+        crossing = crossings(board, runs, folder, near=leaks, progress=lambda _, done, total: progress(done, total))
+    sheets = write_crossings(crossing, folder) if leaks else []
+    board = with_leaks(board, crossing, folder, out)
     robust = robustness(study, board, runs, folder)
     paths = write_all(board, out or folder) + write_robustness(robust, out or folder)
-    paths += draw_figures(wanted, board, runs, folder, out)
+    paths += draw_figures(wanted, board, runs, folder, out) + sheets
     show(board, console)
     show_robustness(robust, console)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)

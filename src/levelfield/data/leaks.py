@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.data.catalog import Catalog
+from levelfield.data.checking import count, some
 from levelfield.data.hashing import looks, nearest_within
 from levelfield.data.protocols import Fold
 from levelfield.settings import whole
@@ -37,18 +38,21 @@ class Pair:
 
 @dataclass(frozen=True)
 class Leaks:
-    """What crosses the split. Each test image comes at most once, with the first (or nearest) training image."""
+    """What crosses the split. Each test image comes at most once, with the first (or nearest) training image.
+
+    near: images that look alike; None if they were not looked for.
+    """
 
     classes: tuple[str, ...]
     identical: tuple[Pair, ...]
-    near: tuple[Pair, ...]
+    near: tuple[Pair, ...] | None
     closed: bool
     train: int
     test: int
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        return (*self.identical, *self.near)
+        return (*self.identical, *(self.near or ()))
 
     @property
     def grave(self) -> bool:
@@ -68,18 +72,47 @@ class Leaks:
         else:
             first = "No class is in both parts."
         part = f"of {self.test:,} test images"
-        return [
-            first,
-            f"{len(self.identical):,} {part} are in the training part too, byte for byte.",
-            f"{len(self.near):,} {part} look like a training image; look at them.",
-        ]
+        found = [first, f"{len(self.identical):,} {part} are in the training part too, byte for byte."]
+        if self.near is not None:
+            found.append(f"{len(self.near):,} {part} look like a training image; look at them.")
+        return found
+
+    @property
+    def summary(self) -> str:
+        """The findings in one line.
+
+        >>> Leaks(("ant", "bee"), (), None, closed=False, train=10, test=10).summary
+        'LEAK: 2 classes (ant, bee) are on both sides of the split.'
+        """
+        classes = count(len(self.classes), "class", "classes")
+        crossing = [] if self.closed or not self.classes else [f"{classes} ({some(list(self.classes))})"]
+        if self.identical:
+            crossing.append(f"{len(self.identical):,} of {self.test:,} test images (byte for byte)")
+        said = [f"The same {classes} train and test on purpose (protocol 'closed')."] if self.closed else []
+        nothing = "No file is" if self.closed else "No class and no file is"
+        found = f"LEAK: {' and '.join(crossing)} are" if crossing else nothing
+        said.append(f"{found} on both sides of the split.")
+        if self.near is not None:
+            alike = count(len(self.near), "test image looks", "test images look")
+            said.append(f"{alike if self.near else 'No test image looks'} like a training image.")
+        return " ".join(said)
 
     def as_data(self) -> dict[str, Any]:
         """Everything as plain data, paths as text."""
-        pairs = {name: [{**asdict(pair), "train": str(pair.train), "test": str(pair.test)} for pair in found]
+        pairs = {name: found if found is None else
+                 [{**asdict(pair), "train": str(pair.train), "test": str(pair.test)} for pair in found]
                  for name, found in (("identical", self.identical), ("near", self.near))}
         return {"classes": list(self.classes), "closed": self.closed, "train_images": self.train,
                 "test_images": self.test, **pairs}
+
+    @classmethod
+    def from_data(cls, content: dict[str, Any]) -> Leaks:
+        """What `as_data` made of it."""
+        identical, near = (None if content[name] is None else
+                           tuple(Pair(**{**pair, "train": Path(pair["train"]), "test": Path(pair["test"])})
+                                 for pair in content[name]) for name in ("identical", "near"))
+        return cls(tuple(content["classes"]), identical or (), near, content["closed"], content["train_images"],
+                   content["test_images"])
 
 
 def find_leaks(
@@ -96,11 +129,11 @@ def find_leaks(
     for index in seen:
         first.setdefault(catalog.digests[index], int(index))
     equal = {int(index): first[catalog.digests[index]] for index in test if catalog.digests[index] in first}
-    near = _near(catalog, seen, np.setdiff1d(test, list(equal)), radius, progress) if radius >= 0 else []
+    near = _near(catalog, seen, np.setdiff1d(test, list(equal)), radius, progress) if radius >= 0 else None
     return Leaks(
         classes=tuple(catalog.class_names[c] for c in shared),
         identical=tuple(_pair(catalog, other, index) for index, other in equal.items()),
-        near=tuple(_pair(catalog, other, index, bits) for bits, index, other in sorted(near)),
+        near=None if near is None else tuple(_pair(catalog, other, index, bits) for bits, index, other in sorted(near)),
         closed=fold.closed,
         train=len(seen),
         test=len(test),

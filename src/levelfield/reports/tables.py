@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -14,6 +14,7 @@ from levelfield.files import write_json, write_text
 from levelfield.reports import cells, costs
 from levelfield.reports.against_published import published_markdown, published_terminal
 from levelfield.reports.csv_table import as_csv
+from levelfield.reports.leaks import leak_lines, leak_links
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.rows import Row
 
@@ -31,7 +32,7 @@ def as_markdown(board: Leaderboard) -> str:
     head, rows = _columns(board), [_fields(board, row, rank) for rank, row in enumerate(board.rows, 1)]
     lines = [f"# {board.study}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
-    lines += ["", *explanation(board), *_over_seeds(board), *costs.front_lines(board), ""]
+    lines += ["", *explanation(board), *leak_links(board), *_over_seeds(board), *costs.front_lines(board), ""]
     lines += ["## Which differences are real", "", *verdicts(board)]
     lines += ["", "## Claims", "", *claims(board)] if board.claims else []
     lines += published_markdown(board)
@@ -84,12 +85,8 @@ def explanation(board: Leaderboard) -> list[str]:
         "sec: training of one run.",
     ]
     for test_set, made in board.signatures.items():
-        first = made[board.metrics[0]]
-        lines.append(
-            (f"{test_set}: " if len(board.signatures) > 1 else "")
-            + f"{first['queries']:,} queries against {first['gallery']:,} images, the query itself left out; "
-            f"{first['distance']} distance; ties: {first['ties']}; queries without relatives: {first['lone']}."
-        )
+        lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + _made(made[board.metrics[0]]))
+    lines += leak_lines(board)
     lines += [
         f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds went into planning batches."
         for row in board.rows
@@ -99,6 +96,17 @@ def explanation(board: Leaderboard) -> list[str]:
     lines += [f"Missing: {text}." for text in board.missing]
     lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
     return lines
+
+
+def _made(definition: dict[str, Any]) -> str:
+    """How the figures of the first metric were made."""
+    if definition["clusterer"] != "none":
+        return f"{definition['queries']:,} images, clustered by {definition['distance']} distance."
+    own = "the query itself left out" if definition["self_excluded"] == "id" else "none of which is a query"
+    return (
+        f"{definition['queries']:,} queries against {definition['gallery']:,} images, {own}; {definition['distance']} "
+        f"distance; ties: {definition['ties']}; queries without relatives: {definition['lone']}."
+    )
 
 
 def verdicts(board: Leaderboard) -> list[str]:

@@ -36,20 +36,19 @@ def prepare(
     *,
     tested: bool = True,
     device: str = "cpu",
-    cache: Path | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> list[PlannedRun]:
     """The runs of a study, after everything that can be wrong before training was looked at.
 
     tested: without test classes there is nothing to compare; `train` asks for none.
-    cache: where it is kept which images were looked at. progress: hears (done, total) of those that are new.
+    progress: hears (done, total) of the images that are looked at for the first time.
     """
     ranking(study.metrics)
     check_methods(study)
     catalogs: dict[Data, Catalog] = {}
 
     def digest(data: Data) -> str:
-        catalogs[data] = open_catalog(data, cache=cache, progress=progress)
+        catalogs[data] = open_catalog(data, progress=progress)
         return catalogs[data].digest
 
     runs = plan(study, digest=digest, device=device)
@@ -89,7 +88,7 @@ def compare(
     elif not isinstance(study, Study):
         study = read_study(study)
     options = options or Options()
-    runs = prepare(study, device=options.device, cache=options.cache_folder)
+    runs = prepare(study, device=options.device)
     folder = Path(out) / study.name
     outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
     if outcome.failed and len(outcome.failed) == len(runs):

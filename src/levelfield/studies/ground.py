@@ -46,7 +46,7 @@ class Ground:
     @cached_property
     def catalog(self) -> Catalog:
         """What the plan saw: its images were looked at then, and must not have changed since."""
-        catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings, cache=self.cache_folder)
+        catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
         if self.data_digest and catalog.digest != self.data_digest:
             raise BadInput(f"The images of '{self.data.name}' changed after the study began. Start the command again.")
         return catalog
@@ -214,12 +214,10 @@ def _digest(texts: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def open_catalog(
-    choice: Data, *, check: bool = True, cache: Path | None = None, progress: seen.Progress | None = None
-) -> Catalog:
+def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | None = None) -> Catalog:
     """The catalog a study names, with unreadable images refused (or left out, if the study says so).
 
-    An image is looked at once; `progress` hears (done, total) of those that are looked at now. cache: where it is kept.
+    An image is looked at once; `progress` hears (done, total) of those that are looked at now.
     """
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))
@@ -227,8 +225,8 @@ def open_catalog(
     if choice.name == EMBEDDED:
         return catalog
     if not check:
-        return seen.recognised(catalog, cache=cache)
-    return seen.look(catalog, skip_unreadable=skip, progress=progress, cache=cache)
+        return seen.recognised(catalog)
+    return seen.look(catalog, skip_unreadable=skip, progress=progress)
 
 
 def check_trunk(conditions: Conditions) -> Trunk:

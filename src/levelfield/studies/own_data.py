@@ -24,19 +24,18 @@ def fit_to(
     skip_unreadable: bool = False,
     fixed: set[str] | None = None,
     protocol: ProtocolChoice | None = None,
-    cache: Path | None = None,
     progress: seen.Progress | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """A study for the photos under `path` and, in sentences, what was found and changed.
 
     root, allow_incomplete: of the benchmark that `path` names. fixed: keys the user sets, which are left alone.
-    protocol: the division, if it is not the standard one. cache: where it is kept which images were looked at;
-    progress hears (done, total) of those that are new.
+    protocol: the division, if it is not the standard one. progress: hears (done, total) of the images that are looked
+    at for the first time.
     """
     given = {"root": str(root)} if root is not None else {}
     settings = given | ({"allow_incomplete": True} if allow_incomplete else {})
     catalog = create(str(path) if str(path) in official.names() else path, **settings)
-    catalog = seen.look(catalog, skip_unreadable=skip_unreadable, progress=progress, cache=cache)
+    catalog = seen.look(catalog, skip_unreadable=skip_unreadable, progress=progress)
     fixed = fixed or set()
     protocol = protocol or ProtocolChoice()
     fold = protocol.divide(catalog)[0]

@@ -1,0 +1,158 @@
+"""Beside the leaderboard: what crosses the split of its data. `leaks.json` in the study's folder keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from levelfield.data.leaks import RADIUS, Leaks, find_leaks
+from levelfield.errors import LevelfieldError
+from levelfield.files import write_json
+from levelfield.reports.pairs import pair_sheet
+from levelfield.studies.ground import EMBEDDED, Ground
+from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.runs import PlannedRun, RunSpec
+
+FILE = "leaks.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """What crosses the split of one test set. `reason`: why nobody knows. `picture`: the sheet of pairs, if drawn."""
+
+    test_set: str
+    division: dict[str, Any]
+    leaks: Leaks | None
+    reason: str = ""
+    picture: str | None = None
+
+
+def crossings(
+    board: Leaderboard,
+    runs: Sequence[PlannedRun],
+    folder: Path,
+    *,
+    near: bool = False,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> list[Crossing]:
+    """Of each test set, from the study's folder if it is known there, else looked for now.
+
+    near: look for images that look alike, too. Without it nothing is said of the embedded data, and data that is not
+    there any more gives a reason instead of an error.
+    """
+    specs = {run.row: run.spec for run in reversed(runs)}
+    of_set = {row.test_set: specs[row.label] for row in reversed(board.rows)}
+    stored = {} if near else _stored(folder)
+    found = []
+    for number, test_set in enumerate(board.signatures, 1):
+        spec = of_set[test_set]
+        if spec.data.name == EMBEDDED and not near:
+            continue
+        known = stored.get(test_set)
+        if known is not None and known.division == _division(spec):
+            found.append(known)
+            continue
+        one = _look(test_set, spec, near, progress)
+        if near and one.leaks is not None and one.leaks.pairs:
+            one = replace(one, picture="leaks.png" if len(board.signatures) == 1 else f"leaks-{number}.png")
+        found.append(one)
+    return found
+
+
+def write_crossings(found: Sequence[Crossing], folder: Path) -> list[Path]:
+    """Write leaks.json and the sheets that are not drawn yet; returns the paths."""
+    before, paths = _stored(folder), []
+    for stale in {one.picture for one in before.values() if one.picture} - {one.picture for one in found}:
+        (folder / stale).unlink(missing_ok=True)
+    sets = []
+    for one in found:
+        if one.leaks is None:
+            continue
+        if one.picture and not (one == before.get(one.test_set) and (folder / one.picture).is_file()):
+            pair_sheet(one.leaks.pairs, folder / one.picture)
+            paths.append(folder / one.picture)
+        own = {"test_set": one.test_set, "division": one.division, "picture": one.picture}
+        sets.append({**own, **one.leaks.as_data()})
+    if sets:
+        write_json(folder / FILE, {"format": _FORMAT, "test_sets": sets})
+        paths.append(folder / FILE)
+    return paths
+
+
+def with_leaks(board: Leaderboard, found: Sequence[Crossing], folder: Path, tables: Path | None = None) -> Leaderboard:
+    """The board with `facts["leaks"]`: for each test set counts, a sentence, and the way from the tables to the sheet.
+
+    folder: the study's. tables: where the tables will lie, if elsewhere.
+    """
+    facts = [_fact(one, folder, tables or folder) for one in found]
+    return replace(board, facts={**board.facts, "leaks": facts}) if facts else board
+
+
+def leak_lines(board: Leaderboard) -> list[str]:
+    """One line for each test set; nothing if nothing was looked for."""
+    several = len(board.signatures) > 1
+    return [(f"{one['test_set']}: " if several else "") + one["text"] for one in board.facts.get("leaks", [])]
+
+
+def leak_links(board: Leaderboard) -> list[str]:
+    """Lines of Markdown that point to the sheets."""
+    pictures = [one["picture"] for one in board.facts.get("leaks", []) if one.get("picture")]
+    return [f"[Pairs of images on both sides of the split]({place}): training image left, test image right."
+            for place in pictures]
+
+
+def _look(
+    test_set: str, spec: RunSpec, near: bool, progress: Callable[[str, int, int], object] | None
+) -> Crossing:
+    try:
+        # as the images are now, not as a run of this process found them
+        ground = Ground(spec.data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
+        leaks = find_leaks(ground.catalog, ground.fold, radius=RADIUS if near else -1, progress=progress)
+    except LevelfieldError as error:
+        if near:  # somebody asked for it
+            raise
+        return Crossing(test_set, _division(spec), None, reason=str(error).splitlines()[0])
+    return Crossing(test_set, _division(spec), leaks)
+
+
+def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
+    if one.leaks is None:
+        return {"test_set": one.test_set, "text": f"Not known whether the split leaks. {one.reason}"}
+    leaks = one.leaks
+    drawn = one.picture is not None and (folder / one.picture).is_file()
+    picture = Path(os.path.relpath(folder / str(one.picture), tables)).as_posix() if drawn else None
+    return {
+        "test_set": one.test_set,
+        "closed": leaks.closed,
+        "classes": len(leaks.classes),
+        "identical": len(leaks.identical),
+        "near": None if leaks.near is None else len(leaks.near),
+        "train_images": leaks.train,
+        "test_images": leaks.test,
+        "picture": picture,
+        "text": leaks.summary + (f" See {picture}." if picture else ""),
+    }
+
+
+def _division(spec: RunSpec) -> dict[str, Any]:
+    """What decides which images are on which side."""
+    return {"data_digest": spec.data_digest, "protocol": spec.protocol.model_dump(mode="json")}
+
+
+def _stored(folder: Path) -> dict[str, Crossing]:
+    """What leaks.json says, by test set; nothing if it is damaged or of another format."""
+    try:
+        content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        return {}
+    return {
+        one["test_set"]: Crossing(one["test_set"], one["division"], Leaks.from_data(one), picture=one["picture"])
+        for one in content["test_sets"]
+    }

@@ -1,0 +1,111 @@
+"""`levelfield compare` and `levelfield report` say what crosses the split of somebody's own data."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cli_room import Levelfield
+from PIL import Image
+
+CLEAN = "No class and no file is on both sides of the split."
+
+
+def facts(folder: str | Path = "runs/small") -> dict[str, Any]:
+    [found] = json.loads((Path(folder) / "leaderboard.json").read_text())["facts"]["leaks"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture
+def leaky(room: Path) -> Path:
+    """A test image that is a training image, and one that was saved again as another kind of file."""
+    study = yaml.safe_load(Path("small.yaml").read_text())
+    Path("small.yaml").write_text(yaml.safe_dump(study | {"methods": ["lda"], "seeds": 1}))
+    shutil.copy("photos/class 00/0.png", "photos/class 07/8.png")
+    with Image.open("photos/class 01/1.png") as image:
+        image.save("photos/class 06/9.bmp")
+    return room
+
+
+def test_compare_and_report_say_that_nothing_crosses_the_split(levelfield: Levelfield, compared: Path) -> None:
+    before = facts()
+    assert before["text"] == CLEAN
+    assert (before["classes"], before["identical"], before["near"], before["picture"]) == (0, 0, None, None)
+    assert (before["train_images"], before["test_images"]) == (16, 16)
+    assert CLEAN in Path("runs/small/leaderboard.md").read_text()
+    shutil.rmtree("photos")  # known from before: a report needs no images
+    assert CLEAN in levelfield("report", "runs/small").printed
+    assert facts() == before
+
+
+def test_without_images_a_report_says_that_nobody_knows_and_a_search_is_refused(
+    levelfield: Levelfield, compared: Path
+) -> None:
+    shutil.rmtree("photos")
+    assert "photos" in levelfield("report", "runs/small", "--leaks").error
+    Path("runs/small/leaks.json").write_text("{ damaged")
+    assert "Not known whether the split leaks." in levelfield("report", "runs/small").printed
+    assert "photos" in facts()["text"]
+
+
+def test_compare_tells_of_a_file_on_both_sides(levelfield: Levelfield, leaky: Path) -> None:
+    said = levelfield("compare", "small.yaml").printed
+    assert "LEAK: 1 of 18 test images (byte for byte) are on both sides of the split." in said
+    [found] = json.loads(Path("runs/small/leaks.json").read_text())["test_sets"]
+    [pair] = found["identical"]
+    assert (pair["train"], pair["test"]) == ("photos/class 00/0.png", "photos/class 07/8.png")
+    assert found["near"] is None
+    assert not Path("runs/small/leaks.png").exists()
+
+
+def test_report_leaks_draws_images_that_look_alike_and_remembers_them(levelfield: Levelfield, leaky: Path) -> None:
+    levelfield("compare", "small.yaml")
+    said = " ".join(levelfield("report", "runs/small", "--leaks").printed.split())
+    assert "1 test image looks like a training image. See leaks.png." in said
+    assert "runs/small/leaks.png, runs/small/leaks.json" in said
+    with Image.open("runs/small/leaks.png") as sheet:
+        assert sheet.format == "PNG"
+        assert sheet.width > 2 * sheet.height  # two pairs side by side
+    [found] = json.loads(Path("runs/small/leaks.json").read_text())["test_sets"]
+    assert [pair["test"] for pair in found["near"]] == ["photos/class 06/9.bmp"]
+    assert (facts()["identical"], facts()["near"], facts()["picture"]) == (1, 1, "leaks.png")
+    [link] = [line for line in Path("runs/small/leaderboard.md").read_text().splitlines() if "](leaks.png)" in line]
+    assert "training image left" in link
+
+    assert "See leaks.png." in levelfield("report", "runs/small").printed  # and trains nothing again:
+    assert "See leaks.png." in levelfield("compare", "small.yaml").printed
+    levelfield("report", "runs/small", "--out", "elsewhere")
+    assert "](../runs/small/leaks.png)" in Path("elsewhere/leaderboard.md").read_text()
+
+    Path("photos/class 07/8.png").unlink()
+    Path("photos/class 06/9.bmp").unlink()
+    assert CLEAN in levelfield("compare", "small.yaml").printed  # other images: what was found does not hold
+    assert not Path("runs/small/leaks.png").exists()
+
+
+def test_closed_data_shares_its_classes_on_purpose(levelfield: Levelfield, room: Path) -> None:
+    rows = ["path,label,split"]
+    for folder in sorted(Path("photos").iterdir()):
+        parts = ("train", "train", "test", "test")
+        rows += [f"photos/{folder.name}/{k}.png,{folder.name},{part}" for k, part in enumerate(parts)]
+    Path("closed.csv").write_text("\n".join(rows) + "\n")
+    study = yaml.safe_load(Path("small.yaml").read_text()) | {"data": "closed.csv", "protocol": "closed"}
+    Path("closed.yaml").write_text(yaml.safe_dump(study | {"methods": ["lda"], "seeds": 1}))
+    levelfield("compare", "closed.yaml")
+    assert facts("runs/closed")["text"] == (
+        "The same 8 classes train and test on purpose (protocol 'closed'). No file is on both sides of the split."
+    )
+
+
+def test_images_are_looked_at_once(levelfield: Levelfield, leaky: Path) -> None:
+    for path in Path("photos").glob("*/*"):
+        os.utime(path, (1e9, 1e9))
+    assert "looking at 34 images (once)" in levelfield("compare", "small.yaml", "--dry-run").err
+    assert "looking at" not in levelfield("compare", "small.yaml", "--dry-run").err
+    assert "looking at" not in levelfield("-q", "datasets", "leaks", "photos", "--radius", "-1").err
