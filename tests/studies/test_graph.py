@@ -102,6 +102,20 @@ def test_a_teacher_comes_before_its_student_and_its_students_student() -> None:
     assert needed_labels(study.methods, "margin") == {"margin"}
 
 
+def test_what_varies_in_a_teacher_varies_in_those_who_need_it() -> None:
+    """Else two different runs of one seed would be one row, and averaged as if they were members."""
+    methods = [
+        {"label": "both", "ensemble": {"of": ["pupil", "margin"]}},
+        {"label": "pupil", "softmax": {"student": {"teacher": "teacher"}}},
+        {"label": "teacher", "message_passing": {}},
+        "margin",
+    ]
+    runs = planned(methods, seeds=1, vary={"methods.teacher.heads": [1, 2]})
+    rows = [run.row for run in runs]
+    assert len(rows) == len(set(rows)) == 7
+    assert {"pupil [heads=1]", "pupil [heads=2]", "both [heads=1]", "margin"} <= set(rows)
+
+
 def test_a_circle_and_a_name_that_nobody_has_are_told() -> None:
     circle = [
         {"label": "a", "ensemble": {"of": ["b", "margin"]}},

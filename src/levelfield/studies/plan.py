@@ -57,7 +57,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             data_digest=digest,
             code_digest=_file_digest(method.name, study.conditions.weights),
         )
-        own = _own(variation, method.label, list(made))
+        own = _own(variation, needed_labels(study.methods, method.label), list(made))
         runs = [PlannedRun(one, method.label, own) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
@@ -169,9 +169,9 @@ def _variations(study: Study) -> Iterator[tuple[Study, Variation]]:
         yield parse_study(content, origin="vary"), tuple(zip(keys, values, strict=True))
 
 
-def _own(variation: Variation, label: str, labels: list[str]) -> Variation:
-    """What varies for this method: not the settings of the others."""
-    return tuple((key, value) for key, value in variation if owner(key, labels) in (None, label))
+def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variation:
+    """What varies for a method: not the settings of the others, unless it needs their runs."""
+    return tuple((key, value) for key, value in variation if owner(key, labels) in (None, *concerned))
 
 
 def _file_digest(method: str, weights: str | None) -> str:
