@@ -12,25 +12,27 @@ from pathlib import Path
 
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.figures._rows import Drawn, drawn
+from levelfield.reports.tables import claims
 from levelfield.studies import gather, read_study
 from levelfield.studies.store import read_plan
 
 HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"
-STUDIES = ("rho", "switch", "batching", "mixup", "curves")
+STUDIES = ("methods", "rho", "switch", "batching", "mixup", "curves")
 
 
 def write(runs: Path, study: str) -> None:
     """Table and figures of one study."""
     folder = runs / study
     described, planned = read_study(folder / "study.yaml"), read_plan(folder)
-    board = gather(study, planned, folder, described.metrics)
+    board = gather(study, planned, folder, described.metrics, claims=described.claims)
     lines = []
     for path in draw_figures(figures_of(described), board, planned, folder):
         shown = HERE / "figures" / f"{study}-{path.name}"
         shown.write_bytes(path.read_bytes())
         lines += [f"![{study}: {path.stem}](figures/{shown.name})", ""]
     lines += table(drawn(board, planned, folder), board.metrics[:2])
+    lines += ["", "What it says of the claims:", "", *claims(board)] if board.claims else []
     place = re.compile(rf"(<!-- {study} -->\n).*?(<!-- end of {study} -->)", re.DOTALL)
     text = "\n".join(lines) + "\n"
     PAGE.write_text(place.sub(lambda found: found[1] + text + found[2], PAGE.read_text(encoding="utf-8")), "utf-8")
