@@ -29,7 +29,8 @@ OTHER: dict[str, dict[str, Any]] = {
     "tuning_trials": {"tuning_trials": 3}, "optimiser": {"optimiser": "sgd"}, "lr": {"lr": 0.1},
     "trunk_lr": {"trunk_lr": 0.1}, "weight_decay": {"weight_decay": 0.1}, "momentum": {"momentum": 0.1},
     "schedule": {"schedule": "constant"}, "warmup": {"warmup": 1}, "trunk_warmup": {"trunk_warmup": 1},
-    "step_every": {"step_every": 1}, "step_at": {"step_at": [5, 9]}, "step_factor": {"step_factor": 0.1}, "plateau_patience": {"plateau_patience": 1},
+    "step_every": {"step_every": 1}, "step_at": {"step_at": [5, 9]}, "step_factor": {"step_factor": 0.1},
+    "plateau_patience": {"plateau_patience": 1},
     "clip": {"clip": 1.0}, "precision": {"precision": "bf16"}, "validate_every": {"validate_every": 1},
     "patience": {"patience": 1}, "monitor": {"monitor": "test"}, "threads": {"threads": 2},
 }  # fmt: skip
