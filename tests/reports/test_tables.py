@@ -16,6 +16,8 @@ from rich.console import Console
 from levelfield.errors import BadSpecification
 from levelfield.reports.tables import as_csv, as_markdown, show, verdicts, write_all
 from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.rows import Cell
+from levelfield.studies.verdicts import Verdict
 
 
 def printed(board: Leaderboard, width: int = 80) -> str:
@@ -42,6 +44,37 @@ def test_the_demo_fits_80_columns_and_nothing_is_cut_off(demo_board: Leaderboard
         assert row.label in text
         assert f"{row.cells['recall@1'].mean:.3f}" in text
     assert "0.420 3840-d" in text
+
+
+def test_long_names_are_folded_and_no_figure_is_cut(demo_board: Leaderboard) -> None:
+    named = [replace(row, label=f"{row.label} with a very long name [backbone=bninception]") for row in demo_board.rows]
+    for width in (80, 60):
+        text = printed(replace(demo_board, rows=named, comparisons=[]), width)
+        assert max(map(len, text.splitlines())) <= width
+        assert "…" not in text
+        for row in demo_board.rows:
+            figures = [f"{cell.mean:.3f}" for cell in row.cells.values()]
+            assert all(re.search(rf"(?<![\d.]){figure}(?!\d)", text) for figure in figures)
+
+
+def test_metrics_without_room_follow_in_another_table(demo_board: Leaderboard) -> None:
+    more = {f"recall@{k}": k / 1000 for k in (2, 4, 8, 16, 32)}
+    rows = [
+        replace(row, cells={**row.cells, **{name: Cell(value) for name, value in more.items()}})
+        for row in demo_board.rows
+    ]
+    text = printed(replace(demo_board, rows=rows, metrics=[*demo_board.metrics, *more]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert all(text.count(f" {name} ") == 1 for name in more)
+    assert text.count(" 0.032 ") >= len(rows)
+
+
+def test_the_terminal_says_what_became_of_the_claims(demo_board: Leaderboard) -> None:
+    found = Verdict("a > b", "recall@1", "002 table 4", "holds", 0.02, 0.01, 0.03, 0.01)
+    text = printed(replace(demo_board, claims=[found]), 100)
+    assert text.splitlines()[-2:] == ["Claims", f"- {found.text}"]
+    assert "Claims" not in printed(demo_board)
 
 
 def test_csv_json_and_markdown_agree(demo_board: Leaderboard, tmp_path: Path) -> None:

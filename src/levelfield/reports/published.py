@@ -15,6 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from levelfield.published import Line, Table, ceiling, papers
+from levelfield.reports.fitting import divided
 
 _SETTINGS = ("origin", "backbone", "dim", "protocol", "batch", "image", "sampler", "switch")
 _SHORT = {"mlrc-concatenated": "joined", "mlrc-separated": "separated", "resnet50": "ResNet-50",
@@ -74,8 +75,6 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
     return Group(*shown, *map(Text, odd))
 
 
-
-
 def as_csv(lines: Sequence[Line]) -> str:
     """One line per number."""
     text = io.StringIO()
@@ -98,7 +97,8 @@ def _grids(lines: list[Line], width: int) -> Iterator[RenderableType]:
     metrics = list(dict.fromkeys(line.printed_metric for line in lines))
     method = min(max(len(head[0]) for head in rows), _NAME)
     taken = 2 + method + sum(max(map(len, [key, *settings[key]])) + 1 for key in varied)  # 2: the margins
-    for part in _parts(metrics, rows, width - taken):
+    widths = {metric: max(len(metric), *(len(cells.get(metric, "-")) for cells in rows.values())) for metric in metrics}
+    for part in divided(widths, width - taken):
         grid = _grid("method", *varied)
         grid.columns[0].min_width = method
         for metric in part:
@@ -109,19 +109,6 @@ def _grids(lines: list[Line], width: int) -> Iterator[RenderableType]:
     same = [f"{key} {values[0]}" for key, values in settings.items() if len(values) == 1]
     if same:
         yield Text(f"where it is stated: {', '.join(same)}")
-
-
-def _parts(metrics: list[str], rows: dict[tuple[str, ...], dict[str, str]], room: int) -> Iterator[list[str]]:
-    part: list[str] = []
-    left = room
-    for metric in metrics:
-        needed = 1 + max(len(metric), *(len(cells.get(metric, "-")) for cells in rows.values()))
-        if part and needed > left:
-            yield part
-            part, left = [], room
-        part.append(metric)
-        left -= needed
-    yield part
 
 
 def _grid(*columns: str, numbers: str = "") -> Grid:

@@ -132,7 +132,7 @@ def _title(found: Robustness) -> str:
 
 
 def _fields(row: RobustRow) -> list[str]:
-    """Drops in points of 100; with several runs the mean has its spread."""
+    """Figure and drops in points of 100."""
     return [row.label, f"{100 * row.clean:.1f}", *(f"{100 * value:.1f}" for value in row.drops.values()),
             f"{100 * row.mean_drop:.1f}"]  # fmt: skip
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from levelfield.files import write_json, write_text
 from levelfield.reports import cells, costs
 from levelfield.reports.against_published import published_markdown, published_terminal
+from levelfield.reports.board_table import board_tables
 from levelfield.reports.csv_table import as_csv
 from levelfield.reports.leaks import leak_lines, leak_links
 from levelfield.studies.leaderboard import Leaderboard
@@ -40,36 +39,21 @@ def as_markdown(board: Leaderboard) -> str:
 
 
 def show(board: Leaderboard, console: Console) -> None:
-    """Print the leaderboard, what it means, and which differences are real."""
-    console.print(terminal(board))
+    """Print the leaderboard, what it means, which differences are real, and what became of the study's claims."""
+    console.print(terminal(board, width=console.width))
 
 
-def terminal(board: Leaderboard) -> RenderableType:
-    """A table that fits 80 columns: the interval of the first metric, deviations as letters explained below."""
-    first, letters = board.metrics[0], _letters(board)
-    table = Table(
-        title=f"{board.study}: best first by {first}", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
-    )
-    others = [cells.heading(metric) for metric in board.metrics[1:]]
-    headings = ["#", "method", first, "95 % interval", "sd", *others, "sec", "dev"]
-    for name in headings:
-        justify: Literal["left", "right"] = "left" if name in ("method", "dev") else "right"
-        table.add_column(name, justify=justify, no_wrap=True)
-    for rank, row in enumerate(board.rows, 1):
-        main = row.cells[first]
-        values = [f"{row.cells[metric].mean:.3f}" for metric in board.metrics[1:]]
-        deviates = "".join(letters[text] for text in row.deviations) or "-"
-        # of the representation its width; that it is an ensemble stands among the deviations
-        style = "bold" if row.tied_with_best else "dim" if not row.trained else ""
-        seconds = f"{row.seconds:.1f}" if row.trained else "-"
-        figures = [cells.figure(main).split(",")[0], cells.interval(main), cells.spread(main), *values]
-        table.add_row(str(rank), row.label, *figures, seconds, deviates, style=style)
+def terminal(board: Leaderboard, *, width: int = 80) -> RenderableType:
+    """Tables that fit the width: the interval of the first metric, deviations as letters explained below."""
+    letters = _letters(board)
     notes = [f"{letter}: {text}" for text, letter in letters.items()]
     deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
     deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
     explained = [Text(line) for line in explanation(board)]
     real = [Text("Which differences are real", style="bold"), *(Text(line) for line in verdicts(board))]
-    return Group(table, *explained, Text(), *deviations, Text(), *real, *published_terminal(board))
+    said = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
+    shown = [*board_tables(board, letters, width), *explained, Text(), *deviations, Text(), *real]
+    return Group(*shown, *published_terminal(board), *said)
 
 
 def _letters(board: Leaderboard) -> dict[str, str]:
