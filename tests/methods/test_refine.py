@@ -214,9 +214,11 @@ def test_every_way_refines_everybody_in_the_same_bits(by: str) -> None:
     np.testing.assert_array_equal(found, refine(objective, rows, by=by, **settings))
 
 
-def test_as_many_clusters_as_rows_at_most() -> None:
+@pytest.mark.parametrize("by", ["kmeans", "ward", "spectral"])
+def test_as_many_clusters_as_rows_at_most(by: str) -> None:
+    """The default of 900 is more than a small test set has."""
     rows, _ = blobs()
-    assert groups_of(rows, "kmeans", chunks=2, size=2).members.shape == (12, 4)
+    assert groups_of(rows, by, chunks=2, size=2).members.shape == (12, 4)
 
 
 def test_steps_side_by_side_are_as_wide_as_all_of_them() -> None:

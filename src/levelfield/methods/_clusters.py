@@ -33,9 +33,11 @@ def spectral(rows: Array, *, clusters: int = _CLUSTERS, neighbours: int = 10, se
     """Spectral clustering on the graph of the nearest, since that of all pairs would fill the memory."""
     from sklearn.cluster import SpectralClustering
 
-    near = min(whole("neighbours", neighbours, least=1), len(rows))
+    near, count = min(whole("neighbours", neighbours, least=1), len(rows)), _at_most(clusters, rows)
+    if count == len(rows):  # everyone alone, which the solver of eigenvectors refuses to find
+        return np.arange(count)
     made = SpectralClustering(
-        _at_most(clusters, rows),
+        count,
         affinity="nearest_neighbors",
         n_neighbors=near,
         assign_labels="cluster_qr",
