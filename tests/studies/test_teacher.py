@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_world import carry_out, one_run, processes, run_one, small_study
+from small_world import carry_out, make_photos, one_run, processes, run_one, small_study
 
 import levelfield
 from levelfield.errors import BadInput
+from levelfield.evaluation import joined
 from levelfield.methods._groups import Groups
 from levelfield.methods.refine import cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.studies.estimate import estimate
 from levelfield.studies.ground import ground_for
+from levelfield.studies.joining import join
 from levelfield.studies.run import Options
 from levelfield.studies.store import read_result, read_spec
 from levelfield.studies.stored_method import load_method
@@ -113,6 +115,26 @@ def test_several_runs_may_teach_together(photos: Path, tmp_path: Path) -> None:
     parts = [told(folders[name], "rows") for name in ("margin", "triplet")]
     expected = np.concatenate([part / np.linalg.norm(part, axis=1, keepdims=True) for part in parts], axis=1)
     np.testing.assert_allclose(outputs, expected, atol=1e-6)
+
+
+def test_an_ensemble_that_the_command_made_may_teach(photos: Path, tmp_path: Path, home: dict[str, Path]) -> None:
+    join([home["teacher"], home["imitate"]], tmp_path / "both", ("recall@1",))
+    run = run_one(small_study(photos, [student("relational", teacher=str(tmp_path / "both"))]), tmp_path / "out")
+    expected = joined([told(home[name], "rows") for name in ("teacher", "imitate")])
+    np.testing.assert_array_equal(np.load(run / "teacher.npy"), expected)
+
+
+def test_of_an_ensemble_of_folds_those_of_the_student_teach(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos", classes=16, each=2)
+    both = {"label": "both", "ensemble": {"of": ["margin", "triplet"]}}
+    methods = ["margin", "triplet", both, student("relational", teacher="both")]
+    study = small_study(photos, methods, overrides=("protocol=mlrc",), steps=1, batch="2x2")
+    runs, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed, outcome.failed
+    parts = {(run.label, run.spec.fold): run.folder(tmp_path) for run in runs}
+    for fold in range(4):
+        expected = joined([told(parts[name, fold], "rows") for name in ("margin", "triplet")])
+        np.testing.assert_array_equal(np.load(parts["relational", fold] / "teacher.npy"), expected)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import yaml
 from torch import nn
 
 from levelfield.embedder import Model, load
@@ -18,7 +19,8 @@ from levelfield.methods.refine import cluster_groups
 from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.studies.ground import Ground, Tell, ground_for
-from levelfield.studies.runs import RunSpec, needed_folder
+from levelfield.studies.members import ENSEMBLE
+from levelfield.studies.runs import Needed, RunSpec, needed_folder
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
 
@@ -46,16 +48,25 @@ def outputs_of(folder: Path, wants: str, student: RunSpec, ground: Ground, tell:
 
     Of joined runs the rows stand side by side, as at test time; of folds only the student's own counts.
     """
-    spec = read_spec(folder)
-    if not spec.joined:
-        return _of_one(folder, spec, wants, ground, tell)
-    needed = [needed_folder(folder, need) for need in spec.needs]
-    members = [one for one in needed if read_spec(one).fold == student.fold]
+    needs = _joined_in(folder)
+    if needs is None:
+        return _of_one(folder, read_spec(folder), wants, ground, tell)
+    needed = [needed_folder(folder, need) for need in needs]
+    members = [one for one in needed if _joined_in(one) is not None or read_spec(one).fold == student.fold]
     if len(members) != 1 and wants == "logits":
         raise BadInput(f"The teacher {folder} joins {len(members)} runs, whose classes are not told by one classifier: "
                        "'distill' needs a single run, 'imitate' and 'relational' do not.")
     found = [outputs_of(one, wants, student, ground, tell) for one in members]
     return found[0] if len(found) == 1 else joined(found)
+
+
+def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
+    """What is joined in a folder, by a study or by `levelfield ensemble`; None if a network was trained there."""
+    if (folder / "run.yaml").is_file():
+        spec = read_spec(folder)
+        return spec.needs if spec.joined else None
+    told = yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["members"]
+    return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
 
 
 def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell) -> np.ndarray:
