@@ -185,6 +185,28 @@ class MyLoss(nn.Module):
     assert "gone.py" in levelfield("compare", "small.yaml", "methods=[gone.py:MyLoss]").error
 
 
+def test_an_ensemble_of_seeds_is_trained_with_all_its_seeds(levelfield: Levelfield, room: Path) -> None:
+    words = ["methods=[contrastive, lda, {label: both, ensemble: {of: contrastive, seeds: all}}]", "seeds=2"]
+    said = levelfield("train", "small.yaml", *words, "--method", "both", "--all-classes").printed
+    assert "Trained 'both' on every class" in said
+    runs = sorted(path.parent.name[:5] for path in Path("runs/small-all-classes/contrastive").glob("*/run.yaml"))
+    assert runs == ["seed0", "seed1"]
+    [described] = Path("runs/small-all-classes/both").glob("*/ensemble.yaml")
+    assert len(yaml.safe_load(described.read_text())["members"]) == 2
+    pupil = "{label: pupil, contrastive: {student: {teacher: both, form: relational}}}"
+    words[0] = words[0].replace("]", f", {pupil}]")
+    assert levelfield("-q", "train", "small.yaml", *words, "--method", "pupil", "--seed", "1").code == 0
+    assert [path.name[:5] for path in Path("runs/small/pupil").iterdir()] == ["seed1"], "and no other seed"
+    wrong = levelfield("train", "small.yaml", *words, "--method", "pupil", "--seed", "5").error
+    assert "'pupil' needs all seeds of the study: --seed 5 is none of them (0, 1)" in wrong
+
+
+def test_what_refines_is_trained_on_every_class_without(levelfield: Levelfield, room: Path) -> None:
+    words = ["methods=[{message_passing: {refine: reciprocal}}]", "--method", "message_passing", "--all-classes"]
+    said = levelfield("train", "small.yaml", *words)
+    assert "Trained 'message_passing' on every class" in said.printed, said.error
+
+
 def test_train_takes_the_winner_or_the_method_that_is_named(levelfield: Levelfield, compared: Path) -> None:
     board = json.loads(Path("runs/small/leaderboard.json").read_text())
     winner = next(row["label"] for row in board["rows"] if row["trained"])

@@ -14,6 +14,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from levelfield import methods
 from levelfield.cli.console import StudyBars, console, is_quiet, looking
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData, unknown
 from levelfield.reports import show, with_published, write_all
@@ -24,7 +25,7 @@ from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import Estimate, estimate
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.own_data import demo_content, fit_to
-from levelfield.studies.plan import needed_labels
+from levelfield.studies.plan import needed_labels, with_needed
 from levelfield.studies.reading import read_study
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
@@ -129,7 +130,7 @@ def train(
 ) -> None:
     """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
     whole = read_study(study, [*_root(root), *(overrides or [])])
-    content = whole.model_dump(mode="json") | {"seeds": [seed], "vary": {}}
+    content = whole.model_dump(mode="json") | {"vary": {}}
     label = method
     if method == "best":
         winner = _winner(whole, out)
@@ -141,13 +142,20 @@ def train(
         raise unknown("method of the study", label, [*labels, "best"])
     needed = needed_labels(whole.methods, label)
     content["methods"] = [m for m in content["methods"] if m["label"] in needed]
+    if not any(methods.joins_seeds(m.name, m.settings) for m in whole.methods if m.label in needed):
+        content["seeds"] = [seed]
     if all_classes:
         content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}}
         if whole.conditions.select != "budget":
             raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
     chosen = parse_study(content)
     with looking() as told:
-        runs = prepare(chosen, tested=False, device=device, progress=told)
+        planned = prepare(chosen, tested=False, device=device, progress=told)
+    own = [run for run in planned if run.label == label and (run.spec.seed == seed or not run.seeded)]
+    if not own:
+        there = ", ".join(map(str, chosen.seeds))
+        raise BadSpecification(f"'{label}' needs all seeds of the study: --seed {seed} is none of them ({there}).")
+    runs = with_needed(planned, own[-1])  # the last one joins the others, if there are members
     folder = out / chosen.name
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([run.title for run in runs]) as bars:

@@ -145,6 +145,15 @@ def needed_labels(competitors: Sequence[Competitor], label: str) -> set[str]:
     return found
 
 
+def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun]:
+    """Of planned runs `last` and all that it needs, in their order."""
+    names = {last.spec.folder_name}
+    for run in reversed(runs):  # what is needed comes before
+        if run.spec.folder_name in names:
+            names |= {need.name for need in run.spec.needs}
+    return [run for run in runs if run.spec.folder_name in names]
+
+
 def check_methods(study: Study) -> None:
     """Build every method once with two classes, so that a wrong name or setting is found before anything trains."""
     for varied, _ in _variations(study):

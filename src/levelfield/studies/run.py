@@ -77,6 +77,8 @@ def _train_and_embed(
     taught = teach(setup.method, spec, ground, folder, tell)
     progress = _train(spec, setup, ground, folder, metrics, options, tell) if setup.method.trains else Progress()
     tested = len(ground.fold.test) > 0
+    if not tested:
+        setup.method.refinement = None  # messages pass among test images, and there are none
     raw = ground.embed(setup.embedder, ground.fold.test if tested else ground.fold.train[:1], tell)
     with only([]):
         embeddings = _refined(setup.method, raw.copy(), test_items(ground).queries if tested else None)
