@@ -56,6 +56,23 @@ def test_too_many_meta_classes_are_refused_before_anything_trains(photos: Path) 
     assert len({partition(4, 2, member, seed=0).tobytes() for member in range(3)}) == 3
 
 
+@pytest.mark.parametrize(("meta_classes", "proxies"), [(3, "learned"), (3, "static"), (2, "learned")])
+def test_a_wider_head_and_the_parameters_of_all_members_are_told(
+    photos: Path, tmp_path: Path, meta_classes: int, proxies: str
+) -> None:
+    dreml = {"members": 2, "meta_classes": meta_classes, "proxies": proxies}
+    study = small_world.small_study(photos, [{"dreml": dreml}], dim=2)
+    runs, outcome = small_world.carry_out(study, tmp_path)
+    assert not outcome.failed, outcome.failed
+    extra = meta_classes**2 if proxies == "learned" else 0
+    extra += (meta_classes - 2) * (1280 + 1)  # a column of the head for each number more, and its bias
+    rows = {row.label: row for row in small_world.board_of(study, runs, tmp_path).rows}
+    assert f"extra parameters {extra:,}" in rows["dreml (separated)"].deviations
+    assert f"extra parameters {2 * extra:,}" in rows["dreml"].deviations
+    told = estimate(study, runs, options=Options(), jobs=1)
+    assert f"extra parameters {extra:,}" in next(row for row in told.rows if "separated" in row.label).deviations
+
+
 def test_its_cost_is_known_before(photos: Path) -> None:
     study = small_world.small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3, "proxies": "learned"}}])
     told = estimate(study, prepare(study), options=Options(), jobs=1)

@@ -121,7 +121,9 @@ class Method(nn.Module):
         self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, where `step` gives only one
         self.bf16 = False
         self.width = 0  # of the features a head gets; the run says it before anything is asked
-        self.common_head = 0  # parameters of the head that an own one replaces; the run says it before the ledger asks
+        # the run says these before the ledger asks:
+        self.common_head = 0  # parameters of the head that an own one replaces
+        self.wider_head = 0  # and what the common head has more because of `dim_for`
 
     def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module | None:
         """The method's own head; None takes the conditions' head."""
@@ -236,7 +238,7 @@ class Method(nn.Module):
             Deviation(f"weight_decay_of_{g.name}", None, g.weight_decay) for g in groups if g.weight_decay is not None
         ]
         declared += [Deviation(f"optimiser_of_{g.name}", None, g.optimiser) for g in groups if g.optimiser is not None]
-        extra = sum(p.numel() for g in groups for p in g.parameters)
+        extra = self.wider_head + sum(p.numel() for g in groups for p in g.parameters)
         if extra:
             declared.append(Deviation("extra_parameters", None, extra))
         if self.norm_rows:

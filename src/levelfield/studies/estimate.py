@@ -21,6 +21,7 @@ from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.ground import Ground, ground_for
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
+from levelfield.studies.setup import wider_head
 from levelfield.studies.specification import Study
 from levelfield.training.ledger import declared
 
@@ -156,6 +157,7 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
     common = Head(ground.width, method.dim_for(dim), output_norm=method.norm_rows)
     method.common_head = sum(parameter.numel() for parameter in common.parameters())
+    method.wider_head = wider_head(method, dim, ground.width)
     own = method.head(_Features(ground.width, ground.train_labels), dim, 0)
     embedder = Embedder(ground.new_trunk(), common if own is None else own).to(ground.device).train()
     method.to(ground.device)

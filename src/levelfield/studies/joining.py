@@ -25,12 +25,12 @@ _SUMMED = (
     "step", "images", "seconds", "waiting", "planning", "rows_through_trunk", "memory_rows", "rows_changed",
     "idle_batches",
 )  # fmt: skip
-_COUNTED = ("images", "steps", "rows_through_trunk", "memory_rows", "rows_changed")
+_COUNTED = ("extra_parameters", "images", "steps", "rows_through_trunk", "memory_rows", "rows_changed")
 _FILES = (
     "summary.json", "metrics.json", "training.json", "model.yaml", "per_query.npz", "embeddings.npy", "items.csv",
     ENSEMBLE,
 )  # fmt: skip
-_OWN = ("members", "dim", "trunk_passes")  # deviations that a joined run has of its own
+_OWN = ("members", "dim", "trunk_passes", "extra_parameters")  # deviations that a joined run has of its own
 
 
 def join(
@@ -125,7 +125,7 @@ def _training(members: Sequence[Member], usual: int) -> dict[str, Any]:
         refined="yes" if any(each["refined"] for each in done) else "",
         **{key: sum(each[key] for each in done) for key in _COUNTED},
     )
-    deviations = [{**asdict(each), "text": each.text} for each in _own_deviations(members, measured.dim, usual)]
+    deviations = [{**asdict(each), "text": each.text} for each in _own_deviations(members, measured, usual)]
     theirs = {each["text"]: each for member in members for each in member.result.deviations if each["what"] not in _OWN}
     models = sum(member.models for member in members)
     return {
@@ -141,13 +141,14 @@ def _largest(counts: Iterable[int | None]) -> int | None:
     return max(known) if len(known) == len(counts) else None
 
 
-def _own_deviations(members: Sequence[Member], dim: int, usual: int) -> list[Deviation]:
+def _own_deviations(members: Sequence[Member], measured: Measured, usual: int) -> list[Deviation]:
     conditions = [member.described["conditions"] for member in members if "conditions" in member.described]
     dims = {each["dim"] for each in conditions}
     passes = round(sum(member.passes for member in members), 3)
     found = [
         Deviation("members", usual, sum(member.models for member in members)),
-        Deviation("dim", usual * dims.pop() if len(dims) == 1 else None, dim),
+        Deviation("dim", usual * dims.pop() if len(dims) == 1 else None, measured.dim),
         Deviation("trunk_passes", usual, int(passes) if passes == int(passes) else passes),
+        Deviation("extra_parameters", 0, measured.extra_parameters),
     ]
     return [each for each in found if each.method and each.method != each.condition]

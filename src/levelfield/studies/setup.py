@@ -54,6 +54,8 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     layout = method.layout or conditions.layout
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
     method.common_head = sum(parameter.numel() for parameter in common.parameters())
+    method.wider_head = wider_head(method, conditions.dim, ground.width)
+    reference -= method.wider_head
     measured = measure_setup(embedder, method, optimisers, layout, conditions, reference_parameters=reference)
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
@@ -77,6 +79,14 @@ def planner(setup: Setup, ground: Ground, conditions: Conditions, seed: int) -> 
     made = chosen.make(ground.train_labels, setup.layout, seed=seed, batches_per_epoch=epoch)
     check_fit(made, setup.method.objective)
     return made
+
+
+def wider_head(method: Method, dim: int, width: int) -> int:
+    """Parameters that the common head has more than the conditions say, because the method asks for more numbers.
+
+    What a narrower head saves pays for nothing else.
+    """
+    return max(0, method.dim_for(dim) - dim) * (width + 1) if method.trains else 0  # weights and bias of each number
 
 
 def _start_head(
