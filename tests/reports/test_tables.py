@@ -127,6 +127,15 @@ def test_ties_and_real_differences_are_said_once_each(tmp_path: Path) -> None:
     assert all(line in " ".join(printed(board, 200).split("\n")) for line in lines[1:])
 
 
+def test_seeds_are_asked_for_only_where_they_are_wanting(tmp_path: Path) -> None:
+    board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6})
+    [one] = board.comparisons
+    for p_seeds, said in ((0.2, "margin and triplet 7."), (0.01, None), (None, None)):
+        lines = verdicts(replace(board, comparisons=[replace(one, adjusted=1.0, p_seeds=p_seeds, seeds=7)]))
+        told = [line for line in lines if line.startswith("Seeds that would settle a tie")]
+        assert [line.endswith(said) for line in told] == ([True] if said else [])
+
+
 def test_one_row_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
     assert verdicts(small_board(tmp_path, {"margin": 0.6})) == [
         "Nothing to compare: one row, or no metric with a value per query."

@@ -7,11 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_world import small_study
+from small_world import make_photos, small_study
 
 from levelfield.errors import BadInput
 from levelfield.studies import prepare
 from levelfield.studies.ground import ground_for
+from levelfield.studies.specification import ProtocolChoice
 
 
 @pytest.fixture
@@ -53,3 +54,16 @@ def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photo
         _ = ground_for(run.spec, None, "cpu").catalog
     with pytest.raises(BadInput, match=r"1 of 40 images(.|\n)*class03/1.png"):
         prepare(study)
+
+
+def test_runs_of_all_folds_and_members_share_images_and_trunk(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos", classes=24, each=3)
+    study = small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3}}, "untrained"]).model_copy(
+        update={"protocol": ProtocolChoice(name="mlrc")}
+    )
+    grounds = [ground_for(run.spec, None, "cpu") for run in prepare(study)]
+    assert {ground.fold_number for ground in grounds} == {0, 1, 2, 3}
+    assert len({id(ground) for ground in grounds}) == 4
+    assert len({id(ground.catalog) for ground in grounds}) == 1
+    assert len({id(ground.still_trunk) for ground in grounds}) == 1
+    assert len({tuple(ground.fold.train) for ground in grounds}) == 4

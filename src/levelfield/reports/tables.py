@@ -17,6 +17,8 @@ from levelfield.reports.leaks import leak_lines, leak_links
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.rows import Row
 
+SURE = 0.05
+
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:
     """Write leaderboard.json, .csv and .md; returns the paths."""
@@ -113,7 +115,7 @@ def verdicts(board: Leaderboard) -> list[str]:
         else:
             first, second = sorted((c.first, c.second), key=order.index)
             tied[first].append(second)
-            if c.seeds is not None:
+            if c.seeds is not None and c.p_seeds is not None and c.p_seeds >= SURE:  # else it is not for want of seeds
                 open_.append(f"{first} and {second} {c.seeds}")
     for label in order:
         said = []

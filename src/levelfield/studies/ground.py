@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
 Tell = Callable[[str, int, int], None]
+_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the folds of a ground
 EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 
 
@@ -50,6 +51,18 @@ class Ground:
         if self.data_digest and catalog.digest != self.data_digest:
             raise BadInput(f"The images of '{self.data.name}' changed after the study began. Start the command again.")
         return catalog
+
+    @cached_property
+    def _folds(self) -> dict[int, Ground]:
+        return {self.fold_number: self}
+
+    def with_fold(self, number: int) -> Ground:
+        """The ground of another fold. It has the same images, trunk and opened rows, which are costly to get."""
+        if number not in self._folds:
+            other = replace(self, fold_number=number)
+            vars(other).update({name: getattr(self, name) for name in _SHARED})
+            self._folds[number] = other
+        return self._folds[number]
 
     @cached_property
     def fold(self) -> protocols.Fold:
@@ -239,11 +252,12 @@ def check_trunk(conditions: Conditions) -> Trunk:
 @lru_cache(maxsize=2)
 def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
     spec = RunSpec.model_validate_json(key)
-    return Ground(spec.data, spec.protocol, spec.fold or 0, spec.conditions, cache_folder, device, spec.data_digest)
+    return Ground(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
 
 
 def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
-    """The ground of a run; runs that differ only in method, seed or optimiser stand on the same one."""
+    """The ground of a run; runs that differ only in method, seed, member or optimiser stand on the same one, and those
+    of other folds share its images and trunk."""
     shared = {
         key: getattr(spec.conditions, key)
         for key in (
@@ -269,7 +283,11 @@ def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
         update={
             "conditions": Conditions(**shared),
             "seed": 0,
+            "fold": None,
+            "member": None,
+            "joined": False,
+            "needs": (),
             "method": spec.method.model_copy(update={"name": "-", "label": "-", "settings": {}}),
         }
     )
-    return _ground(plain.model_dump_json(), cache_folder, device)
+    return _ground(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
