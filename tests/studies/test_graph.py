@@ -211,3 +211,21 @@ def test_finished_runs_of_another_study_can_be_joined(photos: Path, tmp_path: Pa
     assert np.load(runs[0].folder(tmp_path / "b") / "embeddings.npy").shape[1] == 16
     shutil.rmtree(folders[0])
     assert load(runs[0].folder(tmp_path / "b")).dim == 16, "the ensemble is complete in itself"
+
+
+def test_what_was_trained_otherwise_is_told_when_it_is_joined(photos: Path, tmp_path: Path) -> None:
+    elsewhere = small_study(photos, ["contrastive"], overrides=("protocol.validation=0.5",), steps=9, batch="2x2")
+    more, _ = carry_out(elsewhere, tmp_path / "a")
+    same, _ = carry_out(small_study(photos, ["contrastive"]), tmp_path / "b")
+    joined = [
+        {"label": label, "ensemble": {"of": ["triplet", str(runs[0].folder(tmp_path / folder))]}}
+        for label, runs, folder in (("other", more, "a"), ("same", same, "b"))
+    ]
+    study = small_study(photos, ["triplet", *joined])
+    runs, outcome = carry_out(study, tmp_path / "c")
+    assert not outcome.failed, outcome.failed
+    rows = {row.label: row.deviations for row in board_of(study, runs, tmp_path / "c").rows}
+    assert rows["same"] == ["members 2 (1)", "dim 16 (8)", "trunk passes 2 (1)"]
+    assert rows["other"] == [
+        *rows["same"], "joined protocol validation 0.5", "joined steps 9 (4)", "joined batch 2x2 (4x3)",
+    ]  # fmt: skip

@@ -18,7 +18,16 @@ from levelfield.files import link_whole, write_json, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.studies.ground import Tell
 from levelfield.studies.measuring import measure
-from levelfield.studies.members import ENSEMBLE, PLACE, Member, checked, joined_here, joined_identity
+from levelfield.studies.members import (
+    ENSEMBLE,
+    PLACE,
+    Member,
+    checked,
+    joined_here,
+    joined_identity,
+    trained_otherwise,
+)
+from levelfield.studies.runs import RunSpec
 from levelfield.training.ledger import Measured
 
 _SUMMED = (
@@ -39,14 +48,15 @@ def join(
     metrics: tuple[str, ...],
     *,
     about: Mapping[str, Any] | None = None,
-    usual: int = 1,
+    under: RunSpec | None = None,
     tell: Tell = lambda text, done, total: None,
 ) -> list[Member]:
     """Join the finished runs of `folders` in `folder`, which then is a finished run too: model, embeddings, figures.
 
     They must have been tested on the same images. Each file appears whole, metrics.json last; after an interruption the
-    same call goes on. `about` is kept with the model. `usual`: how many networks the protocol has everybody join (its
-    folds), so that they are no deviation. Gives the members.
+    same call goes on. `about` is kept with the model. `under`: the run of a study that joins them; what its protocol has
+    everybody join (folds) is no deviation, and members that were trained otherwise, in another study, are one.
+    Gives the members.
     """
     members = checked(folders)
     _claim(folder, members)
@@ -54,7 +64,7 @@ def join(
         tell("joining", 0, 1)
         data = {str(member.described["data"]["name"]) for member in members if "data" in member.described}
         told = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
-        _write(members, folder, told, usual)
+        _write(members, folder, told, under)
     measure(folder, members[0].labels if members[0].items else None, metrics, tell)
     return members
 
@@ -95,7 +105,7 @@ def _told(member: Member) -> dict[str, Any]:
     return {"label": member.label, **facts, "identity": member.identity, "folder": str(member.folder)}
 
 
-def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], usual: int) -> None:
+def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under: RunSpec | None) -> None:
     """Everything but the figures; training.json last."""
     if members[0].items:
         rows = joined([member.rows for member in members])
@@ -105,10 +115,10 @@ def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], usual
         for path in member.descriptions:
             link_whole(path, folder / "members" / str(place) / path.relative_to(member.folder))
     save_ensemble(folder, [member.folder for member in members], about)
-    write_json(folder / "training.json", _training(members, usual))
+    write_json(folder / "training.json", _training(members, under))
 
 
-def _training(members: Sequence[Member], usual: int) -> dict[str, Any]:
+def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any]:
     """What the members cost together, and in what they depart from the conditions."""
     summaries = [member.result.summary for member in members]
     summary: dict[str, Any] = {key: sum(each.get(key, 0) for each in summaries) for key in _SUMMED}
@@ -125,7 +135,9 @@ def _training(members: Sequence[Member], usual: int) -> dict[str, Any]:
         refined="yes" if any(each["refined"] for each in done) else "",
         **{key: sum(each[key] for each in done) for key in _COUNTED},
     )
-    deviations = [{**asdict(each), "text": each.text} for each in _own_deviations(members, measured, usual)]
+    own = _own_deviations(members, measured, 1 if under is None else under.protocol.folds)
+    own += [] if under is None else trained_otherwise(members, under)
+    deviations = [{**asdict(each), "text": each.text} for each in own]
     theirs = {each["text"]: each for member in members for each in member.result.deviations if each["what"] not in _OWN}
     models = sum(member.models for member in members)
     return {

@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from levelfield.errors import BadInput
+from levelfield.methods import Deviation
 from levelfield.studies.runs import RunSpec
 from levelfield.studies.store import Result, read_result, read_spec
 
@@ -139,6 +140,28 @@ def spec_of(folder: Path) -> RunSpec:
             raise BadInput(f"The members of {folder} were not trained on the same images, so that it has no training "
                            "or validation classes of its own.")
     return first
+
+
+def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviation]:
+    """In what the members' conditions, protocols and images are not those of the run that joins them.
+
+    Within a study there is nothing; a run of another one may have had more steps, or more classes to train on.
+    """
+    ours = _circumstances(under)
+    found: dict[str, Deviation] = {}
+    for member in members:
+        for path in member.descriptions:
+            theirs = _circumstances(read_spec(path.parent)) if path.name == "run.yaml" else {}
+            differ = [key for key, value in theirs.items() if value != ours.get(key)]
+            told = [Deviation(f"joined_{key}", ours.get(key), theirs[key]) for key in differ]
+            found |= {each.text: each for each in told}
+    return list(found.values())
+
+
+def _circumstances(spec: RunSpec) -> dict[str, Any]:
+    shared = spec.conditions.model_dump(mode="json", exclude={"dim", "monitor", "threads"})  # dim: of all together
+    protocol = {"protocol" if key == "name" else f"protocol {key}": said for key, said in spec.protocol}
+    return {"data": f"{spec.data.name} {spec.data_digest}".strip(), **protocol, **shared}
 
 
 def _difference(first: list[tuple[str, str]], other: list[tuple[str, str]]) -> str:

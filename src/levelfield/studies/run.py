@@ -59,8 +59,7 @@ def execute(
     claim(folder, spec, versions())
     if spec.joined:
         needed = [needed_folder(folder, need) for need in spec.needs]
-        about, folds = {"method": spec.method.label}, spec.protocol.folds
-        join(needed, folder, metrics, about=about, usual=folds, tell=tell)
+        join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, tell=tell)
         return
     torch.set_num_threads(spec.conditions.threads)
     ground = ground_for(spec, options.cache_folder, options.device)
