@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_runs import METRICS, class_means, planned, write_run
@@ -16,7 +17,7 @@ from levelfield.studies.leaderboard import Leaderboard, gather
 METHODS = [{"margin": {"preset": "002/cub"}}, {"label": "R-margin", "margin": {"preset": "002/cub/rho_beta06"}}, "lda"]
 
 
-def board(folder: Path, data: str) -> Leaderboard:
+def board(folder: Path, data: Any) -> Leaderboard:
     conditions = {"backbone": "resnet50", "cut": "tuned", "dim": 128, "batch": "56x2", "steps": 7854}
     runs = planned(METHODS, seeds=2, data=data, conditions=conditions)
     for run in runs:
@@ -36,6 +37,13 @@ def test_a_benchmark_shows_reported_ours_and_the_difference(tmp_path: Path) -> N
     assert entries["R-margin", "recall@1"]["printed_method"] == "R-Margin (D, beta=0.6)"
     assert "98.3 %" in entries["margin", "map@r"]["note"]
     assert not [row for row, _ in entries if row == "lda"]  # no paper here has it
+
+
+def test_an_incomplete_copy_is_said_to_be_one(tmp_path: Path) -> None:
+    found = board(tmp_path, {"name": "cub", "allow_incomplete": True})
+    images = found.signatures["cub"]["recall@1"]["queries"]
+    for one in found.facts["published"]:
+        assert one["note"].startswith(f"not the official data: {images} test images here, 5,924 there")
 
 
 def test_the_table_is_in_text_markdown_and_json(tmp_path: Path) -> None:
