@@ -11,8 +11,8 @@ from small_world import make_photos, small_study
 
 from levelfield.errors import BadInput
 from levelfield.studies import prepare
+from levelfield.studies.choices import ProtocolChoice
 from levelfield.studies.ground import ground_for
-from levelfield.studies.specification import ProtocolChoice
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from levelfield.errors import LevelfieldError
+from levelfield.studies.choices import Data
 from levelfield.studies.plan import check_methods, plan
 from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Data, parse_study
+from levelfield.studies.specification import parse_study
 from levelfield.training import Conditions
 
 PLAIN: dict[str, Any] = {"data": "emoji", "methods": [{"margin": {}}], "seeds": 1}

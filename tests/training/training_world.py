@@ -20,9 +20,9 @@ from levelfield.embedder import Embedder, Trunk, backbones
 from levelfield.embedder.head import Head, start_random
 from levelfield.methods import Batch, Group, Method
 from levelfield.randomness import stream
+from levelfield.studies.choices import Competitor, Data, ProtocolChoice
 from levelfield.studies.run import Options, execute
 from levelfield.studies.runs import RunSpec
-from levelfield.studies.specification import Competitor, Data, ProtocolChoice
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed, PlannedBatch, StoredRows
 from levelfield.training.optimisers import build, check_groups

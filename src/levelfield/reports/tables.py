@@ -54,7 +54,7 @@ def terminal(board: Leaderboard, *, width: int = 80) -> RenderableType:
     explained = [Text(line) for line in explanation(board)]
     real = [Text("Which differences are real", style="bold"), *(Text(line) for line in verdicts(board))]
     said = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
-    shown = [*board_tables(board, letters, width), *explained, Text(), *deviations, Text(), *real]
+    shown: list[RenderableType] = [*board_tables(board, letters, width), *explained, Text(), *deviations, Text(), *real]
     return Group(*shown, *published_terminal(board), *said)
 
 

@@ -16,6 +16,7 @@ from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.files import write_text
+from levelfield.studies.choices import Data
 from levelfield.studies.claims import check_claims
 from levelfield.studies.corrupted import record
 from levelfield.studies.execution import Event, Outcome, run_all
@@ -25,7 +26,7 @@ from levelfield.studies.plan import check_methods, plan
 from levelfield.studies.reading import read_study
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Data, Study, parse_study
+from levelfield.studies.specification import Study, parse_study
 from levelfield.studies.store import write_plan
 from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation

@@ -22,8 +22,8 @@ from levelfield.embedder import Embedder, Trunk, backbones
 from levelfield.embedder.blocks import in_blocks
 from levelfield.embedder.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
+from levelfield.studies.choices import Data, ProtocolChoice
 from levelfield.studies.runs import RunSpec
-from levelfield.studies.specification import Data, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 

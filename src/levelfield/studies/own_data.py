@@ -10,7 +10,7 @@ import yaml
 
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, seen, survey
-from levelfield.studies.specification import ProtocolChoice
+from levelfield.studies.choices import ProtocolChoice
 
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
 PHOTOGRAPHS: dict[str, Any] = {"image": 160, "taps": ["final"], "pooling": "average"}

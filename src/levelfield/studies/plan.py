@@ -10,8 +10,9 @@ from pathlib import Path
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.registry import is_file_reference
+from levelfield.studies.choices import Competitor, Data
 from levelfield.studies.runs import Needed, PlannedRun, RunSpec, Variation, recorded_identity
-from levelfield.studies.specification import Competitor, Data, Study, assign, owner, parse_study
+from levelfield.studies.specification import Study, assign, owner, parse_study
 
 
 def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:

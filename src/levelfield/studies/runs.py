@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from levelfield import methods
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
-from levelfield.studies.specification import Competitor, Data, ProtocolChoice
+from levelfield.studies.choices import Competitor, Data, ProtocolChoice
 from levelfield.training import Conditions
 
 Variation = tuple[tuple[str, Any], ...]

@@ -3,109 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from levelfield.data import Catalog, corruptions, protocols
+from levelfield.data import corruptions
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
-from levelfield.settings import accepted
+from levelfield.studies.choices import Competitor, Data, ProtocolChoice, check_folder_name
 from levelfield.studies.claims import Claim
+from levelfield.studies.explaining import explain
 from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
 
 _VARIABLE = ("data", "protocol", "conditions", "methods")
-
-
-class Data(BaseModel):
-    """Where the images are: a dataset's name or a path, with its settings."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
-
-
-class ProtocolChoice(BaseModel):
-    """Which classes train, validate and test, with the protocol's own settings."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str = "standard"
-    validation: float = Field(0.0, ge=0, lt=1, description="share of the training classes that validates")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
-
-    @property
-    def folds(self) -> int:
-        if self.name not in protocols.registry:
-            return 1
-        return protocols.fold_count(self.name, self.settings)
-
-    @property
-    def validates(self) -> bool:
-        """Whether some training classes are kept back to choose: every fold of a protocol with several has such."""
-        return self.validation > 0 or self.folds > 1
-
-    def divide(self, catalog: Catalog) -> list[protocols.Fold]:
-        return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
-
-    @model_validator(mode="after")
-    def _settings_are_known(self) -> ProtocolChoice:
-        """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
-        if self.name in protocols.registry:
-            takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
-            for key in self.settings:
-                if key not in takes:
-                    close = nearest(key, takes)
-                    hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(takes)}."
-                    raise ValueError(f"unknown key 'protocol.{key}'.{hint}")
-        return self
-
-
-class Competitor(BaseModel):
-    """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
-
-    A paper's settings come by name, as in `{name: margin, preset: 002/cub}` or `margin: {preset: 002/cub}`.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    label: str = ""
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_forms(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, dict) and "name" not in value:
-            rest = {key: entry for key, entry in value.items() if key != "label"}
-            if len(rest) != 1:
-                raise ValueError(
-                    "a method is a name, `name: {settings}`, or that with a `label`; got the keys "
-                    + ", ".join(map(str, value))
-                )
-            ((name, settings),) = rest.items()
-            return {"name": str(name), "settings": settings or {}, "label": value.get("label", "")}
-        if isinstance(value, dict) and "preset" in value:
-            rest = {key: entry for key, entry in value.items() if key != "preset"}
-            return rest | {"settings": {**(value.get("settings") or {}), "preset": value["preset"]}}
-        return value
-
-    @model_validator(mode="after")
-    def _label_is_the_name(self) -> Competitor:
-        if not self.label:
-            plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
-            object.__setattr__(self, "label", plain)
-        _check_folder_name("label", self.label)
-        return self
 
 
 class Study(BaseModel):
@@ -133,7 +45,7 @@ class Study(BaseModel):
     @field_validator("name")
     @classmethod
     def _name_is_a_folder(cls, value: str) -> str:
-        _check_folder_name("name", value)
+        check_folder_name("name", value)
         return value
 
     @field_validator("data", mode="before")
@@ -267,42 +179,3 @@ def _competitors(entries: Any) -> list[dict[str, Any]]:
         return [method.model_dump() for method in TypeAdapter(list[Competitor]).validate_python(entries)]
     except ValidationError as error:
         raise BadSpecification(explain(error, Study, "the study's methods")) from error
-
-
-def _check_folder_name(what: str, text: str) -> None:
-    if not text.strip() or re.search(r"[/\\\n]", text) or text.startswith("."):
-        raise ValueError(f"the {what} '{text}' cannot be a folder's name")
-
-
-def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
-    """Pydantic's findings as one message for people."""
-    lines = []
-    found = error.errors()
-    for finding in found:
-        place = finding["loc"]
-        if finding["type"] == "too_short" and any(f["loc"][: len(place)] == place != f["loc"] for f in found):
-            continue  # it is short of the entries that are wrong, which are told
-        where = ".".join(str(part) for part in finding["loc"])
-        if finding["type"] == "extra_forbidden":
-            known = _keys_at(model, finding["loc"][:-1])
-            close = nearest(str(finding["loc"][-1]), known)
-            lines.append(
-                f"unknown key '{where}'."
-                + (f" Did you mean '{close}'?" if close else f" There are: {', '.join(known)}.")
-            )
-        elif finding["type"] == "missing":
-            lines.append(f"the key '{where}' is missing.")
-        else:
-            text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            came = "" if isinstance(finding["input"], dict) else f" (it is {finding['input']!r})"
-            lines.append(f"{where}: {text}{came}." if where else f"{text}.")
-    return f"In {origin}: " + " ".join(lines)
-
-
-def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
-    for part in place:
-        kind = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        for one in (kind, *get_args(kind)):  # itself, or a list of such
-            if isinstance(one, type) and issubclass(one, BaseModel):
-                model = one
-    return sorted(model.model_fields)

@@ -1,0 +1,106 @@
+"""What a study chooses: data, protocol, competitors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from levelfield.data import Catalog, protocols
+from levelfield.errors import nearest
+from levelfield.settings import accepted
+
+
+class Data(BaseModel):
+    """Where the images are: a dataset's name or a path, with its settings."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class ProtocolChoice(BaseModel):
+    """Which classes train, validate and test, with the protocol's own settings."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str = "standard"
+    validation: float = Field(0.0, ge=0, lt=1, description="share of the training classes that validates")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+    @property
+    def folds(self) -> int:
+        if self.name not in protocols.registry:
+            return 1
+        return protocols.fold_count(self.name, self.settings)
+
+    @property
+    def validates(self) -> bool:
+        """Whether some training classes are kept back to choose: every fold of a protocol with several has such."""
+        return self.validation > 0 or self.folds > 1
+
+    def divide(self, catalog: Catalog) -> list[protocols.Fold]:
+        return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
+
+    @model_validator(mode="after")
+    def _settings_are_known(self) -> ProtocolChoice:
+        """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
+        if self.name in protocols.registry:
+            takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
+            for key in self.settings:
+                if key not in takes:
+                    close = nearest(key, takes)
+                    hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(takes)}."
+                    raise ValueError(f"unknown key 'protocol.{key}'.{hint}")
+        return self
+
+
+class Competitor(BaseModel):
+    """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
+
+    A paper's settings come by name, as in `{name: margin, preset: 002/cub}` or `margin: {preset: 002/cub}`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    label: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict) and "name" not in value:
+            rest = {key: entry for key, entry in value.items() if key != "label"}
+            if len(rest) != 1:
+                raise ValueError(
+                    "a method is a name, `name: {settings}`, or that with a `label`; got the keys "
+                    + ", ".join(map(str, value))
+                )
+            ((name, settings),) = rest.items()
+            return {"name": str(name), "settings": settings or {}, "label": value.get("label", "")}
+        if isinstance(value, dict) and "preset" in value:
+            rest = {key: entry for key, entry in value.items() if key != "preset"}
+            return rest | {"settings": {**(value.get("settings") or {}), "preset": value["preset"]}}
+        return value
+
+    @model_validator(mode="after")
+    def _label_is_the_name(self) -> Competitor:
+        if not self.label:
+            plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
+            object.__setattr__(self, "label", plain)
+        check_folder_name("label", self.label)
+        return self
+
+
+def check_folder_name(what: str, text: str) -> None:
+    """Refuse a text that cannot name a folder."""
+    if not text.strip() or re.search(r"[/\\\n]", text) or text.startswith("."):
+        raise ValueError(f"the {what} '{text}' cannot be a folder's name")
