@@ -127,3 +127,13 @@ def test_runs_on_other_images_say_what_differs(levelfield: Levelfield, runs: lis
     levelfield("compare", "small.yaml", "methods=[lda]", "--out", "others", "data=more")
     other = next(Path("others").rglob("seed0-*"))
     assert "not tested on the same images" in levelfield("ensemble", runs[0], other, "--out", "x").error
+
+
+def test_refined_members_are_named(levelfield: Levelfield, compared: Path) -> None:
+    words = ["seeds=1", "methods=[lda, {message_passing: {refine: {by: reciprocal, k: 3, size: 3}}}]"]
+    assert levelfield("-q", "compare", "small.yaml", *words, "--out", "new").code == 0
+    found = [next(Path("new/small", name).glob("seed0-*")) for name in ("lda", "message_passing")]
+    said = levelfield("ensemble", *found, "--out", "both").printed
+    assert "DEVIATION, refined: message_passing, seed 0 (reciprocal k=3 size=3)." in said
+    stored = json.loads(Path("both/summary.json").read_text())["members"]
+    assert [each["refined"] for each in stored] == ["none", "reciprocal k=3 size=3"]

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from small_world import board_of, carry_out, make_photos, small_study
 
+from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate
 from levelfield.studies.again import stored_test
 from levelfield.studies.items import Items
+from levelfield.studies.joining import join
+from levelfield.studies.separating import separate
 from levelfield.studies.store import read_result
 
 MESSAGES: dict[str, Any] = {"message_passing": {"heads": 2, "refine": {"by": "reciprocal", "k": 2, "size": 3}}}
@@ -82,6 +85,23 @@ def test_a_watched_run_looks_in_the_gallery(shop: Path, tmp_path: Path) -> None:
     result = read_result(runs[0].folder(tmp_path / "runs"))
     assert result is not None
     assert result.summary["monitored"][-1]["test"] == pytest.approx(result.values["recall@1"])
+
+
+def test_a_member_is_measured_as_the_whole_is(shop: Path, tmp_path: Path) -> None:
+    both = ["contrastive", "triplet"]
+    runs, _ = carry_out(small_study(shop, both, overrides=("protocol=query-gallery",)), tmp_path)
+    folders = [run.folder(tmp_path) for run in runs]
+    members = join(folders, tmp_path / "both", ("recall@2",))  # which the runs did not measure
+    together = read_result(tmp_path / "both")
+    assert together is not None
+    found = separate(members, together, ("recall@2",), tell=lambda text, done, total: None)
+    for folder, figures in zip(folders, found.members, strict=True):
+        rows, items = np.load(folder / "embeddings.npy"), Items.read(folder)
+        assert figures["recall@2"].value == evaluate(**items.arrays(rows), metrics=("recall@2",))["recall@2"]
+    items = Items.read(folders[1])
+    Items(items.paths, items.classes, np.roll(items.queries, 1).choose(["gallery", "query"])).write(folders[1])
+    with pytest.raises(BadInput, match="or not the same queries"):
+        join(folders, tmp_path / "mixed", ("recall@1",))
 
 
 def test_items_are_written_as_they_are_read(tmp_path: Path) -> None:

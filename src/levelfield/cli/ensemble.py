@@ -62,6 +62,10 @@ def ensemble(
     dims = sum(member.dim for member in members)
     console.print(f"{len(members[0].items):,} test images. Intervals: 95 % over test classes, for these networks.",
                   highlight=False, soft_wrap=True)
+    refined = [f"{member.title} ({member.refined})" for member in members if member.refined]
+    if refined:
+        console.print(f"DEVIATION, refined: {', '.join(refined)}. There the embedding of an image depends on the other "
+                      "test images. The model gives plain ones.", highlight=False, soft_wrap=True)
     console.print(f"One model of {dims} numbers: {out}", highlight=False, soft_wrap=True)
 
 
@@ -104,7 +108,8 @@ def _cell(figure: Figure) -> str:
 
 def _as_data(members: list[Member], found: Separated, seconds: float) -> dict[str, Any]:
     each = [
-        {"run": member.title, "folder": str(member.folder), "dim": member.dim, "metrics": _plain(figures)}
+        {"run": member.title, "folder": str(member.folder), "dim": member.dim, "refined": member.refined or "none",
+         "metrics": _plain(figures)}
         for member, figures in zip(members, found.members, strict=True)
     ]
     dims = sum(member.dim for member in members)

@@ -54,8 +54,8 @@ def join(
     """Join the finished runs of `folders` in `folder`, which then is a finished run too: model, embeddings, figures.
 
     They must have been tested on the same images. Each file appears whole, metrics.json last; after an interruption the
-    same call goes on. `about` is kept with the model. `under`: the run of a study that joins them; what its protocol has
-    everybody join (folds) is no deviation, and members that were trained otherwise, in another study, are one.
+    same call goes on. `about` is kept with the model. `under`: the run of a study that joins them; what its protocol
+    has everybody join (folds) is no deviation, and members that were trained otherwise, in another study, are one.
     Gives the members.
     """
     members = checked(folders)
@@ -132,7 +132,7 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
     done = [member.trained["measured"] for member in members]
     measured = Measured(
         dim=sum(member.dim for member in members),
-        refined="yes" if any(each["refined"] for each in done) else "",
+        refined="yes" if any(member.refined for member in members) else "",
         **{key: sum(each[key] for each in done) for key in _COUNTED},
     )
     own = _own_deviations(members, measured, 1 if under is None else under.protocol.folds)

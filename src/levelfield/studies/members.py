@@ -16,6 +16,7 @@ import yaml
 
 from levelfield.errors import BadInput
 from levelfield.methods import Deviation
+from levelfield.studies.measuring import refined_text
 from levelfield.studies.runs import RunSpec
 from levelfield.studies.store import Result, read_result, read_spec
 
@@ -79,13 +80,18 @@ class Member:
         told = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
         return float(told[0]) if told else float(done["images"] > 0)
 
+    @property
+    def refined(self) -> str:
+        """How its embeddings were changed at test time; empty if they were not."""
+        return refined_text(self.trained["measured"])
+
     @cached_property
-    def items(self) -> list[tuple[str, str]]:
-        """Path and class of each test image; none if nothing was tested."""
+    def items(self) -> list[tuple[str, str, str]]:
+        """Path, class and role of each test image; none if nothing was tested."""
         if not (self.folder / "items.csv").is_file():
             return []
         with (self.folder / "items.csv").open(encoding="utf-8", newline="") as file:
-            return [(line["path"], line["class"]) for line in csv.DictReader(file)]
+            return [(line["path"], line["class"], line.get("role", "")) for line in csv.DictReader(file)]
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -164,14 +170,16 @@ def _circumstances(spec: RunSpec) -> dict[str, Any]:
     return {"data": f"{spec.data.name} {spec.data_digest}".strip(), **protocol, **shared}
 
 
-def _difference(first: list[tuple[str, str]], other: list[tuple[str, str]]) -> str:
+def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, str]]) -> str:
     if len(first) != len(other):
         return f"{len(other):,} images against {len(first):,}"
-    paths, others = [path for path, _ in first], [path for path, _ in other]
+    paths, others = [path for path, _, _ in first], [path for path, _, _ in other]
     if paths != others:
         if sorted(paths) == sorted(others):
             return "their order differs"
         here = next(path for path in others if path not in set(paths))
         return f"{here} is tested in the one and not in the other"
-    place = next(k for k, pair in enumerate(first) if pair != other[k])
+    place = next(k for k, item in enumerate(first) if item != other[k])
+    if first[place][1] == other[place][1]:
+        return "in the one all are looked for among all, in the other queries in a gallery, or not the same queries"
     return f"{paths[place]} is of class '{other[place][1]}' in the one and '{first[place][1]}' in the other"

@@ -9,6 +9,7 @@ import numpy as np
 
 from levelfield.evaluation import evaluate, separated
 from levelfield.studies.ground import Tell
+from levelfield.studies.items import Items
 from levelfield.studies.members import Member
 from levelfield.studies.statistics import class_bootstrap_interval
 from levelfield.studies.store import Result
@@ -69,11 +70,12 @@ def _of_member(member: Member, together: Result, metrics: Sequence[str]) -> dict
     missing = [name for name in metrics if name not in known]
     found = {name: _stored(own, name) for name in known}
     if missing:
-        result = evaluate(member.rows, member.labels, metrics=missing)
+        asked = Items.read(member.folder).arrays(member.rows, member.labels)  # in a gallery, if there is one
+        result, labels = evaluate(**asked, metrics=missing), asked["labels"]
         kept = ~result.lone
         for name in missing:
             queries = result.per_query.get(name)
-            found[name] = _found(result[name], None if queries is None else queries[kept], member.labels[kept])
+            found[name] = _found(result[name], None if queries is None else queries[kept], labels[kept])
     return found
 
 
