@@ -157,6 +157,17 @@ def test_the_agenda_gives_what_is_ready_and_gives_up_what_cannot_be() -> None:
     assert Agenda(runs, [2, 3]).next() == 2, "what was finished before is not waited for"
 
 
+def test_the_same_run_under_two_labels_is_waited_for_under_both() -> None:
+    twice = [{"label": "a", "margin": {}}, {"label": "b", "margin": {}}]
+    runs = planned([*twice, {"label": "pupil", "softmax": {"student": {"teacher": "a"}}}], seeds=1)
+    agenda = Agenda(runs, [0, 1, 2])
+    assert [agenda.next(), agenda.next()] == [0, 1]
+    agenda.end(1, failed=False)
+    assert agenda.next() is None
+    agenda.end(0, failed=False)
+    assert agenda.next() == 2
+
+
 def test_members_and_their_ensemble_are_trained_joined_and_reported(photos: Path, tmp_path: Path, own: str) -> None:
     study = small_study(photos, [{"label": "turned", own: {"members": 2}}, "contrastive"], overrides=("seeds=2",))
     runs, outcome = carry_out(study, tmp_path)

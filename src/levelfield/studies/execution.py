@@ -44,8 +44,10 @@ class Agenda:
         self.waiting = list(unfinished)
         self._open = set(unfinished)
         self._titles = [run.title for run in runs]
-        numbers = {run.spec.folder_name: k for k, run in enumerate(runs)}
-        self._needs = [{numbers[n.name] for n in run.spec.needs if n.name in numbers} for run in runs]
+        numbers: dict[str, set[int]] = {}  # a run may be planned under several labels, and lie under any of them
+        for k, run in enumerate(runs):
+            numbers.setdefault(run.spec.folder_name, set()).add(k)
+        self._needs = [set[int]().union(*(numbers.get(need.name, ()) for need in run.spec.needs)) for run in runs]
 
     def next(self) -> int | None:
         """Take a run; None if nothing is left, or what is left waits for runs that are being done."""
