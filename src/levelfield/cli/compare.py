@@ -31,7 +31,7 @@ from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, assign, parse_study
 from levelfield.studies.store import is_finished, read_plan
-from levelfield.studies.theory import count, total
+from levelfield.studies.theory import count, countable, total
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
@@ -81,7 +81,7 @@ def compare(
         with looking() as told:
             runs = prepare(chosen, device=device, progress=told)
     except MissingData as error:
-        if not dry_run:
+        if not dry_run or not countable(chosen):
             raise
         print_counted(chosen, str(error))
         return
@@ -246,7 +246,8 @@ def print_counted(study: Study, reason: str) -> None:
         )
     console.print(table)
     console.print(
-        "Images: seen in training. Trunk passes: images through the trunk, training and test. FLOPs: multiplications "
+        "Images: seen in training. Trunk passes: images through the trunk, in training, for selection and monitoring "
+        "(if nothing ends a run early), and for the test. FLOPs: multiplications "
         "and additions. By the official numbers of images. Hours: not known, since nothing was measured on this "
         f"device.\nCounted only, because: {reason}",
         highlight=False,

@@ -113,7 +113,8 @@ def _complete(archive: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGED as error:
-        raise BadInput(f"{archive.name} is damaged or was not downloaded to its end ({type(error).__name__}: {error}). "
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile tells of all it tried
+        raise BadInput(f"{archive.name} is damaged or was not downloaded to its end ({reason}). "
                        "Nothing of it was kept; download it again.") from error
 
 

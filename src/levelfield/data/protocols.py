@@ -12,7 +12,7 @@ from levelfield.data.catalog import Catalog
 from levelfield.data.division import blocks, given_validation, halves, late, nearest_boundary, undivided
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import Registry
-from levelfield.settings import accepted, check_keywords
+from levelfield.settings import accepted, check_keywords, whole
 
 registry: Registry[list[Fold]] = Registry("protocol", "protocols")
 register, names, describe = registry.register, registry.names, registry.facts
@@ -61,7 +61,7 @@ def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
     (1, 4)
     """
     takes = accepted(registry.get(name)) or {}
-    return int({**takes, **(settings or {})}.get("folds", 1))
+    return whole("folds", {**takes, **(settings or {})}.get("folds", 1))
 
 
 @register("standard", "The makers' split; without one, the first half of the classes trains and the second tests. The "

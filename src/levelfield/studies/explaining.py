@@ -30,7 +30,8 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
         else:
             text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             came = "" if isinstance(finding["input"], dict) else f" (it is {finding['input']!r})"
-            lines.append(f"{where}: {text}{came}." if where else f"{text}.")
+            said = f"{where}: {text}{came}" if where else text
+            lines.append(said if said.endswith((".", "?")) else f"{said}.")
     return f"In {origin}: " + " ".join(lines)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.errors import BadSpecification, nearest
-from levelfield.studies.plain_yaml import read_yaml
+from levelfield.studies.plain_yaml import read_yaml_file
 
 
 def extended(content: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def extended(content: dict[str, Any], path: Path) -> dict[str, Any]:
         close = nearest(base_path.name, [one.name for one in there])
         hint = f" Did you mean {Path(str(named)).parent / close}?" if close else ""
         raise BadSpecification(f"{path} extends {named}, and there is no such file beside it.{hint}")
-    base = read_yaml(base_path.read_text(encoding="utf-8"), origin=str(base_path))
+    base = read_yaml_file(base_path)
     if not isinstance(base, dict):
         raise BadSpecification(f"{base_path} holds no part of a study: keys and values are needed.")
     if "extends" in base:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from levelfield.errors import BadSpecification
+
+
+def read_yaml_file(path: Path) -> Any:
+    """The content of a YAML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadSpecification(f"{path} is not readable YAML: {error}") from error
+    return read_yaml(text, origin=str(path))
 
 
 def read_yaml(text: str, *, origin: str) -> Any:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.errors import BadSpecification, nearest, unknown
-from levelfield.studies.claims import Claim
 from levelfield.studies.extending import extended
-from levelfield.studies.plain_yaml import read_yaml
+from levelfield.studies.plain_yaml import read_yaml_file
 from levelfield.studies.specification import Study, assign, parse_study
 
 
@@ -22,18 +21,19 @@ def read_study(
     """
     path = Path(path)
     content = content_of(path)
-    forms = {"mini": content.pop("mini", None), "also": content.pop("also", None) or {}}
+    mini_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "also"))
     content.setdefault("name", path.stem)
     if on is not None and on != _data_name(content):
-        if on not in forms["also"]:
-            raise unknown(f"form of {path}: it is for other data,", on, [_data_name(content), *forms["also"]])
-        content = changed({**content, "data": on, "name": f"{content['name']}-{on}"}, forms["also"][on] or {})
+        if on not in others:
+            raise unknown(f"form of {path}: it is for other data,", on, [_data_name(content), *others])
+        changes = _changes(others[on], f"also.{on}", path)
+        content = changed({**content, "data": on, "name": f"{content['name']}-{on}"}, changes)
     if mini:
-        if forms["mini"] is None:
+        if not mini_form:
             raise BadSpecification(f"{path} has no small form: it needs a key `mini` with what is to be changed.")
-        content = changed({**content, "name": f"{content['name']}-mini"}, forms["mini"])
-        claimed = [Claim.model_validate(claim).metric for claim in content.get("claims", [])]
-        content["metrics"] = list(dict.fromkeys([*content.get("metrics", []), *filter(None, claimed)]))
+        content = changed({**content, "name": f"{content['name']}-mini"}, mini_form)
+        small = parse_study(content, origin=f"the small form of {path}")
+        content["metrics"] = list(dict.fromkeys([*small.metrics, *(one.metric for one in small.claims if one.metric)]))
     return parse_study(content, overrides, origin=str(path))
 
 
@@ -46,11 +46,7 @@ def content_of(path: Path) -> dict[str, Any]:
         raise BadSpecification(
             f"There is no study file {path}." + (f" Did you mean {path.parent / close}?" if close else "")
         )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BadSpecification(f"{path} is not readable YAML: {error}") from error
-    content = read_yaml(text, origin=str(path))
+    content = read_yaml_file(path)
     if not isinstance(content, dict):
         raise BadSpecification(f"{path} holds no study: it needs at least the keys `data` and `methods`.")
     return extended(content, path)
@@ -59,9 +55,9 @@ def content_of(path: Path) -> dict[str, Any]:
 def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """With other values, those of dotted keys last. A method whose value is null goes, and the claims about it.
 
-    >>> study = {"methods": ["margin", "lda"], "claims": ["margin > lda"], "seeds": 3}
+    >>> study = {"data": "emoji", "methods": ["margin", "lda"], "claims": ["margin > lda"], "seeds": 3}
     >>> changed(study, {"methods.lda": None, "seeds": 1})
-    {'methods': ['margin'], 'claims': [], 'seeds': 1}
+    {'data': 'emoji', 'methods': ['margin'], 'claims': [], 'seeds': 1}
     """
     content = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
     for key, value in sorted(changes.items(), key=lambda item: "." in item[0]):
@@ -72,13 +68,21 @@ def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _changes(found: Any, key: str, path: Path) -> dict[str, Any]:
+    """What stands under `mini` or `also`: keys and values, or nothing."""
+    if not isinstance(found or {}, dict):
+        raise BadSpecification(f"`{key}` of {path} needs keys and values, as in `{key}: {{...}}`; it is {found!r}.")
+    return found or {}
+
+
 def _without(content: dict[str, Any], label: str) -> dict[str, Any]:
-    labels = [method.label for method in parse_study({**content, "claims": []}).methods]
+    study = parse_study(content)
+    labels = [method.label for method in study.methods]
     if label not in labels:
         raise unknown("method to leave out", label, labels)
     kept = [method for method, own in zip(content["methods"], labels, strict=True) if own != label]
-    about = [(claim, Claim.model_validate(claim).parts) for claim in content.get("claims", [])]
-    claims = [claim for claim, (first, _, second) in about if label not in (first, second)]
+    about = zip(content.get("claims", []), study.claims, strict=True)
+    claims = [claim for claim, read in about if label not in (read.parts[0], read.parts[2])]
     return {**content, "methods": kept, "claims": claims}
 
 

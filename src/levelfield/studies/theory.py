@@ -4,6 +4,7 @@ rows through the trunk, floating-point operations, bytes. Hours are not known: t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ from levelfield.embedder import Embedder, Trunk, backbones
 from levelfield.embedder.blocks import BLOCK
 from levelfield.embedder.head import Head
 from levelfield.errors import BadSpecification
+from levelfield.studies.monitor import MOST
 from levelfield.studies.plan import plan
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
@@ -74,33 +76,50 @@ def total(rows: list[Counted]) -> Counted:
 
 
 def _counted(run: PlannedRun) -> Counted:
-    """One run. A row through the part that trains costs three forward passes: forward, and twice that backward."""
-    conditions, settings = run.spec.conditions, run.spec.method.settings
-    train, test = official_images(run)
+    """One run. A row through the part that trains costs three forward passes: forward, and twice that backward.
+
+    While it trains, the validation classes are looked at if they select, and training and test classes if it is
+    monitored; what ends a run early (patience) is not foreseen.
+    """
+    c, settings = run.spec.conditions, run.spec.method.settings
+    train, kept_back, test = official_images(run)
     if run.spec.joined:
-        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * conditions.dim)
-    method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **settings)
-    c = conditions
+        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim)
+    method = methods.create(run.spec.method.name, num_classes=2, dim=c.dim, **settings)
     each = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
-    layout: Layout = method.layout or conditions.layout
-    seen = conditions.steps * layout.batch_size if method.trains else 0
-    stored = conditions.cache and conditions.cut != "tuned"
-    views = max(1, conditions.views) if conditions.augment != "none" or conditions.train_view else 1
-    below = (train * views if stored else seen) + test
-    training = seen * each.above * (1 if conditions.cut == "frozen" else 3)
-    kept = 4 * test * conditions.dim + each.bytes
-    return Counted(run.row, 1, seen, seen + test, below * each.below + training + test * each.above, kept)
+    layout: Layout = method.layout or c.layout
+    seen = c.steps * layout.batch_size if method.trains else 0
+    stored = c.cache and c.cut != "tuned"
+    views = max(1, c.views) if c.augment != "none" or c.train_view else 1
+    looks = math.ceil(c.steps / c.validate_every) if method.trains else 0
+    looked = test + looks * kept_back * (c.select != "budget")
+    looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
+    below = train * views + kept_back + test if stored else seen + looked
+    operations = below * each.below + (3 * seen + looked) * each.above
+    return Counted(run.row, 1, seen, seen + looked, operations, 4 * test * c.dim + each.bytes)
 
 
-def official_images(run: PlannedRun) -> tuple[int, int]:
-    """Training and test images of a run, by the makers' numbers. A fold trains on all but its own part."""
-    name, protocol = run.spec.data.name, run.spec.protocol
+def countable(study: Study) -> bool:
+    """Whether the makers' numbers of the study's data are known."""
+    return _facts(study.data.name) is not None
+
+
+def _facts(name: str) -> DatasetFacts | None:
     facts = data.describe(name) if name in data.names() else None
-    if not isinstance(facts, DatasetFacts) or "train" not in facts.parts:
+    return facts if isinstance(facts, DatasetFacts) and "train" in facts.parts else None
+
+
+def official_images(run: PlannedRun) -> tuple[int, int, int]:
+    """Training, validation and test images of a run, by the makers' numbers. A fold trains on all but its own part."""
+    name, protocol = run.spec.data.name, run.spec.protocol
+    facts = _facts(name)
+    if facts is None:
         raise BadSpecification(f"Nobody knows how many images '{name}' has before it is there.")
     folds = protocol.folds
     share = (folds - 1) / folds if folds > 1 else 1 - protocol.validation
-    return round(facts.parts["train"][0] * share), sum(n for part, (n, _) in facts.parts.items() if part != "train")
+    known = facts.parts["train"][0]
+    train = round(known * share)
+    return train, known - train, sum(n for part, (n, _) in facts.parts.items() if part != "train")
 
 
 @lru_cache(maxsize=32)
