@@ -79,8 +79,8 @@ class Meets(Fine):
 '''
 
 FILES = {
-    "checkpoint", "embeddings.npy", "items.csv", "lock", "log.jsonl", "metrics.json", "model.safetensors",
-    "model.yaml", "per_query.npz", "run.yaml", "training.json", "training_spectra.npz",
+    "checkpoint", "embeddings.npy", "items.csv", "lock", "log.jsonl", "method.safetensors", "metrics.json",
+    "model.safetensors", "model.yaml", "per_query.npz", "run.yaml", "training.json", "training_spectra.npz",
 }  # fmt: skip
 
 
