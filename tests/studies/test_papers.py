@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield import methods, published
+from levelfield import data, methods, published
 from levelfield.evaluation import parse
 from levelfield.studies.claims import check_claims
 from levelfield.studies.reading import content_of, read_study
@@ -42,6 +42,17 @@ def test_a_study_and_its_mini_form_are_readable_and_its_methods_can_be_made(file
             methods.create(method.name, num_classes=16, dim=64, **method.settings)
         check_claims(study.claims, rows_of(study), study.metrics)
     assert study.data.name == "emoji"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_best_on_test_is_chosen_among_epochs(file: Path) -> None:
+    for study in (read_study(file, on=name) for name in (None, *content_of(file).get("also", {}))):
+        conditions = study.conditions
+        if conditions.monitor == "test":
+            images, _ = data.describe(study.data.name).parts["train"]
+            epoch = conditions.batches_per_epoch or images // conditions.layout.batch_size
+            assert conditions.validate_every == pytest.approx(epoch, abs=1)
+            assert conditions.steps % conditions.validate_every == 0
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
