@@ -54,7 +54,9 @@ def birch(rows: Array, *, clusters: int = _CLUSTERS, threshold: float = 0.5, see
     from sklearn.cluster import Birch
 
     made = Birch(n_clusters=_at_most(clusters, rows), threshold=number("threshold", threshold, above=0))
-    found: Array = made.fit_predict(rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Number of subclusters found")  # the docstring says so
+        found: Array = made.fit_predict(rows)
     return found
 
 

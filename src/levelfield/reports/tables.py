@@ -76,7 +76,7 @@ def explanation(board: Leaderboard) -> list[str]:
     lines += [
         f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds went into planning batches."
         for row in board.rows
-        if row.planning > 0.05 * row.seconds
+        if row.planning > max(0.05 * row.seconds, 0.05)  # less than that would be printed as 0.0
     ]
     lines += [f"{row.label}: {row.best_on_test.text}." for row in board.rows if row.best_on_test]
     lines += [f"Missing: {text}." for text in board.missing]

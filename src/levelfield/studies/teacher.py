@@ -37,26 +37,32 @@ def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tel
         return False
     stored = folder / OUTPUTS
     if not stored.exists():
-        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, ground, tell)
+        scratch = folder / f".{OUTPUTS}.tmp"
+        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, ground, tell, scratch)
         write_whole(stored, lambda file: np.save(file, outputs))
+        scratch.unlink(missing_ok=True)
     method.taught(np.load(stored, mmap_mode="r", allow_pickle=False))
     return True
 
 
-def outputs_of(folder: Path, wants: str, student: RunSpec, ground: Ground, tell: Tell) -> np.ndarray:
+def outputs_of(
+    folder: Path, wants: str, student: RunSpec, ground: Ground, tell: Tell, scratch: Path
+) -> np.ndarray:
     """The "rows" or the class "logits" of the run in `folder` for the training images of a student on `ground`.
+
+    Logits are as many as images times classes: they are made in the file `scratch`, not in memory.
 
     Of joined runs the rows stand side by side, as at test time; of folds only the student's own counts.
     """
     needs = _joined_in(folder)
     if needs is None:
-        return _of_one(folder, read_spec(folder), wants, ground, tell)
+        return _of_one(folder, read_spec(folder), wants, ground, tell, scratch)
     needed = [needed_folder(folder, need) for need in needs]
     members = [one for one in needed if _joined_in(one) is not None or read_spec(one).fold == student.fold]
     if len(members) != 1 and wants == "logits":
         raise BadInput(f"The teacher {folder} joins {len(members)} runs, whose classes are not told by one classifier: "
                        "'distill' needs a single run, 'imitate' and 'relational' do not.")
-    found = [outputs_of(one, wants, student, ground, tell) for one in members]
+    found = [outputs_of(one, wants, student, ground, tell, scratch) for one in members]
     return found[0] if len(found) == 1 else joined(found)
 
 
@@ -69,7 +75,7 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
     return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
 
 
-def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell) -> np.ndarray:
+def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell, scratch: Path) -> np.ndarray:
     theirs = ground_for(spec, ground.cache_folder, ground.device)
     _check_same_images(folder, theirs, ground)
     method, model = load_method(folder, device=ground.device), load(folder, device=ground.device)
@@ -80,16 +86,18 @@ def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell)
         layout = method.layout or spec.conditions.layout
         size = max(1, layout.per_class)
         groups = cluster_groups(theirs.train_labels, chunks=layout.batch_size // size, size=size, seed=spec.draws)
-        return after_messages(objective, rows, groups, wants)
+        return after_messages(objective, rows, groups, wants, scratch)
     if wants == "rows":
         return rows
     try:
-        return _logits(objective, rows, ground.device)
+        return _logits(objective, rows, ground.device, scratch)
     except BadSpecification as error:
         raise BadInput(f"The teacher {folder} cannot teach: {error}") from error
 
 
-def after_messages(objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str) -> np.ndarray:
+def after_messages(
+    objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str, scratch: Path | None = None
+) -> np.ndarray:
     """Rows, or class logits, after the messages of groups such as training batches; the first time a row appears."""
     device = next(objective.parameters()).device
     done = np.zeros(len(rows), bool)
@@ -98,7 +106,7 @@ def after_messages(objective: MessagePassing, rows: np.ndarray, groups: Groups, 
         refined, logits = objective.lesson(torch.from_numpy(rows[members]).to(device))
         found = (refined if wants == "rows" else logits).cpu().numpy()
         if result is None:
-            result = np.empty((len(rows), found.shape[1]), found.dtype)
+            result = _room(len(rows), found, scratch if wants == "logits" else None)
         places, first = np.unique(members, return_index=True)
         new = ~done[places]
         result[places[new]] = found[first[new]]
@@ -109,9 +117,23 @@ def after_messages(objective: MessagePassing, rows: np.ndarray, groups: Groups, 
 
 
 @torch.no_grad()
-def _logits(objective: nn.Module | None, rows: np.ndarray, device: str) -> np.ndarray:
-    parts = torch.from_numpy(rows).to(device).split(_ROWS)
-    return np.concatenate([class_logits(objective, part).cpu().numpy() for part in parts])
+def _logits(objective: nn.Module | None, rows: np.ndarray, device: str, scratch: Path) -> np.ndarray:
+    result: np.ndarray | None = None
+    for start in range(0, len(rows), _ROWS):
+        found = class_logits(objective, torch.from_numpy(rows[start : start + _ROWS]).to(device)).cpu().numpy()
+        if result is None:
+            result = _room(len(rows), found, scratch)
+        result[start : start + _ROWS] = found
+    assert result is not None
+    return result
+
+
+def _room(count: int, first: np.ndarray, scratch: Path | None) -> np.ndarray:
+    """Place for `count` rows such as those of `first`: in memory, or in a file."""
+    shape = (count, first.shape[1])
+    if scratch is None:
+        return np.empty(shape, first.dtype)
+    return np.lib.format.open_memmap(scratch, mode="w+", dtype=first.dtype, shape=shape)
 
 
 def _check_same_images(folder: Path, theirs: Ground, ground: Ground) -> None:
