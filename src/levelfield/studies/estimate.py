@@ -71,7 +71,8 @@ def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: in
     for run in runs:
         conditions = run.spec.conditions
         ground = ground_for(run.spec, options.cache_folder, options.device)
-        look = looks.setdefault(ground, looks.get(ground) or _look(ground))
+        whole = ground.with_fold(0)  # folds share what is stored
+        look = looks.setdefault(whole, looks.get(whole) or _look(whole))
         if run.row not in rows:
             rows[run.row] = _method(run, ground, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
@@ -110,7 +111,10 @@ def _look(ground: Ground) -> _Look:
     stored = trunk.below(block)
     each += (time.perf_counter() - began) / BLOCK
     views = max(1, ground.conditions.views) if ground.views[0].random else 1
-    count = len(ground.fold.train) * (views + (ground.views[0].key != view.key)) + len(ground.fold.test)
+    trained, judged = len(ground.fold.train), len(ground.fold.validation)
+    if ground.protocol.folds > 1:  # what one fold keeps back trains in another
+        trained, judged = trained + judged, 0
+    count = trained * (views + (ground.views[0].key != view.key)) + judged + len(ground.fold.test)
     return _Look(
         each,
         4 * sum(part[0].numel() for part in stored),
