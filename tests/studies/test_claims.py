@@ -88,6 +88,21 @@ def test_how_many_seeds_would_settle_it_is_said() -> None:
     assert f"about {one.seeds} seeds would settle it; 002 table 4" in one.text
 
 
+def test_seeds_that_say_the_opposite_are_counted() -> None:
+    rows: dict[str, list[Entry]] = {"a": [], "b": []}
+    for seed, difference in enumerate((0.1, 0.1, -0.02)):
+        run: Any = SimpleNamespace(seeded=True, spec=SimpleNamespace(seed=seed))
+        base = np.linspace(0.4, 0.9, 40)
+        rows["a"].append(MadeUp(run, [], base + difference))
+        rows["b"].append(MadeUp(run, [], base))
+    for claim, verdict in (("a > b", HOLDS), ("b > a", FAILS)):
+        [one] = judge([Claim(claim=claim)], rows, "recall@1")
+        assert one.verdict == verdict
+        assert "the opposite with 1 of 3 seeds" in one.text
+    [one] = judge([Claim(claim="a = b", within=0.1)], rows, "recall@1")
+    assert (one.verdict, one.note) == (HOLDS, "")
+
+
 def test_runs_that_did_not_finish_are_said() -> None:
     [one] = judge([Claim(claim="a > b")], {"a": row(0.7)}, "recall@1")
     assert one.text == "a > b: cannot be told (its runs did not finish)"

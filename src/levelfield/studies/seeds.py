@@ -1,7 +1,8 @@
 """What training again would change: paired tests over shared seeds, and how many seeds would settle a pair.
 
 The bootstrap of `statistics` asks for other test classes and holds the seeds; here the classes are held and the
-seeds are drawn. A difference that is sure has to stand both.
+seeds are drawn. A difference is called real by the test classes alone, since few train often enough for the other test;
+its p and the seeds that would settle it stand beside.
 """
 
 from __future__ import annotations

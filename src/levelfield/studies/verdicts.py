@@ -87,7 +87,7 @@ def _verdict(claim: Claim, found: _Difference | None, metric: str) -> Verdict:
         return Verdict(claim.claim, metric, claim.source, OPEN, note="its runs did not finish")
     seeds = seeds_needed(found.by_seed)
     said = _said(claim, found)
-    note = _what_would_settle(seeds, len(found.by_seed)) if said == OPEN else ""
+    note = _what_would_settle(seeds, len(found.by_seed)) if said == OPEN else _against(claim, found)
     return Verdict(
         claim.claim, metric, claim.source, said, found.value, found.low, found.high, found.p,
         seeds if said == OPEN else None, note,
@@ -104,6 +104,12 @@ def _said(claim: Claim, found: _Difference) -> str:
     if found.p is None or found.p >= LEVEL:
         return OPEN
     return HOLDS if found.value > 0 else FAILS
+
+
+def _against(claim: Claim, found: _Difference) -> str:
+    """The test classes agree; whether training again would is another question, which single seeds may deny."""
+    opposite = int((np.sign(found.by_seed) == -np.sign(found.value)).sum())
+    return f"the opposite with {opposite} of {len(found.by_seed)} seeds" if opposite and claim.parts[1] == ">" else ""
 
 
 def _what_would_settle(seeds: int | None, have: int) -> str:
