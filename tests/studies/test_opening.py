@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_world import make_photos, small_study
 
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, UnknownName
 from levelfield.studies import prepare
 from levelfield.studies.choices import ProtocolChoice
 from levelfield.studies.ground import ground_for
@@ -44,6 +44,13 @@ def test_a_study_that_starts_again_opens_no_image(old_photos: Path) -> None:
     assert prepare(study, progress=lambda *step: told.append(step)) == first
     assert told == []
     assert ground_for(first[0].spec, None, "cpu").catalog.digest == first[0].spec.data_digest
+
+
+def test_an_unknown_protocol_is_told_before_any_image_is_looked_at(old_photos: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with pytest.raises(UnknownName, match="Did you mean 'mlrc'"):
+        prepare(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=lambda *at: told.append(at))
+    assert told == []
 
 
 def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photos: Path) -> None:

@@ -46,6 +46,7 @@ def prepare(
     """
     ranking(study.metrics)
     check_methods(study)
+    protocols.registry.get(study.protocol.name)  # an unknown one is told before every image is looked at
     catalogs: dict[Data, Catalog] = {}
 
     def digest(data: Data) -> str:
