@@ -76,8 +76,14 @@ def small(arguments: list[str]) -> list[str]:
     if arguments[0] not in ("compare", "train"):
         return arguments
     study = arguments[1] if arguments[1].endswith(".yaml") else None
-    added = [*SMALL, *short_sweep(study)] if study and study.startswith("studies/") else STEPS
+    added = [*SMALL, *short_sweep(study), *few_classes(study)] if study and study.startswith("studies/") else STEPS
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :]]
+
+
+def few_classes(study: str) -> list[str]:
+    """Meta classes that the photos' classes can fill."""
+    named = yaml.safe_load(Path(study).read_text(encoding="utf-8"))["methods"]
+    return ["methods.dreml.meta_classes=2", "methods.dreml.members=2"] if any("dreml" in method for method in named) else []
 
 
 def short_sweep(study: str) -> list[str]:

@@ -54,7 +54,7 @@ def test_public_names_are_these():
     assert set(evaluation.__all__) == {
         "evaluate", "kmeans", "names", "describe", "parse", "register", "split", "compatible",
         "spectrum", "spectral_decay", "class_spectra", "class_spectrum", "density", "alignment", "uniformity",
-        "same_or_not", "Rate", "Rates", "Threshold",
+        "same_or_not", "Rate", "Rates", "Threshold", "joined", "separated",
         "ClassMeans", "Definition", "Density", "Evaluation", "Facts", "Intervals", "Representation", "Signature",
     }
     assert levelfield.evaluate is evaluate

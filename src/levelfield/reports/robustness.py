@@ -115,13 +115,14 @@ def show_robustness(found: Robustness | None, console: Console) -> None:
     """Print the table, if there is one."""
     if found is None:
         return
-    table = Table(title=_title(found), title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("method", overflow="fold", min_width=12)
     for name in ("clean", *(_SHORT.get(name, name) for name in found.corruptions), "mean"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in found.rows:
         table.add_row(*_fields(row))
     console.print()
+    console.print(_title(found), style="italic", highlight=False)  # as a table's title it would be as narrow as that
     console.print(table)
     for line in _remarks(found):
         console.print(line, soft_wrap=False)

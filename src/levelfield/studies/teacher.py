@@ -46,11 +46,11 @@ def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tel
 
 
 def outputs_of(
-    folder: Path, wants: str, student: RunSpec, ground: Ground, tell: Tell, scratch: Path
+    folder: Path, wants: str, student: RunSpec, ground: Ground, tell: Tell, scratch: Path | None = None
 ) -> np.ndarray:
     """The "rows" or the class "logits" of the run in `folder` for the training images of a student on `ground`.
 
-    Logits are as many as images times classes: they are made in the file `scratch`, not in memory.
+    Logits are as many as images times classes: they are made in the file `scratch`, if there is one, not in memory.
 
     Of joined runs the rows stand side by side, as at test time; of folds only the student's own counts.
     """
@@ -75,7 +75,9 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
     return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
 
 
-def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell, scratch: Path) -> np.ndarray:
+def _of_one(
+    folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell, scratch: Path | None
+) -> np.ndarray:
     theirs = ground_for(spec, ground.cache_folder, ground.device)
     _check_same_images(folder, theirs, ground)
     method, model = load_method(folder, device=ground.device), load(folder, device=ground.device)
@@ -117,7 +119,7 @@ def after_messages(
 
 
 @torch.no_grad()
-def _logits(objective: nn.Module | None, rows: np.ndarray, device: str, scratch: Path) -> np.ndarray:
+def _logits(objective: nn.Module | None, rows: np.ndarray, device: str, scratch: Path | None) -> np.ndarray:
     result: np.ndarray | None = None
     for start in range(0, len(rows), _ROWS):
         found = class_logits(objective, torch.from_numpy(rows[start : start + _ROWS]).to(device)).cpu().numpy()
