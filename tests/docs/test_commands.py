@@ -83,7 +83,8 @@ def small(arguments: list[str]) -> list[str]:
 def few_classes(study: str) -> list[str]:
     """Meta classes that the photos' classes can fill."""
     named = yaml.safe_load(Path(study).read_text(encoding="utf-8"))["methods"]
-    return ["methods.dreml.meta_classes=2", "methods.dreml.members=2"] if any("dreml" in method for method in named) else []
+    has_dreml = any("dreml" in method for method in named)
+    return ["methods.dreml.meta_classes=2", "methods.dreml.members=2"] if has_dreml else []
 
 
 def short_sweep(study: str) -> list[str]:
