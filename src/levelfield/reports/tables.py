@@ -12,6 +12,7 @@ from levelfield.files import write_json, write_text
 from levelfield.reports import cells, costs
 from levelfield.reports.against_published import published_markdown, published_terminal
 from levelfield.reports.board_table import board_tables
+from levelfield.reports.comparisons import comparisons_markdown
 from levelfield.reports.csv_table import as_csv
 from levelfield.reports.leaks import leak_lines, leak_links
 from levelfield.studies.leaderboard import Leaderboard
@@ -34,7 +35,7 @@ def as_markdown(board: Leaderboard) -> str:
     lines = [f"# {board.study}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
     lines += ["", *explanation(board), *leak_links(board), *_over_seeds(board), *costs.front_lines(board), ""]
-    lines += ["## Which differences are real", "", *verdicts(board)]
+    lines += ["## Which differences are real", "", *verdicts(board), *comparisons_markdown(board)]
     lines += ["", "## Claims", "", *claims(board)] if board.claims else []
     lines += published_markdown(board)
     return "\n".join(lines) + "\n"

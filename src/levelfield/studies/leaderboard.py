@@ -92,8 +92,7 @@ def gather(
         best.append(own[0].label)
         rows += own
     rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
-    adjusted = holm([one.p for one in comparisons])
-    comparisons = [replace(one, adjusted=p) for one, p in zip(comparisons, adjusted, strict=True)]
+    comparisons = _corrected(comparisons)
     tied = set.union(*(_tied_with(label, comparisons) for label in best))
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     judged = judge(claims, found, metrics[0], draws=draws)
@@ -242,6 +241,17 @@ def _comparisons(
         differences = runs[one.first] - runs[one.second] if shared else np.zeros(0)
         compared.append(replace(one, p_seeds=paired_t(differences), seeds=seeds_needed(differences)))
     return compared
+
+
+def _corrected(comparisons: list[Comparison]) -> list[Comparison]:
+    """Holm's correction over all pairs of a leaderboard: of the test over classes, and of that over seeds."""
+    over_classes = holm([one.p for one in comparisons])
+    known = [k for k, one in enumerate(comparisons) if one.p_seeds is not None]
+    over_seeds = dict(zip(known, holm([one.p_seeds for one in comparisons if one.p_seeds is not None]), strict=True))
+    return [
+        replace(one, adjusted=p, adjusted_seeds=over_seeds.get(k))
+        for k, (one, p) in enumerate(zip(comparisons, over_classes, strict=True))
+    ]
 
 
 def _tied_with(label: str, comparisons: list[Comparison]) -> set[str]:

@@ -43,8 +43,9 @@ class Interval:
 class Comparison:
     """How much `first` is above `second`, the interval of that difference, and how surprising it is if there is none.
 
-    `p` is for this pair alone, `adjusted` after Holm's correction for all pairs that were compared. `p_seeds`: of a
-    paired test over shared seeds; `seeds`: how many of them would settle the pair (None: not known, or no number).
+    `p` is for this pair alone, `adjusted` after Holm's correction for all pairs that were compared. `p_seeds`,
+    `adjusted_seeds`: the same of a paired test over shared seeds; `seeds`: how many of them would settle the pair
+    (None: not known, or no number).
     """
 
     first: str
@@ -56,6 +57,7 @@ class Comparison:
     adjusted: float
     draws: int
     p_seeds: float | None = None
+    adjusted_seeds: float | None = None
     seeds: int | None = None
 
     def real(self, alpha: float = 0.05) -> bool:
