@@ -57,6 +57,10 @@ def number(
     Traceback (most recent call last):
     ...
     levelfield.errors.BadSpecification: 'temperature' is 0; it must be above 0.
+    >>> number("area", 2, above=0, most=1)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: 'area' is 2; it must be at most 1.
     """
     kinds = int | float | np.integer | np.floating
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
@@ -64,7 +68,9 @@ def number(
     if value <= above:
         raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")
     if not least <= value <= most:
-        bounds = f"at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
+        bounds = f"between {least:g} and {most:g}"
+        if math.inf in (most, -least):
+            bounds = f"at least {least:g}" if most == math.inf else f"at most {most:g}"
         raise BadSpecification(f"'{name}' is {value}; it must be {bounds}.")
     return float(value)
 
