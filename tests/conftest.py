@@ -11,6 +11,8 @@ import pytest
 @pytest.fixture(autouse=True)
 def _level_of_the_log() -> Iterator[None]:
     """The command line sets it for its process (`--quiet`), and here many commands share one."""
+    logging.getLogger().setLevel(logging.WARNING)
     logging.getLogger("levelfield").setLevel(logging.NOTSET)
     yield
+    logging.getLogger().setLevel(logging.WARNING)
     logging.getLogger("levelfield").setLevel(logging.NOTSET)
