@@ -76,7 +76,9 @@ def small(arguments: list[str]) -> list[str]:
     if arguments[0] not in ("compare", "train"):
         return arguments
     study = arguments[1] if arguments[1].endswith(".yaml") else None
-    added = [*SMALL, *short_sweep(study), *few_classes(study)] if study and study.startswith("studies/") else STEPS
+    added = STEPS
+    if study and study.startswith("studies/"):
+        added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study)]
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :]]
 
 
@@ -85,6 +87,13 @@ def few_classes(study: str) -> list[str]:
     named = yaml.safe_load(Path(study).read_text(encoding="utf-8"))["methods"]
     has_dreml = any("dreml" in method for method in named)
     return ["methods.dreml.meta_classes=2", "methods.dreml.members=2"] if has_dreml else []
+
+
+def few_methods(study: str) -> list[str]:
+    """Of a long list the first four, unless claims or the README's next commands are about the others."""
+    content = yaml.safe_load(Path(study).read_text(encoding="utf-8"))
+    many = len(content["methods"]) > 6 and "claims" not in content and content["name"] != "demo"
+    return ["methods=" + json.dumps(content["methods"][:4])] if many else []
 
 
 def short_sweep(study: str) -> list[str]:
