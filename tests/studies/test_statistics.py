@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from levelfield.errors import BadInput
 from levelfield.studies.statistics import (
@@ -10,7 +9,6 @@ from levelfield.studies.statistics import (
     compare_all,
     holm,
     paired_bootstrap,
-    student_quantile,
     t_interval,
     ties,
 )
@@ -20,10 +18,15 @@ def test_one_run_has_no_interval():
     assert t_interval([0.5]) is None
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 30, 101])
-@pytest.mark.parametrize("probability", [0.9, 0.975, 0.999])
-def test_student_quantile_agrees_with_scipy(probability, freedom):
-    assert student_quantile(probability, freedom) == pytest.approx(stats.t.ppf(probability, freedom), rel=1e-9)
+@pytest.mark.parametrize(
+    ("level", "freedom", "quantile"),  # as printed in tables of Student's distribution
+    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 4, 2.776), (0.95, 9, 2.262), (0.95, 30, 2.042), (0.8, 3, 1.638),
+     (0.9, 9, 1.833), (0.99, 4, 4.604), (0.998, 9, 4.297)],
+)  # fmt: skip
+def test_the_interval_has_the_quantile_of_the_tables(level, freedom, quantile):
+    runs = np.random.default_rng(freedom).random(freedom + 1)
+    half = t_interval(runs, level=level).half_width
+    assert half * np.sqrt(len(runs)) / runs.std(ddof=1) == pytest.approx(quantile, abs=5e-4)
 
 
 def test_holm_agrees_with_its_step_down_definition_and_keeps_order():

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from levelfield import __version__
-from levelfield.cli import check, compare, datasets, ensemble, evaluate, look, maps, published, ranks, toy, use
+from levelfield.cli import check, compare, datasets, ensemble, evaluate, look, maps, published, ranks, toy, train, use
 from levelfield.cli.console import error_console
 from levelfield.errors import LevelfieldError
 
@@ -28,6 +28,7 @@ _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if
 _INTERRUPTED = 130
 
 compare.add_to(app)
+train.add_to(app)
 use.add_to(app)
 evaluate.add_to(app)
 ensemble.add_to(app)

@@ -174,34 +174,11 @@ def t_interval(values: Sequence[float] | Floats, *, level: float = 0.95) -> Inte
         raise BadInput(f"An interval over runs needs one finite value per run; {runs.tolist()} came.")
     if len(runs) == 1:
         return None
-    half = student_quantile((1 + level) / 2, len(runs) - 1) * float(runs.std(ddof=1)) / math.sqrt(len(runs))
+    from scipy.stats import t
+
+    half = float(t.ppf((1 + level) / 2, len(runs) - 1)) * float(runs.std(ddof=1)) / math.sqrt(len(runs))
     mean = float(runs.mean())
     return Interval(mean, mean - half, mean + half, level)
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """Quantile of Student's t above the median: the angle atan(t / sqrt(freedom)) is found by halving.
-
-    >>> round(student_quantile(0.975, 2), 4)
-    4.3027
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(100):
-        angle = (low + high) / 2
-        low, high = (angle, high) if _student_within(angle, freedom) < 2 * probability - 1 else (low, angle)
-    return math.tan(low) * math.sqrt(freedom)
-
-
-def _student_within(angle: float, freedom: int) -> float:
-    """P(|T| <= t) by the finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = freedom % 2
-    term = cosine if odd else 1.0
-    total = 0.0
-    for step in range(freedom // 2):
-        total += term
-        term *= cosine * cosine * (2 * step + 1 + odd) / (2 * step + 2 + odd)
-    return 2 / math.pi * (angle + sine * total) if odd else sine * total
 
 
 def _compare(

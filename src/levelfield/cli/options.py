@@ -1,0 +1,44 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from levelfield.errors import BadSpecification
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
+]
+OutOption = Annotated[Path, typer.Option("--out", help="Where results go.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs side by side; 0 takes one per core.")]
+WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images, per run.")]
+CacheOption = Annotated[Path | None, typer.Option("--cache", help="Where computed features are kept.")]
+RootOption = Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that the data names.")]
+SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
+BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
+
+
+def root_override(root: Path | None) -> list[str]:
+    """`--root` as an override of a study."""
+    return [] if root is None else ["data.root=" + json.dumps(str(root), ensure_ascii=False)]
+
+
+def usable(device: str) -> str:
+    """The device, once something could be put there."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise BadSpecification(f"The device '{device}' cannot be used here: {str(error).splitlines()[0]}") from error
+    return device
+
+
+def quoted(path: Path | str) -> str:
+    """As it has to be written in a shell."""
+    return shlex.quote(str(path))

@@ -1,0 +1,113 @@
+"""`levelfield train`: one method of a study, by default the leaderboard's winner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levelfield import methods
+from levelfield.cli.console import StudyBars, console, looking
+from levelfield.cli.options import (
+    BoardOption,
+    CacheOption,
+    DeviceOption,
+    OutOption,
+    Overrides,
+    RootOption,
+    WorkersOption,
+    quoted,
+    root_override,
+    usable,
+)
+from levelfield.errors import BadSpecification, LevelfieldError, unknown
+from levelfield.studies.compare import carry_out, prepare
+from levelfield.studies.leaderboard import gather
+from levelfield.studies.plan import needed_labels, with_needed
+from levelfield.studies.reading import read_study
+from levelfield.studies.run import Options
+from levelfield.studies.runs import PlannedRun
+from levelfield.studies.specification import Study, assign, parse_study
+from levelfield.studies.store import read_plan
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("train", epilog="Example: levelfield train studies/demo.yaml --method best --all-classes")(train)
+
+
+def train(
+    study: Annotated[str, typer.Argument(help="The study file.")],
+    overrides: Overrides = None,
+    method: Annotated[
+        str, typer.Option("--method", help="A method's label, or [cyan]best[/cyan]: the leaderboard's winner.")
+    ] = "best",
+    all_classes: Annotated[
+        bool, typer.Option("--all-classes", help="Train on every class, none left to test.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    root: RootOption = None,
+    out: OutOption = Path("runs"),
+    device: DeviceOption = "cpu",
+    workers: WorkersOption = 0,
+    cache: CacheOption = None,
+    tensorboard: BoardOption = False,
+) -> None:
+    """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
+    whole = read_study(study, [*root_override(root), *(overrides or [])])
+    content = whole.model_dump(mode="json") | {"vary": {}}
+    label = method
+    if method == "best":
+        winner = _winner(whole, out)
+        label = winner.label
+        for key, value in winner.variation:
+            assign(content, key, value)
+    labels = [m.label for m in whole.methods]
+    if label not in labels:
+        raise unknown("method of the study", label, [*labels, "best"])
+    needed = needed_labels(whole.methods, label)
+    content["methods"] = [m for m in content["methods"] if m["label"] in needed]
+    if not any(methods.joins_seeds(m.name, m.settings) for m in whole.methods if m.label in needed):
+        content["seeds"] = [seed]
+    if all_classes:
+        content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}}
+        if whole.conditions.select != "budget":
+            raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
+    chosen = parse_study(content)
+    with looking() as told:
+        planned = prepare(chosen, tested=False, device=device, progress=told)
+    own = [run for run in planned if run.label == label and (run.spec.seed == seed or not run.seeded)]
+    if not own:
+        there = ", ".join(map(str, chosen.seeds))
+        raise BadSpecification(f"'{label}' needs all seeds of the study: --seed {seed} is none of them ({there}).")
+    runs = with_needed(planned, own[-1])  # the last one joins the others, if there are members
+    folder = out / chosen.name
+    options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
+    with StudyBars([run.title for run in runs]) as bars:
+        known = (folder / "study.yaml").exists() and not all_classes  # the compared study keeps its description
+        outcome = carry_out(chosen, runs, folder, jobs=1, options=options, listen=bars.listen, describe=not known)
+    if outcome.failed:
+        raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
+    run_folder = runs[-1].folder(folder)  # after all that it needs
+    console.print(
+        f"Trained '{label}'" + (" on every class" if all_classes else "") + f": {run_folder}", highlight=False
+    )
+    console.print(f"  levelfield embed {quoted(run_folder)} FOLDER --out embeddings.npy", soft_wrap=True)
+
+
+def _winner(study: Study, out: Path) -> PlannedRun:
+    runs = prepare(study) if not (out / study.name / "runs.json").exists() else read_plan(out / study.name)
+    board = gather(study.name, runs, out / study.name, study.metrics)
+    metric, best = board.metrics[0], board.winner
+    console.print(f"Best trained method by {metric}: {best.label} ({best.cells[metric].mean:.3f}).")
+    above = [row.label for row in board.rows[: board.rows.index(best)]]
+    if above:
+        console.print(f"Without training stand above it: {', '.join(above)}.")
+    level = [
+        one.second if one.first == best.label else one.first
+        for one in board.comparisons
+        if best.label in (one.first, one.second) and not one.real()
+    ]
+    if level:
+        console.print(f"It cannot be told from: {', '.join(level)}.")
+    return next(run for run in runs if run.row == best.label)
