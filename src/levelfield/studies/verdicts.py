@@ -59,11 +59,17 @@ def judge(
     claims: Sequence[Claim], found: Mapping[str, list[Entry]], metric: str, *, draws: int = 10_000
 ) -> list[Verdict]:
     """The verdict on each claim. Those of the form `a > b` are Holm-corrected together, 5 % in all."""
-    differences = {k: _difference(one, found, one.metric or metric, draws) for k, one in enumerate(claims)}
-    tested = [k for k, d in differences.items() if d is not None and d.p is not None and claims[k].parts[1] == ">"]
-    for k, p in zip(tested, holm([differences[k].p for k in tested]), strict=True):  # type: ignore[union-attr,misc]
-        differences[k] = replace(differences[k], p=p)  # type: ignore[type-var]
-    return [_verdict(one, differences[k], one.metric or metric) for k, one in enumerate(claims)]
+    differences = [_difference(one, found, one.metric or metric, draws) for one in claims]
+    chances = {
+        k: d.p
+        for k, (one, d) in enumerate(zip(claims, differences, strict=True))
+        if one.parts[1] == ">" and d is not None and d.p is not None
+    }
+    corrected = dict(zip(chances, holm(list(chances.values())), strict=True))
+    return [
+        _verdict(one, d if d is None else replace(d, p=corrected.get(k, d.p)), one.metric or metric)
+        for k, (one, d) in enumerate(zip(claims, differences, strict=True))
+    ]
 
 
 def _difference(claim: Claim, found: Mapping[str, list[Entry]], metric: str, draws: int) -> _Difference | None:
