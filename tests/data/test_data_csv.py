@@ -29,6 +29,8 @@ def test_columns_are_found_by_name_with_role_and_group(pets):
         "c,Query,x,eel/0.png", "d,,,fox/0.png", "e,,,fox/1.png")))
     assert catalog.roles == ("query", "gallery", "", "query", "", "")
     assert catalog.groups.tolist() == [0, 1, 0, 2, 3]
+    # class b has one image too, but it is not looked for
+    assert catalog.notes == ("1 query has no image of its class in the gallery: a miss.",)
 
 
 def test_split_column_is_kept_and_respected(pets):

@@ -68,7 +68,10 @@ def measure(
     ] = None,
     average: Annotated[str, _option(_HOW, "--average", "Mean over queries, or over classes: query, class.")] = "query",
     ties: Annotated[str, _option(_HOW, "--ties", "expected, pessimistic or optimistic.")] = "expected",
-    lone: Annotated[str, _option(_HOW, "--lone", "Queries without relatives: exclude, or miss.")] = "exclude",
+    lone: Annotated[
+        str | None,
+        _option(_HOW, "--lone", "Queries without relatives: exclude, or miss. Left out: miss if a run has a gallery."),
+    ] = None,
     starts: Annotated[int, _option(_HOW, "--starts", "k-means starts of nmi, ami, ari, f1.", min=1)] = 3,
     ci: Annotated[float, _option(_HOW, "--ci", "Level of the intervals; 0: none.")] = 0.95,
     seed: Annotated[int, _option(_HOW, "--seed", "Of intervals and k-means.")] = 0,
@@ -102,7 +105,8 @@ def measure(
     subject = _subject(run, embeddings, labels, gallery, gallery_labels, query_ids)
     settings: dict[str, Any] = {
         "metrics": None if metrics is None else _words("metrics", metrics), "k": _numbers("k", k), "average": average,
-        "ties": ties, "lone": lone, "starts": starts, "ci": ci or None, "seed": seed, "memory": memory,
+        "ties": ties, "starts": starts, "ci": ci or None, "seed": seed, "memory": memory,
+        **({} if lone is None else {"lone": lone}),
     }  # fmt: skip
     distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
     _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
@@ -121,7 +125,7 @@ def measure(
     cuts: list[int | None] = [*dims] or [None]
     for some, each, columns in product(subjects, distances, cuts):
         with bar(f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})") as progress:
-            result = evaluate(**some.arrays, **settings, dim=columns, distance=each, progress=progress)
+            result = evaluate(**{**some.arrays, **settings}, dim=columns, distance=each, progress=progress)
         decided = None if chooser is None else _decide(chooser, some, goal, each, columns, ci or None, seed)
         chosen_on = choose_on if run else "validation"
         found.append(Evaluated(result, each, some.refined, decided, chosen_on, some.models))

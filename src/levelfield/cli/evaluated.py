@@ -131,8 +131,10 @@ def _about(found: list[Evaluated]) -> list[str]:
         said.append(f"DEVIATION, refined: {', '.join(ways)}. There the embedding of an image depends on the other test "
                     "images, and costs a pass through the network of messages.")
     if result.n_lone:
-        treated = "do not count" if not result.counted.all() else "count as 0"
-        said.append(f"{result.n_lone:,} of them are without a relative and {treated}.")
+        one = result.n_lone == 1
+        misses = "counts as 0" if one else "count as 0"
+        treated = misses if result.counted.all() else "does not count" if one else "do not count"
+        said.append(f"{result.n_lone:,} of them {'is' if one else 'are'} without a relative and {treated}.")
     if result.intervals:
         said.append("Intervals over classes: what other classes of this kind would give" + (
             "; over queries: other images of these classes." if len(found) == 1 else "."))

@@ -51,8 +51,14 @@ def unreadable(catalog: Catalog, *, progress: Callable[[int], object] | None = N
     return failures
 
 
-def lone_class_note(catalog: Catalog) -> tuple[str, ...]:
-    """A sentence about classes with one image, if there are any."""
+def lone_note(catalog: Catalog) -> tuple[str, ...]:
+    """A sentence about queries without anything to find, if there are any: classes with one image, or with none in the
+    gallery."""
+    if catalog.roles is not None:
+        roles = np.array(catalog.roles)
+        alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
+        found = count(int(alone.sum()), "query has", "queries have")
+        return (f"{found} no image of its class in the gallery: a miss.",) if alone.any() else ()
     lone = [catalog.class_names[c] for c in np.flatnonzero(catalog.class_sizes == 1)]
     if not lone:
         return ()
@@ -85,7 +91,7 @@ def _notes(before: Catalog, after: Catalog, failures: dict[int, LevelfieldError]
     if gone:
         notes.append(f"{count(len(gone), 'class has', 'classes have')} no readable image and "
                      f"{'is' if len(gone) == 1 else 'are'} left out: {some(gone)}.")
-    return notes + [note for note in lone_class_note(after) if note not in before.notes]
+    return notes + [note for note in lone_note(after) if note not in before.notes]
 
 
 def count(number: int, one: str, many: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from levelfield.data._registry import DatasetFacts, describe, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import count, lone_class_note, some
+from levelfield.data.checking import count, lone_note, some
 from levelfield.data.images import is_image_name
 from levelfield.data.roots import Place
 from levelfield.data.walking import names_below
@@ -104,7 +104,7 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
         raise BadInput(f"None of the {len(listing.rows):,} images of '{name}' is in {where}. {place.source}")
     catalog = _catalog(place, listing, rows)
     strange = sorted(there.difference(listed))
-    remarks = [*listing.notes, *_loners(catalog)]
+    remarks = [*listing.notes, *lone_note(catalog)]
     if strange:
         remarks.append(f"{count(len(strange), 'image file is', 'image files are')} in no list: {some(strange)}.")
     problems = _differences(place.facts, listing, rows)
@@ -161,14 +161,3 @@ def _differences(facts: DatasetFacts, listing: Listing, rows: list[Row]) -> list
 
 def _difference(where: str, expected: int, found: int, what: str) -> str:
     return "" if expected == found else f"{where}: {expected:,} {what} expected, {found:,} found"
-
-
-def _loners(catalog: Catalog) -> tuple[str, ...]:
-    """Classes with one image; queries without anything to find."""
-    if catalog.roles is None:
-        return lone_class_note(catalog)
-    roles = np.array(catalog.roles)
-    alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
-    if not alone.any():
-        return ()
-    return (f"{count(int(alone.sum()), 'query has', 'queries have')} no image of its class in the gallery.",)

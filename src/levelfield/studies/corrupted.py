@@ -53,11 +53,11 @@ def evaluate_corrupted(
     """Evaluate a run on its test images, clean and under each corruption; the evaluations stand under "clean" and the
     corruptions' names. `settings` are those of `evaluate`. Embeddings are kept in the run folder and made once."""
     rows, items = stored_test(folder)
-    found = {"clean": evaluate(**items.arrays(rows), metrics=metrics, **settings)}
+    found = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
     if not all(_noted(folder, name) for name in names):
         _fill({folder: load(folder)}, _tested(folder), names, progress=progress)
     for name in names:
-        found[name] = evaluate(**items.arrays(_stored(folder, name)), metrics=metrics, **settings)
+        found[name] = evaluate(**{**items.arrays(_stored(folder, name)), **settings}, metrics=metrics)
     values = {name: {metric: float(result[metric]) for metric in result} for name, result in found.items()}
     return Drops(values.pop("clean"), values), found
 

@@ -47,16 +47,20 @@ class Items:
     def arrays(self, rows: np.ndarray, labels: np.ndarray | None = None) -> dict[str, Any]:
         """The arguments of `evaluate` for embeddings of these images. labels: numbers in place of the classes' names.
 
+        A query that was to be looked for in the gallery is a miss if nothing of its class is there; among all others
+        an image without relatives is no query.
+
         >>> few = Items(["a", "b", "c"], np.array(["x", "x", "y"]), np.array(["query", "gallery", "gallery"]))
-        >>> [len(array) for array in few.arrays(np.eye(3)).values()]
-        [1, 1, 2, 2]
+        >>> asked = few.arrays(np.eye(3))
+        >>> len(asked["embeddings"]), len(asked["gallery"]), asked["lone"]
+        (1, 2, 'miss')
         """
         labels = self.classes if labels is None else labels
         if self.roles is None:
             return {"embeddings": rows, "labels": labels}
         asked = self.queries
         found = {"embeddings": rows[asked], "labels": labels[asked]}
-        return {**found, "gallery": rows[~asked], "gallery_labels": labels[~asked]}
+        return {**found, "gallery": rows[~asked], "gallery_labels": labels[~asked], "lone": "miss"}
 
 
 def test_items(ground: Ground) -> Items:

@@ -72,7 +72,7 @@ def _of_member(member: Member, together: Result, metrics: Sequence[str]) -> dict
     if missing:
         asked = Items.read(member.folder).arrays(member.rows, member.labels)  # in a gallery, if there is one
         result, labels = evaluate(**asked, metrics=missing), asked["labels"]
-        kept = ~result.lone
+        kept = result.counted
         for name in missing:
             queries = result.per_query.get(name)
             found[name] = _found(result[name], None if queries is None else queries[kept], labels[kept])

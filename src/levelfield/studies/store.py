@@ -39,8 +39,9 @@ class Result:
 
     def per_query(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each query that counts, and the query's class."""
+        leaves_out = self.signatures[metric]["definition"]["lone"] == "exclude"
         with np.load(self.folder / "per_query.npz") as arrays:
-            kept = ~arrays["lone"]
+            kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
             return arrays[metric][kept], arrays["labels"][kept]
 
 

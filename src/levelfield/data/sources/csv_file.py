@@ -10,7 +10,7 @@ import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import lone_class_note
+from levelfield.data.checking import lone_note
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
 
@@ -53,7 +53,7 @@ def csv_file(path: Path | str) -> Catalog:
         roles=tuple(row.role for row in rows) if any(row.role for row in rows) else None,
         split=_split(source, rows),
     )
-    return catalog.with_notes(*notes, *lone_class_note(catalog))
+    return catalog.with_notes(*notes, *lone_note(catalog))
 
 
 def _rows(source: Path) -> list[_Row]:

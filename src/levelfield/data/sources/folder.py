@@ -10,7 +10,7 @@ import numpy as np
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.archives import is_archive, stem, unpacked
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import lone_class_note
+from levelfield.data.checking import lone_note
 from levelfield.data.images import is_image
 from levelfield.data.sources._ordering import natural
 from levelfield.data.walking import files_below, hidden
@@ -51,7 +51,7 @@ def folder(path: Path | str) -> Catalog:
         notes.append(f"{len(empty):,} sub-folders without images ignored: {', '.join(empty[:5])}.")
     if strange:
         notes.append(f"{strange:,} files that are not images ignored.")
-    return catalog.with_notes(*notes, *lone_class_note(catalog))
+    return catalog.with_notes(*notes, *lone_note(catalog))
 
 
 def _unpacked(path: Path) -> Path:
