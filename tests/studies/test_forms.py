@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ STUDY = "data: cub\nmethods: [margin, lda]\n"
         ("mini: [1, 2]", r"`mini` of .*s.yaml needs keys and values.*\[1, 2\]"),
         ("mini: {sedes: 1}", "Unknown key 'sedes'. Did you mean 'seeds'?"),
         ("mini: {methods.nobody: null}", "Unknown method to leave out 'nobody'"),
-        ("mini: {seeds: 1}\nclaims: [{claim: x}]", "the small form of .*s.yaml: claims.0.*write a claim as `a > b`"),
+        ("mini: {seeds: 1}\nclaims: [{claim: x}]", r"the small form \(`mini`\) of .*s.yaml: claims.0.*write a claim"),
         ("mini: {methods.lda: null}\nclaims: 3", "claims: "),
     ],
 )
@@ -26,6 +27,42 @@ def test_a_wrong_small_form(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "s.yaml").write_text(f"{STUDY}{text}\n")
     with pytest.raises(LevelfieldError, match=said):
         read_study(tmp_path / "s.yaml", mini=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mini: {condtions.dim: 3}", r"the small form \(`mini`\) of .*s.yaml: unknown key 'condtions'.*'conditions'\?"),
+        ("mini: {conditions.dmi: 3}", r"`mini`.*unknown key 'conditions.dmi'. Did you mean 'dim'\?"),
+        ("mini: {sedes: 1}", r"`mini` of .*s.yaml: Unknown key 'sedes'. Did you mean 'seeds'\?"),
+        ("mini: {methods.mragin.beta: 1}", r"`mini` of .*s.yaml: .*Did you mean 'margin'\?"),
+        ("mini: {methods.margin.bta: 1}", r"`mini` of .*s.yaml: Method 'margin'.*Did you mean 'beta'\?"),
+        ("mini: {1: 2}", "`mini` of .*s.yaml: Unknown key '1'"),
+        ("mini: {methods.nobody: null}", "`mini` of .*s.yaml: Unknown method to leave out 'nobody'"),
+        ("also: {sop: {}, cars: {conditions.dmi: 3}}", r"`also.cars` of .*: unknown key 'conditions.dmi'.*'dim'\?"),
+        ("also: {sop: {}, cars: 3}", r"`also.cars` of .*s.yaml needs keys and values"),
+        ("also: {sop: {}, cars: {sedes: 1}}", r"`also.cars` of .*s.yaml: Unknown key 'sedes'"),
+    ],
+)
+@pytest.mark.parametrize("form", [{}, {"mini": True}, {"on": "sop"}])
+def test_a_wrong_form_is_told_whichever_is_asked_for(
+    tmp_path: Path, text: str, said: str, form: dict[str, Any]
+) -> None:
+    others = "" if "also" in text else "\nalso: {sop: {}}"
+    small = "" if "mini" in text else "\nmini: {seeds: 1}"
+    (tmp_path / "s.yaml").write_text(f"{STUDY}{text}{others}{small}\n")
+    with pytest.raises(LevelfieldError, match=said):
+        read_study(tmp_path / "s.yaml", **form)
+
+
+def test_null_leaves_a_method_out_and_is_a_value_of_a_setting(tmp_path: Path) -> None:
+    methods = "methods: [{margin: {miner: semihard}}, {label: margin.miner, name: lda}, triplet]"
+    (tmp_path / "s.yaml").write_text(
+        f"data: cub\n{methods}\nmini: {{methods.margin.miner: null}}\nalso: {{cars: {{methods.triplet.miner: null}}}}\n"
+    )
+    assert [one.label for one in read_study(tmp_path / "s.yaml", mini=True).methods] == ["margin", "triplet"]
+    triplet = read_study(tmp_path / "s.yaml", on="cars").methods[2]
+    assert (triplet.label, triplet.settings) == ("triplet", {"miner": None})
 
 
 @pytest.mark.parametrize("text", ["also: [cars]", "also: {cars: 3}"])

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import BadSpecification, nearest, unknown
+from levelfield.errors import BadSpecification, LevelfieldError, nearest, unknown
 from levelfield.studies.extending import extended
 from levelfield.studies.plain_yaml import read_yaml_file
-from levelfield.studies.specification import Study, assign, parse_study
+from levelfield.studies.plan import check_methods
+from levelfield.studies.specification import Study, assign, owner, parse_study
 
 
 def read_study(
@@ -17,24 +18,29 @@ def read_study(
 ) -> Study:
     """The study in a YAML file, with overrides such as `conditions.dim=64` applied.
 
-    mini: its small form, for the embedded data and a CPU. on: its form for another dataset, by name.
+    mini: its small form, for the embedded data and a CPU. on: its form for another dataset, by name. What is wrong with
+    a form is told whether it is asked for or not.
     """
     path = Path(path)
     content = content_of(path)
     mini_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "also"))
     content.setdefault("name", path.stem)
+    others = {name: _changes(found, f"also.{name}", path) for name, found in others.items()}
+    asked = content
     if on is not None and on != _data_name(content):
         if on not in others:
             raise unknown(f"form of {path}: it is for other data,", on, [_data_name(content), *others])
-        changes = _changes(others[on], f"also.{on}", path)
-        content = changed({**content, "data": on, "name": f"{content['name']}-{on}"}, changes)
+        asked = _elsewhere(content, on, others[on], path)
     if mini:
         if not mini_form:
             raise BadSpecification(f"{path} has no small form: it needs a key `mini` with what is to be changed.")
-        content = changed({**content, "name": f"{content['name']}-mini"}, mini_form)
-        small = parse_study(content, origin=f"the small form of {path}")
-        content["metrics"] = list(dict.fromkeys([*small.metrics, *(one.metric for one in small.claims if one.metric)]))
-    return parse_study(content, overrides, origin=str(path))
+        asked = _small(asked, mini_form, path)
+    study = parse_study(asked, overrides, origin=str(path))
+    for name, changes in others.items():
+        _elsewhere(content, name, changes, path)
+    if mini_form:
+        _small(content, mini_form, path)
+    return study
 
 
 def content_of(path: Path) -> dict[str, Any]:
@@ -52,19 +58,55 @@ def content_of(path: Path) -> dict[str, Any]:
     return extended(content, path)
 
 
+def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The plain data of the form for other data."""
+    base = {**content, "data": data, "name": f"{content['name']}-{data}"}
+    return _form(base, changes, f"`also.{data}` of {path}", f"the form `also.{data}` of {path}")[0]
+
+
+def _small(content: dict[str, Any], changes: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The plain data of the small form, which measures what its claims are about."""
+    base = {**content, "name": f"{content['name']}-mini"}
+    content, small = _form(base, changes, f"`mini` of {path}", f"the small form (`mini`) of {path}")
+    metrics = dict.fromkeys([*small.metrics, *(one.metric for one in small.claims if one.metric)])
+    return {**content, "metrics": list(metrics)}
+
+
+def _form(
+    content: dict[str, Any], changes: dict[str, Any], section: str, origin: str
+) -> tuple[dict[str, Any], Study]:
+    """Plain data with what a section changes, and the study that it is."""
+    try:
+        content = changed(content, changes)
+    except LevelfieldError as error:
+        raise type(error)(f"{section}: {error}") from error
+    study = parse_study(content, origin=origin)
+    own = [one for one in study.methods if any(key.startswith(f"methods.{one.label}.") for key in changes)]
+    try:
+        if own:
+            check_methods(study.model_copy(update={"methods": tuple(own), "vary": {}}))
+    except LevelfieldError as error:
+        raise type(error)(f"{section}: {error}") from error
+    return content, study
+
+
 def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """With other values, those of dotted keys last. A method whose value is null goes, and the claims about it.
+    """With other values, those of dotted keys last. A method whose value is null goes, and the claims about it; the
+    null of a method's setting is its value.
 
     >>> study = {"data": "emoji", "methods": ["margin", "lda"], "claims": ["margin > lda"], "seeds": 3}
     >>> changed(study, {"methods.lda": None, "seeds": 1})
     {'data': 'emoji', 'methods': ['margin'], 'claims': [], 'seeds': 1}
+    >>> changed({"data": "emoji", "methods": ["margin"]}, {"methods.margin.miner": None})["methods"][0]["settings"]
+    {'miner': None}
     """
     content = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
     for key, value in sorted(changes.items(), key=lambda item: "." in item[0]):
-        if key.startswith("methods.") and value is None:
-            content = _without(content, key.removeprefix("methods."))
-        else:
+        label = key.removeprefix("methods.")
+        if value is not None or label == key:
             assign(content, key, value)
+        else:
+            content = _without(content, label)
     return content
 
 
@@ -72,17 +114,21 @@ def _changes(found: Any, key: str, path: Path) -> dict[str, Any]:
     """What stands under `mini` or `also`: keys and values, or nothing."""
     if not isinstance(found or {}, dict):
         raise BadSpecification(f"`{key}` of {path} needs keys and values, as in `{key}: {{...}}`; it is {found!r}.")
-    return found or {}
+    return {str(name): value for name, value in (found or {}).items()}
 
 
-def _without(content: dict[str, Any], label: str) -> dict[str, Any]:
+def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
+    """Without the method of that label; if the key is `LABEL.SETTING`, with a setting that is null."""
     study = parse_study(content)
     labels = [method.label for method in study.methods]
-    if label not in labels:
-        raise unknown("method to leave out", label, labels)
-    kept = [method for method, own in zip(content["methods"], labels, strict=True) if own != label]
+    if key not in labels and owner(f"methods.{key}", labels) is not None:
+        assign(content, f"methods.{key}", None)
+        return content
+    if key not in labels:
+        raise unknown("method to leave out", key, labels)
+    kept = [method for method, own in zip(content["methods"], labels, strict=True) if own != key]
     about = zip(content.get("claims", []), study.claims, strict=True)
-    claims = [claim for claim, read in about if label not in (read.parts[0], read.parts[2])]
+    claims = [claim for claim, read in about if key not in (read.parts[0], read.parts[2])]
     return {**content, "methods": kept, "claims": claims}
 
 
