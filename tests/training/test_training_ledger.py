@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 from training_world import Told, conditions, execute_run, make
 
 from levelfield import objectives
-from levelfield.batching import Layout
 from levelfield.embedder import load
 from levelfield.embedder.head import Head
 from levelfield.errors import BadInput, Unfair
@@ -223,7 +222,7 @@ def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
     run = make(method, lr=0.01)
     reference = sum(p.numel() for p in run.embedder.parameters() if p.requires_grad)
     measured = measure_setup(
-        run.embedder, method, run.optimisers, Layout.parse("3x2"), run.conditions, reference_parameters=reference
+        run.embedder, method, run.optimisers, run.conditions, reference_parameters=reference
     )
     assert measured.rates["proxies"] == pytest.approx(50.0)
     with pytest.raises(Unfair, match="lr of proxies x50"):

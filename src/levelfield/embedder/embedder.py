@@ -10,6 +10,9 @@ from torch.nn import functional
 
 from levelfield.embedder.blocks import Source, in_blocks
 from levelfield.embedder.trunk import Trunk
+from levelfield.errors import unknown
+
+CODES = ("float32", "binary")
 
 
 class Embedder(nn.Module):
@@ -22,12 +25,17 @@ class Embedder(nn.Module):
     >>> images = torch.zeros(2, 3, 64, 64)
     >>> embedder(images).shape, torch.equal(embedder(images), embedder(embedder.stored(images)))
     (torch.Size([2, 8]), True)
+
+    codes: "float32", or "binary": outside training every number becomes 1 (above 0) or -1, one bit.
     """
 
-    def __init__(self, trunk: Trunk, head: nn.Module) -> None:
+    def __init__(self, trunk: Trunk, head: nn.Module, *, codes: str = "float32") -> None:
         super().__init__()
+        if codes not in CODES:
+            raise unknown("codes", codes, CODES)
         self.trunk = trunk
         self.head = head
+        self.codes = codes
         self.eval()
 
     def stored(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -53,7 +61,11 @@ class Embedder(nn.Module):
         change: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """(rows, dim): raw embedding rows, not normalised."""
-        return self.head(self.features(inputs, at=at, change=change))
+        return self.coded(self.head(self.features(inputs, at=at, change=change)))
+
+    def coded(self, rows: Tensor) -> Tensor:
+        """Rows of the head as they are kept and compared. What is learned from stays as it is."""
+        return torch.where(rows > 0, 1.0, -1.0) if self.codes == "binary" and not self.training else rows
 
     @torch.no_grad()
     def embed(
@@ -72,7 +84,7 @@ class Embedder(nn.Module):
 
         def one_block(*block: Tensor) -> Tensor:
             # `contiguous`: as a store gives them, whatever layout `below` left them in
-            embedded = self.head(self.trunk.above(*(part.contiguous() for part in below(*block))))
+            embedded = self.coded(self.head(self.trunk.above(*(part.contiguous() for part in below(*block)))))
             return functional.normalize(embedded, dim=1) if normalize else embedded
 
         training = self.training

@@ -56,6 +56,7 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
         "format": FORMAT,
         "trunk": embedder.trunk.settings,
         "head": _described(embedder.head),
+        **({} if embedder.codes == "float32" else {"codes": embedder.codes}),
         "view": view,
         "about": {name: value for name, value in description.items() if name not in view},
     }
@@ -88,7 +89,8 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         trunk_facts = dict(facts["trunk"])
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
-        embedder = Embedder(Trunk(backbone, **trunk_facts), _rebuilt(facts["head"], head))
+        built = _rebuilt(facts["head"], head)
+        embedder = Embedder(Trunk(backbone, **trunk_facts), built, codes=facts.get("codes", "float32"))
         embedder.load_state_dict(safetensors.torch.load_file(home / WEIGHTS), strict=True)
         view = described_view(facts["view"])
     except (yaml.YAMLError, safetensors.SafetensorError, KeyError, TypeError, RuntimeError) as error:

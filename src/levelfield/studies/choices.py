@@ -5,11 +5,30 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import to_jsonable_python
 
 from levelfield.data import Catalog, protocols
 from levelfield.errors import nearest
 from levelfield.settings import accepted
+from levelfield.training import Conditions
+
+_BESIDE = "write it beside, as in margin: {{{0}}}"
+_FAIR = "what is chosen, and when one looks, is the same for all"
+_NOT_OF_ITS_OWN = {
+    "batch": _BESIDE.format("batch: 25x4"), "batching": _BESIDE.format("batching: n_pair"),
+    "lr": _BESIDE.format("lr: 0.001"), "tuning_trials": _BESIDE.format("trials: 8"),
+    **dict.fromkeys(("select", "selection", "validate_every", "monitor", "patience"), _FAIR),
+    "threads": "it is of the machine",
+}  # fmt: skip
 
 
 class Data(BaseModel):
@@ -64,13 +83,16 @@ class ProtocolChoice(BaseModel):
 class Competitor(BaseModel):
     """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
 
-    A paper's settings come by name, as in `{name: margin, preset: 002/cub}` or `margin: {preset: 002/cub}`.
+    A paper's settings come by name, as in `{name: margin, preset: 002/cub}` or `margin: {preset: 002/cub}`. What a
+    paper gave to one method alone stands under `conditions`, as in `margin: {conditions: {optimiser: rmsprop}}`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     label: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
+    conditions: dict[str, Any] = Field(default_factory=dict)
+    """Of its own, instead of the common ones: declared on the leaderboard."""
 
     @model_validator(mode="before")
     @classmethod
@@ -85,11 +107,35 @@ class Competitor(BaseModel):
                     + ", ".join(map(str, value))
                 )
             ((name, settings),) = rest.items()
-            return {"name": str(name), "settings": settings or {}, "label": value.get("label", "")}
+            settings = dict(settings) if isinstance(settings, dict) else settings or {}
+            own = settings.pop("conditions", None) or {} if isinstance(settings, dict) else {}
+            return {"name": str(name), "settings": settings, "label": value.get("label", ""), "conditions": own}
         if isinstance(value, dict) and "preset" in value:
             rest = {key: entry for key, entry in value.items() if key != "preset"}
             return rest | {"settings": {**(value.get("settings") or {}), "preset": value["preset"]}}
         return value
+
+    @field_validator("conditions")
+    @classmethod
+    def _only_what_may_differ(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for key in value:
+            if key in _NOT_OF_ITS_OWN:
+                raise ValueError(f"'{key}' cannot be a method's own condition: {_NOT_OF_ITS_OWN[key]}")
+            if key not in Conditions.model_fields:
+                close = nearest(key, Conditions.model_fields)
+                hint = f" Did you mean '{close}'?" if close else " See docs/study-file.md."
+                raise ValueError(f"unknown key 'conditions.{key}' of a method.{hint}")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _without_what_it_does_not_have(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in write(self).items() if name != "conditions" or value}
+
+    def under(self, common: Conditions) -> Conditions:
+        """The common conditions with those that it has of its own."""
+        if not self.conditions:
+            return common
+        return Conditions.model_validate({**common.model_dump(mode="json"), **self.conditions})
 
     @model_validator(mode="after")
     def _label_is_the_name(self) -> Competitor:
@@ -98,6 +144,16 @@ class Competitor(BaseModel):
             object.__setattr__(self, "label", plain)
         check_folder_name("label", self.label)
         return self
+
+
+def differing(common: Conditions, own: Conditions) -> dict[str, Any]:
+    """The common values of those conditions that a method has otherwise.
+
+    >>> differing(Conditions(dim=64), Conditions(dim=2048, codes="binary"))
+    {'dim': 64, 'codes': 'float32'}
+    """
+    keys = [key for key in Conditions.model_fields if getattr(common, key) != getattr(own, key)]
+    return {key: to_jsonable_python(getattr(common, key)) for key in keys}
 
 
 def check_folder_name(what: str, text: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from levelfield import methods
-from levelfield.batching import Choice, check_fit
+from levelfield.batching import check_fit
 from levelfield.data import Catalog, protocols
 from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, LevelfieldError
@@ -153,10 +153,10 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
         check_accumulation(method, conditions)
     except BadSpecification as error:
         raise BadSpecification(f"Method '{run.label}': {error}") from error
-    layout = method.layout or conditions.layout
+    layout, drawn = conditions.batches(method)
     try:
         epoch = conditions.batches_per_epoch
-        made = Choice.of(method.batching, layout).make(labels[fold.train], layout, batches_per_epoch=epoch)
+        made = drawn.make(labels[fold.train], layout, batches_per_epoch=epoch)
         check_fit(made, method.objective)
         method.check(trunk, made)
         if run.spec.member is not None:

@@ -132,17 +132,17 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
     with isolated(run.spec.seed, "estimate"):
         method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
         method.width = ground.width
-        layout = method.layout or conditions.layout
+        layout, drawn = conditions.batches(method)
         try:
             step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
         except Exception as error:  # somebody's own loss may crash: the plan says so, and the others are still planned
             return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
     if method.trains:
-        step += _planning_seconds(method, layout, ground, conditions.dim)
+        step += _planning_seconds(drawn, layout, ground, conditions.dim)
     if not ground.is_cached:
         step += look.seconds_per_image * layout.batch_size
     seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
-    return MethodCost(run.row, 0, seconds, [d.text for d in declared(method, conditions)])
+    return MethodCost(run.row, 0, seconds, [d.text for d in (*run.spec.departures, *declared(method, conditions))])
 
 
 @dataclass
@@ -186,9 +186,9 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     return min(times)
 
 
-def _planning_seconds(method: Method, layout: Layout, ground: Ground, dim: int) -> float:
+def _planning_seconds(drawn: Choice, layout: Layout, ground: Ground, dim: int) -> float:
     """Seconds that a batch takes to be planned, from random embeddings if the batching looks at them."""
-    batches = Choice.of(method.batching, layout).make(ground.train_labels, layout, batches_per_epoch=PROBES)
+    batches = drawn.make(ground.train_labels, layout, batches_per_epoch=PROBES)
     size = len(ground.train_labels), dim
     rows = numpy_stream(0, "estimate").normal(size=size) if batches.needs_memory else None
     began = time.perf_counter()

@@ -132,6 +132,7 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
     done = [member.trained["measured"] for member in members]
     measured = Measured(
         dim=sum(member.dim for member in members),
+        bits=max(each.get("bits", 32) for each in done),
         refined="yes" if any(member.refined for member in members) else "",
         **{key: sum(each[key] for each in done) for key in _COUNTED},
     )

@@ -40,6 +40,7 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
         shown = {
             "refined": refined_text(trained["measured"]) or "none",
             "ensemble": trained["measured"].get("members", 1),
+            "bits": trained["measured"].get("bits", 32),
         }
         signatures = {name: asdict(result.signature(name).declared(**shown)) for name in result}
         arrays: dict[str, Any] = {**result.per_query, "lone": result.lone, "labels": labels[items.queries]}

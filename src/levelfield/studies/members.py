@@ -165,7 +165,8 @@ def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviati
 
 
 def _circumstances(spec: RunSpec) -> dict[str, Any]:
-    shared = spec.conditions.model_dump(mode="json", exclude={"dim", "monitor", "threads"})  # dim: of all together
+    # of the conditions those that are common; what a method has of its own stands in its ledger. dim: of all together
+    shared = spec.common_conditions.model_dump(mode="json", exclude={"dim", "monitor", "threads"})
     protocol = {"protocol" if key == "name" else f"protocol {key}": said for key, said in spec.protocol}
     return {"data": f"{spec.data.name} {spec.data_digest}".strip(), **protocol, **shared}
 

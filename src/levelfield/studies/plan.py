@@ -10,7 +10,7 @@ from pathlib import Path
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.registry import is_file_reference
-from levelfield.studies.choices import Competitor, Data
+from levelfield.studies.choices import Competitor, Data, differing
 from levelfield.studies.runs import Needed, PlannedRun, RunSpec, Variation, recorded_identity
 from levelfield.studies.specification import Study, assign, owner, parse_study
 
@@ -50,16 +50,17 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
         spec = RunSpec(
             data=study.data,
             protocol=study.protocol,
-            conditions=study.conditions,
+            conditions=(own := method.under(study.conditions)),
+            common=differing(study.conditions, own),
             method=method,
             seed=seed,
             needs=_needs(method, seed, made, all_seeds=all_seeds),
             device=device,
             data_digest=digest,
-            code_digest=_file_digest(method.name, study.conditions.weights),
+            code_digest=_file_digest(method.name, own.weights),
         )
-        own = _own(variation, needed_labels(study.methods, method.label), list(made))
-        runs = [PlannedRun(one, method.label, own) for one in _parts(spec, study.protocol.folds)]
+        concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
+        runs = [PlannedRun(one, method.label, concerned) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
 
@@ -160,7 +161,7 @@ def check_methods(study: Study) -> None:
     for varied, _ in _variations(study):
         for method in varied.methods:
             try:
-                methods.create(method.name, num_classes=2, dim=varied.conditions.dim, **method.settings)
+                methods.create(method.name, num_classes=2, dim=method.under(varied.conditions).dim, **method.settings)
             except LevelfieldError as error:
                 raise type(error)(f"Method '{method.label}': {error}") from error
             except Exception as error:  # somebody's own code may raise anything

@@ -87,12 +87,12 @@ def _train_and_embed(
     measured.memory_rows, measured.monitored = progress.memory_rows, len(progress.monitored)
     if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
         measured.layout = f"{progress.images / progress.step:g}"
-    measured.dim = embeddings.shape[1]
+    measured.dim, measured.bits = embeddings.shape[1], 1 if (np.abs(embeddings) == 1).all() else 32
     measured.learned_buffers = changed(setup.buffers, setup.method)
     if embeddings.dtype != raw.dtype or not np.array_equal(embeddings, raw, equal_nan=True):
         measured.refined = setup.method.refines
     measured.teacher = setup.method.learns_from if taught else ""
-    deviations = settle(setup.method, spec.conditions, measured)
+    deviations = [*spec.departures, *settle(setup.method, spec.conditions, measured)]
     _write_model(spec, ground, setup.embedder, folder, embeddings if tested else None)
     save_method(folder, setup.method, num_classes=num_classes(ground))
     internal = ("checks_since_best", "checks_since_drop")

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from levelfield import methods
+from levelfield.data.step_views import parse_steps
 from levelfield.errors import BadInput
+from levelfield.methods import Deviation
 from levelfield.randomness import numpy_stream
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
 from levelfield.training import Conditions
@@ -35,6 +37,9 @@ class RunSpec(BaseModel):
     data: Data
     protocol: ProtocolChoice
     conditions: Conditions
+    """Those that this run trains under: the common ones, with what the method has of its own."""
+    common: dict[str, Any] = Field(default_factory=dict)
+    """What the others have where the method has conditions of its own."""
     method: Competitor
     seed: int
     fold: int | None = None
@@ -53,14 +58,27 @@ class RunSpec(BaseModel):
     def identity(self) -> str:
         """A hash of all that can change the weights; labels and metrics are not part of it."""
         # the images are known by their content (`data_digest`), wherever they lie
-        content = self.model_dump(mode="json", exclude={"method": {"label"}, "needs": True, "data": {"root"}})
+        hidden = {"label", "conditions"}  # they are among the run's
+        content = self.model_dump(mode="json", exclude={"method": hidden, "needs": True, "data": {"root"}})
         content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
         # what says nothing is left out, so that a run is what it was before there were such things
         silent = {"member": self.member is None, "joined": not self.joined, "needs": not self.needs}
+        silent["common"] = not self.common
         content = {key: value for key, value in content.items() if not silent.get(key, False)}
         if content["conditions"]["monitor"] == "none":
             del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+    @property
+    def common_conditions(self) -> Conditions:
+        """What everybody in the study shares."""
+        return Conditions.model_validate({**self.conditions.model_dump(mode="json"), **self.common})
+
+    @property
+    def departures(self) -> list[Deviation]:
+        """The conditions that the method has of its own, for the ledger."""
+        own = self.conditions
+        return [Deviation(key, _in_short(said), _in_short(getattr(own, key))) for key, said in self.common.items()]
 
     @property
     def draws(self) -> int:
@@ -119,6 +137,23 @@ class PlannedRun:
     def title(self) -> str:
         """What a person calls this run."""
         return f"{self.row}, seed {self.spec.seed}" + (f", {self.spec.part}" if self.spec.is_part else "")
+
+
+def _in_short(value: Any) -> Any:
+    """The steps of a view in few words; anything else as it is.
+
+    >>> _in_short([{"resize": [256, 256]}, {"crop": 224}, {"flip": {"p": 0.3}}])
+    'resize 256x256, crop 224, flip p=0.3'
+    """
+    if not isinstance(value, list | tuple) or not all(isinstance(each, dict) for each in value):
+        return value
+    told = []
+    for step in parse_steps(value):
+        settings = dict(step.settings)
+        size = settings.pop("size", None)
+        sides = size if isinstance(size, tuple) else [size] if size else []
+        told.append(" ".join([step.name, "x".join(map(str, sides)), *(f"{k}={v}" for k, v in settings.items())]))
+    return ", ".join(" ".join(each.split()) for each in told)
 
 
 def needed_folder(run_folder: Path, needed: Needed) -> Path:

@@ -32,6 +32,7 @@ class Setup:
     embedder: Embedder
     optimisers: list[Optimizer]
     layout: Layout
+    drawn: Choice
     measured: Measured
     buffers: dict[str, Tensor]
 
@@ -44,23 +45,23 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     with only([]):  # a head may be computed from the training features, but trained only by the loop
         own = method.head(features, conditions.dim, spec.draws)
     common = _start_head(method, conditions, ground, features, spec.draws)
-    embedder = Embedder(ground.new_trunk(), common if own is None else own).to(device)
+    embedder = Embedder(ground.new_trunk(), common if own is None else own, codes=conditions.codes).to(device)
     method.to(device)
     if not method.trains:
         embedder.requires_grad_(False)
     groups = _groups(embedder, method, conditions) if method.trains else []
     check_groups(nn.ModuleList([embedder, method]), groups)
     optimisers = build(groups, conditions, lr=method.lr)
-    layout = method.layout or conditions.layout
+    layout, drawn = conditions.batches(method)
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
     method.common_head = sum(parameter.numel() for parameter in common.parameters())
     method.wider_head = wider_head(method, conditions.dim, ground.width)
     reference -= method.wider_head
-    measured = measure_setup(embedder, method, optimisers, layout, conditions, reference_parameters=reference)
+    measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
         method.start_proxies(_class_means(ground, embedder, own_labels(spec, method, ground), tell))
-    return Setup(method, embedder, optimisers, layout, measured, buffers_of(method))
+    return Setup(method, embedder, optimisers, layout, drawn, measured, buffers_of(method))
 
 
 def own_labels(spec: RunSpec, method: Method, ground: Ground) -> np.ndarray:
@@ -74,9 +75,8 @@ def num_classes(ground: Ground) -> int:
 
 def planner(setup: Setup, ground: Ground, conditions: Conditions, seed: int) -> Batching:
     """The batching of a run over its training images."""
-    chosen = Choice.of(setup.method.batching, setup.layout)
     epoch = conditions.batches_per_epoch
-    made = chosen.make(ground.train_labels, setup.layout, seed=seed, batches_per_epoch=epoch)
+    made = setup.drawn.make(ground.train_labels, setup.layout, seed=seed, batches_per_epoch=epoch)
     check_fit(made, setup.method.objective)
     return made
 

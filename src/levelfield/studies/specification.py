@@ -101,6 +101,15 @@ class Study(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _own_conditions_fit(self) -> Study:
+        for method in self.methods:
+            try:
+                method.under(self.conditions)
+            except ValidationError as error:
+                raise ValueError(explain(error, Conditions, f"the conditions of method '{method.label}'")) from error
+        return self
+
+    @model_validator(mode="after")
     def _labels_differ(self) -> Study:
         labels = [method.label for method in self.methods]
         twice = sorted({label for label in labels if labels.count(label) > 1})
@@ -147,9 +156,12 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
             raise BadSpecification(
                 f"'{key}' names no method of the study." + (f" Did you mean '{close}'?" if close else "")
             )
+        named = key.removeprefix(f"methods.{label}.")
         for method in methods:
-            if method["label"] == label:
-                method["settings"][key.removeprefix(f"methods.{label}.")] = value
+            if method["label"] == label and named.startswith("conditions."):
+                method.setdefault("conditions", {})[named.removeprefix("conditions.")] = value
+            elif method["label"] == label:
+                method["settings"][named] = value
         content["methods"] = methods
         return
     place = content

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -15,9 +15,12 @@ from pydantic import (
     model_validator,
 )
 
-from levelfield.batching import Layout
+from levelfield.batching import Choice, Layout, maker
 from levelfield.data.step_views import final_side, is_random, parse_steps
 from levelfield.errors import LevelfieldError
+
+if TYPE_CHECKING:
+    from levelfield.methods import Method
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -53,6 +56,9 @@ class Conditions(BaseModel):
     layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
     dropout: Share = Field(0.0, description="before the head's linear map")
     proxies: Literal["random", "class_means"] = Field("random", description="where proxies start")
+    codes: Literal["float32", "binary"] = Field(
+        "float32", description="what is compared: numbers, or one bit for each (above 0 or not)"
+    )
     # images
     image: Annotated[int, Field(ge=16)] = Field(224, description="side of the square the network sees, in pixels")
     crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
@@ -72,6 +78,9 @@ class Conditions(BaseModel):
     # budget
     steps: Annotated[int, Field(ge=1)] = Field(500, description="batches every method trains on")
     batch: str = Field("25x4", description="classes x images of each, or a plain number for random batches")
+    batching: dict[str, dict[str, Any]] | None = Field(
+        None, description="how they are drawn, as in {spc: {replace: true}}; default: as `batch` says"
+    )
     batches_per_epoch: Annotated[int, Field(ge=1)] | None = Field(
         None, description="default: training images / batch size"
     )
@@ -113,6 +122,15 @@ class Conditions(BaseModel):
     @property
     def layout(self) -> Layout:
         return Layout.parse(self.batch)
+
+    def batches(self, method: Method) -> tuple[Layout, Choice]:
+        """What comes together for a method, and how it is drawn: its own choice, or that of all.
+
+        Who takes random batches where the others have classes and images of each is not drawn as the others are.
+        """
+        layout = method.layout or self.layout
+        common = self.batching if (layout.per_class > 0) == (self.layout.per_class > 0) else None
+        return layout, Choice.of(common if method.batching is None else method.batching, layout)
 
     @property
     def patience_steps(self) -> int | None:
@@ -167,10 +185,22 @@ class Conditions(BaseModel):
             raise ValueError(str(error).rstrip(".")) from error
 
     @model_serializer(mode="wrap")
-    def _without_views_that_are_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A study from before there were steps stays the same study, with the same runs."""
-        unset = {name for name in ("train_view", "test_view", "step_at") if getattr(self, name) is None}
-        return {name: value for name, value in write(self).items() if name not in unset}
+    def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A study from before there were such conditions stays the same study, with the same runs."""
+        unset = {"train_view": None, "test_view": None, "step_at": None, "batching": None, "codes": "float32"}
+        return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
+
+    @field_validator("batching", mode="before")
+    @classmethod
+    def _batching_is_readable(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            chosen = Choice.of(value)
+            maker(chosen.name)
+        except LevelfieldError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+        return {chosen.name: chosen.settings}
 
     @field_validator("batch", mode="before")
     @classmethod

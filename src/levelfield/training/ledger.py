@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from levelfield.batching import Choice, Layout
+from levelfield.batching import Choice
 from levelfield.errors import Unfair
 from levelfield.methods import Deviation, Method
 from levelfield.training.conditions import Conditions
@@ -33,6 +33,7 @@ class Measured:
     rows_changed: int = 0
     steps: int = 0
     dim: int = 0
+    bits: int = 32  # of each number that is compared
     refined: str = ""  # how; empty: not at all
     teacher: str = ""  # whose outputs it was given; empty: nobody's
     head_norm: bool = False
@@ -74,6 +75,9 @@ class Measured:
 def declared(method: Method, conditions: Conditions) -> list[Deviation]:
     """What the method says of itself; what equals the condition is none, and the tuning budget is added."""
     said = {deviation.what: deviation.method for deviation in method.deviations()}
+    if "batching" in said and conditions.batching and method.layout and method.batching is None:
+        # its own layout, drawn as all others are
+        said["batching"] = str(conditions.batches(method)[1])
     return _departures({**said, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
 
 
@@ -87,7 +91,7 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
         "weight_decay_of": conditions.weight_decay,
         "optimiser_of": conditions.optimiser,
         "batch": str(conditions.layout),
-        "batching": conditions.layout.batching,
+        "batching": str(Choice.of(conditions.batching, conditions.layout)),
         "dim": conditions.dim,
         "refined": "no",
         "head_norm": "no",
@@ -134,14 +138,14 @@ def measure_setup(
     embedder: nn.Module,
     method: Method,
     optimisers: Sequence[Optimizer],
-    layout: Layout,
     conditions: Conditions,
     *,
     reference_parameters: int,
 ) -> Measured:
     """What can be counted before the first step. `reference_parameters`: trunk above the cut plus the common head."""
     names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
-    measured = Measured(layout=str(layout), batching=str(Choice.of(method.batching, layout)))
+    layout, drawn = conditions.batches(method)
+    measured = Measured(layout=str(layout), batching=str(drawn))
     measured.head_norm = bool(getattr(embedder.head, "output_norm", False))
     trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
     measured.extra_parameters = max(0, sum(p.numel() for p in trainable) - reference_parameters)

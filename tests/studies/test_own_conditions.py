@@ -1,0 +1,142 @@
+"""Conditions that one method has for itself: it trains under them, and the leaderboard says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_world import carry_out, small_study
+
+import levelfield
+from levelfield.errors import BadSpecification
+from levelfield.evaluation import evaluate
+from levelfield.studies import gather, prepare
+from levelfield.studies.estimate import estimate
+from levelfield.studies.run import Options
+from levelfield.studies.store import read_result, read_spec
+
+BITS = {"label": "bits", "normalized_softmax": {"conditions": {"dim": 64, "codes": "binary", "optimiser": "rmsprop"}}}
+LARGE = {"label": "large", "margin": {"conditions": {
+    "image": 40, "train_view": [{"resize": [44, 44]}, {"crop": 40}], "test_view": [{"resize": [40, 40]}],
+    "cache": False, "views": 0}}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def done(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """Three methods, two of them with conditions of their own."""
+    folder = tmp_path_factory.mktemp("own") / "runs"
+    runs, outcome = carry_out(small_study(photos, ["margin", BITS, LARGE]), folder)
+    assert not outcome.failed
+    return runs, folder
+
+
+def folder_of(done: tuple[Any, Path], label: str) -> Path:
+    runs, folder = done
+    return next(run.folder(folder) for run in runs if run.label == label)
+
+
+def test_what_differs_is_said(done: tuple[Any, Path]) -> None:
+    texts = {label: read_result(folder_of(done, label)).deviation_texts for label in ("margin", "bits", "large")}
+    assert not any(text.startswith(("dim", "codes", "optimiser ", "image", "test view")) for text in texts["margin"])
+    assert texts["bits"][:3] == ["dim 64 (8)", "codes binary (float32)", "optimiser rmsprop (adamw)"]
+    assert "image 40 (32)" in texts["large"]
+    assert "test view resize 40x40" in texts["large"]
+    runs, folder = done
+    board = gather("small", runs, folder, ("recall@1", "map@r"))
+    assert {row.label: row.deviations for row in board.rows} == texts
+
+
+def test_it_trains_under_them(done: tuple[Any, Path]) -> None:
+    bits, large = folder_of(done, "bits"), folder_of(done, "large")
+    assert np.load(bits / "embeddings.npy").shape[1] == 64
+    assert levelfield.load(large).view.image == 40
+    spec = read_spec(bits)
+    assert (spec.conditions.optimiser, spec.common_conditions.optimiser) == ("rmsprop", "adamw")
+    assert spec.common_conditions == read_spec(folder_of(done, "margin")).conditions
+
+
+def test_bits_are_what_is_compared_and_what_the_model_gives(done: tuple[Any, Path], photos: Path) -> None:
+    folder = folder_of(done, "bits")
+    rows = np.load(folder / "embeddings.npy")
+    assert set(np.unique(rows)) == {-1.0, 1.0}
+    result = read_result(folder)
+    assert result.signatures["recall@1"]["representation"]["bits"] == 1
+    model = levelfield.load(folder)
+    images = sorted(photos.glob("class0[4-7]/*.png"))
+    np.testing.assert_array_equal(model.embed(images, normalize=False), rows)
+    _, classes = result.per_query("recall@1")
+    hamming = evaluate(rows, classes, metrics=("recall@1",), distance="hamming")["recall@1"]
+    assert result.values["recall@1"] == hamming
+    assert read_result(folder_of(done, "margin")).signatures["recall@1"]["representation"]["bits"] == 32
+
+
+def test_the_plan_says_it_too(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["margin", BITS])
+    rows = estimate(study, prepare(study), options=Options(cache_folder=tmp_path), jobs=1).rows
+    assert rows[1].deviations[:3] == ["dim 64 (8)", "codes binary (float32)", "optimiser rmsprop (adamw)"]
+
+
+def test_a_condition_that_is_the_common_one_is_nothing(photos: Path) -> None:
+    plain, own, other = (
+        prepare(small_study(photos, [{"margin": {"conditions": conditions}}]))[0].spec
+        for conditions in ({}, {"dim": 8}, {"dim": 16})
+    )
+    assert own.identity == plain.identity
+    assert own.common == {}
+    assert other.identity != plain.identity
+
+
+def test_another_common_value_is_another_run(photos: Path) -> None:
+    """The weights would be the same, and what stands beside the figure would not."""
+    first, second = (
+        prepare(small_study(photos, ["margin", BITS], dim=dim))[1].spec for dim in (8, 16)
+    )
+    assert first.conditions == second.conditions
+    assert first.identity != second.identity
+
+
+def test_an_override_and_a_variation_reach_them(photos: Path) -> None:
+    study = small_study(photos, ["margin"], overrides=("methods.margin.conditions.dim=4",))
+    assert prepare(study)[0].spec.conditions.dim == 4
+    varied = small_study(photos, ["margin"], overrides=("vary={methods.margin.conditions.dim: [4, 6]}",))
+    assert [run.spec.conditions.dim for run in prepare(varied)] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ({"dmi": 4}, "unknown key 'conditions.dmi' of a method. Did you mean 'dim'?"),
+        ({"batch": "4x2"}, "'batch' cannot be a method's own condition: write it beside, as in margin: {batch: 25x4}"),
+        ({"select": "map@r"}, "what is chosen, and when one looks, is the same for all"),
+        ({"dim": 0}, "the conditions of method 'margin': dim: Input should be greater than or equal to 1"),
+        ({"image": 40, "test_view": [{"resize": [32, 32]}]}, "test_view ends with 32 pixels, and image is 40"),
+        ({"codes": "bits"}, "codes: Input should be 'float32' or 'binary' (it is 'bits')"),
+    ],
+)
+def test_what_cannot_be_is_refused(photos: Path, conditions: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadSpecification) as error:
+        small_study(photos, [{"margin": {"conditions": conditions}}])
+    assert said in str(error.value)
+
+
+def test_batches_of_all_are_drawn_as_the_conditions_say(photos: Path, tmp_path: Path) -> None:
+    study = small_study(
+        photos, ["margin", {"label": "pairs", "margin": {"batch": "6x2"}}, {"label": "any", "margin": {"batch": 12}}],
+        batching={"spc": {"replace": True}},
+    )  # fmt: skip
+    runs, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    texts = [[t for t in read_result(run.folder(tmp_path)).deviation_texts if t.startswith("batch")] for run in runs]
+    assert texts == [[], ["batch 6x2 (4x3)"], ["batch 12 (4x3)", "batching random (spc (replace=True))"]]
+
+
+@pytest.mark.parametrize(
+    ("batching", "said"),
+    [("spcc", "Did you mean 'spc'?"), ({"spc": {"replacement": True}}, "'replacement'"), (["spc"], "'batching' is")],
+)
+def test_a_wrong_batching_of_all_is_refused(photos: Path, batching: Any, said: str) -> None:
+    with pytest.raises(BadSpecification) as error:
+        prepare(small_study(photos, ["margin"], batching=batching))
+    assert said in str(error.value)
