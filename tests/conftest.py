@@ -1,11 +1,19 @@
-"""For all tests: what one command says aloud is not silenced by another that ran in the same process before."""
+"""For all tests: what one command says aloud is not silenced by another that ran in the same process before, and what
+was imported for all of them is not searched for garbage again and again."""
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
 
 import pytest
+
+
+def pytest_collection_finish() -> None:
+    """Every training begins with a search for garbage, and what was collected and imported until now is none."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
