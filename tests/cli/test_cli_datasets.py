@@ -73,8 +73,8 @@ def test_leaks_draws_the_pairs_and_ends_with_1_for_equal_files(levelfield: Level
     shutil.copy("photos/class 00/0.png", "photos/class 07/9.png")
     ended = levelfield("datasets", "leaks", "photos", "--out", "sheet.png")
     assert ended.code == 1
-    assert "1 of 17 test images are in the training part too, byte for byte." in ended.out
-    assert "1 of 1 pairs are drawn: sheet.png" in ended.out
+    assert "1 of 17 test images is in the training part too, byte for byte." in ended.out
+    assert "1 of 1 pair is drawn: sheet.png" in ended.out
     with Image.open("sheet.png") as sheet:
         assert sheet.format == "PNG"
     told = json.loads(levelfield("datasets", "leaks", "photos", "--json").out)

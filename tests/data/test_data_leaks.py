@@ -15,7 +15,7 @@ from PIL import Image
 from levelfield import data
 from levelfield.data import Catalog, protocols
 from levelfield.data.hashing import hash_bits, looks, nearest_within
-from levelfield.data.leaks import find_leaks
+from levelfield.data.leaks import Leaks, Pair, find_leaks
 from levelfield.data.verification import verify
 from levelfield.errors import BadInput, UnknownName
 from levelfield.reports.pairs import pair_sheet
@@ -208,3 +208,21 @@ def test_catalog_of_a_part_keeps_split_and_ids():
         Catalog("x", (Path("a"),), np.array([0]), ("p",), split=("tset",))
     with pytest.raises(BadInput, match="class ids"):
         Catalog("x", (Path("a"),), np.array([0]), ("p",), class_ids=(1, 2))
+
+
+PAIR = Pair(Path("a/1.png"), Path("b/2.png"), "a", "b", 3)
+
+
+@pytest.mark.parametrize(
+    ("leaks", "said"),
+    [
+        (Leaks(("a",), (PAIR,), (PAIR,), False, 9, 81),
+         ["1 class trains and tests: a.", "1 of 81 test images is in the training part too, byte for byte.",
+          "1 of 81 test images looks like a training image; look at it."]),
+        (Leaks(("a", "b"), (PAIR,) * 2, (PAIR,) * 2, False, 9, 81),
+         ["2 classes train and test: a, b.", "2 of 81 test images are in the training part too, byte for byte.",
+          "2 of 81 test images look like a training image; look at them."]),
+    ],
+)  # fmt: skip
+def test_one_and_many(leaks, said):
+    assert leaks.sentences() == said

@@ -54,7 +54,11 @@ PAIR = Pair(Path("a/1.png"), Path("b/2.png"), "a", "b", 3)
     ("leaks", "said"),
     [
         (Leaks((), (), None, False, 5, 5), "No class and no file is on both sides of the split."),
-        (Leaks(("a",), (), None, False, 5, 5), "LEAK: 1 class (a) are on both sides of the split."),
+        (Leaks(("a",), (), None, False, 5, 5), "LEAK: 1 class (a) is on both sides of the split."),
+        (
+            Leaks((), (PAIR,), None, False, 5, 81),
+            "LEAK: 1 of 81 test images (byte for byte) is on both sides of the split.",
+        ),
         (
             Leaks(tuple("abcdefg"), (PAIR,), (), False, 5, 5),
             "LEAK: 7 classes (a, b, c, d, e and 2 more) and 1 of 5 test images (byte for byte) are on both sides of "

@@ -60,8 +60,9 @@ def check(
             table.add_row(law.replace("_", " "), _MARKS[holds], _first_line(seen))
         console.print(table)
         apart = sum(verdict.holds is None for verdict in found)
-        good = f"{len(found) - apart} laws hold, {apart} do not apply."
-        console.print(f"{len(broken)} of {len(found)} laws are broken." if broken else good)
+        good = f"{len(found) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply."
+        bad = f"{len(broken)} of {len(found)} laws {'is' if len(broken) == 1 else 'are'} broken."
+        console.print(bad if broken else good)
     if broken:
         raise typer.Exit(1)
 

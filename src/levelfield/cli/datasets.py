@@ -12,6 +12,7 @@ from rich.table import Table
 
 from levelfield.cli.console import bar, console, looking
 from levelfield.data import Catalog, create, describe, names, official, protocols, seen
+from levelfield.data.checking import count
 from levelfield.data.leaks import RADIUS, find_leaks
 from levelfield.data.roots import VARIABLE
 from levelfield.data.verification import official_facts, verify
@@ -66,7 +67,7 @@ def check(
     else:
         for finding in found:
             console.print(f"{_MARKS[finding.weight]:<8} {finding.text}", soft_wrap=True)
-        console.print(f"{problems} problems." if problems else f"'{name}' can be used.")
+        console.print(f"{count(problems, 'problem', 'problems')}." if problems else f"'{name}' can be used.")
     if problems:
         raise typer.Exit(1)
 
@@ -107,7 +108,8 @@ def leaks(
     if out is not None and found.pairs:
         shown = pair_sheet(found.pairs, out)
         if not as_json:
-            console.print(f"{shown} of {len(found.pairs):,} pairs are drawn: {out}", soft_wrap=True)
+            part = f"of {count(len(found.pairs), 'pair', 'pairs')}"
+            console.print(f"{count(shown, f'{part} is', f'{part} are')} drawn: {out}", soft_wrap=True)
     if found.grave:
         raise typer.Exit(1)
 

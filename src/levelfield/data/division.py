@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.data.catalog import Catalog
+from levelfield.data.checking import count
 from levelfield.data.class_folds import class_folds
 from levelfield.errors import BadInput, BadSpecification
 
@@ -31,9 +32,9 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
     inside = np.unique(catalog.labels[catalog.parts == part])
     shared = np.intersect1d(inside, catalog.labels[catalog.parts != part])
     if len(shared):
-        raise BadInput(f"{len(shared):,} classes of '{catalog.name}' are in the {part} part and in another, such as "
-                       f"'{catalog.class_names[shared[0]]}'. If the same classes are meant to train and test: protocol "
-                       "closed.")
+        own = count(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
+        raise BadInput(f"{own} in the {part} part and in another, such as '{catalog.class_names[shared[0]]}'. If the "
+                       "same classes are meant to train and test: protocol closed.")
     belongs = np.zeros(catalog.num_classes, dtype=bool)
     belongs[inside] = True
     found = [unit for unit in units if belongs[unit].any()]

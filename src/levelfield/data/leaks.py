@@ -65,17 +65,24 @@ class Leaks:
     def sentences(self) -> list[str]:
         """The findings, one sentence each."""
         if self.closed:
-            first = (f"The same {len(self.classes):,} classes train and test: that is the protocol 'closed', not a "
-                     "leak. It measures known classes, not unseen ones.")
+            first = (f"The same {self._both}: that is the protocol 'closed', not a leak. It measures known classes, "
+                     "not unseen ones.")
         elif self.classes:
-            first = f"{len(self.classes):,} classes train and test: {', '.join(self.classes[:5])}."
+            first = f"{self._both}: {', '.join(self.classes[:5])}."
         else:
             first = "No class is in both parts."
         part = f"of {self.test:,} test images"
-        found = [first, f"{len(self.identical):,} {part} are in the training part too, byte for byte."]
+        equal = count(len(self.identical), f"{part} is", f"{part} are")
+        found = [first, f"{equal} in the training part too, byte for byte."]
         if self.near is not None:
-            found.append(f"{len(self.near):,} {part} look like a training image; look at them.")
+            alike = count(len(self.near), f"{part} looks like a training image; look at it.",
+                          f"{part} look like a training image; look at them.")
+            found.append(alike)
         return found
+
+    @property
+    def _both(self) -> str:
+        return count(len(self.classes), "class trains and tests", "classes train and test")
 
     @property
     def summary(self) -> str:
@@ -83,14 +90,17 @@ class Leaks:
 
         >>> Leaks(("ant", "bee"), (), None, closed=False, train=10, test=10).summary
         'LEAK: 2 classes (ant, bee) are on both sides of the split.'
+        >>> Leaks(("ant",), (), None, closed=False, train=10, test=10).summary
+        'LEAK: 1 class (ant) is on both sides of the split.'
         """
         classes = count(len(self.classes), "class", "classes")
         crossing = [] if self.closed or not self.classes else [f"{classes} ({some(list(self.classes))})"]
         if self.identical:
             crossing.append(f"{len(self.identical):,} of {self.test:,} test images (byte for byte)")
-        said = [f"The same {classes} train and test on purpose (protocol 'closed')."] if self.closed else []
+        said = [f"The same {self._both} on purpose (protocol 'closed')."] if self.closed else []
         nothing = "No file is" if self.closed else "No class and no file is"
-        found = f"LEAK: {' and '.join(crossing)} are" if crossing else nothing
+        one = len(self.identical) + (0 if self.closed else len(self.classes)) == 1
+        found = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing
         said.append(f"{found} on both sides of the split.")
         if self.near is not None:
             alike = count(len(self.near), "test image looks", "test images look")

@@ -73,7 +73,8 @@ def _broken(catalog: Catalog, broken: dict[int, LevelfieldError]) -> list[Findin
         return [Finding("good", f"All {len(catalog):,} images can be read.")]
     shown = [Finding("problem", str(error)) for error in list(broken.values())[:_NAMED]]
     more = len(broken) - len(shown)
-    return [*shown, Finding("problem", f"{more:,} more images cannot be read.")] if more else shown
+    rest = Finding("problem", f"{count(more, 'more image', 'more images')} cannot be read.")
+    return [*shown, rest] if more else shown
 
 
 def _duplicates(catalog: Catalog) -> list[Finding]:

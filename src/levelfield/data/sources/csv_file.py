@@ -10,7 +10,7 @@ import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import lone_note
+from levelfield.data.checking import count, lone_note
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
 
@@ -38,7 +38,9 @@ def csv_file(path: Path | str) -> Catalog:
     if missing:
         shown = "\n".join(f"  line {row.line}: {row.path}" for row in missing[:5])
         more = f"\n  ... and {len(missing) - 5} more" if len(missing) > 5 else ""
-        raise BadInput(f"{len(missing):,} of {len(rows):,} files listed in {source} do not exist:\n{shown}{more}\n"
+        part = f"of {len(rows):,} files listed in {source}"
+        told = count(len(missing), f"{part} does not exist", f"{part} do not exist")
+        raise BadInput(f"{told}:\n{shown}{more}\n"
                        "Paths are relative to the CSV file.")
     class_names = sorted({row.label for row in rows}, key=natural)
     if len(class_names) < 2:

@@ -10,7 +10,7 @@ import numpy as np
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.archives import is_archive, stem, unpacked
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import lone_note
+from levelfield.data.checking import count, lone_note
 from levelfield.data.images import is_image
 from levelfield.data.sources._ordering import natural
 from levelfield.data.walking import files_below, hidden
@@ -46,11 +46,12 @@ def folder(path: Path | str) -> Catalog:
     )
     notes = []
     if loose:
-        notes.append(f"{loose:,} images lie directly in {root} and belong to no class: ignored.")
+        notes.append(f"{count(loose, 'image lies', 'images lie')} directly in {root}, in no class: ignored.")
     if empty:
-        notes.append(f"{len(empty):,} sub-folders without images ignored: {', '.join(empty[:5])}.")
+        named = count(len(empty), "sub-folder", "sub-folders")
+        notes.append(f"{named} without images ignored: {', '.join(empty[:5])}.")
     if strange:
-        notes.append(f"{strange:,} files that are not images ignored.")
+        notes.append(f"{count(strange, 'file that is no image', 'files that are no images')} ignored.")
     return catalog.with_notes(*notes, *lone_note(catalog))
 
 
