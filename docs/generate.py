@@ -255,7 +255,10 @@ def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
     if get_origin(annotation) in (types.UnionType, typing.Union):
         return " or ".join(_kind(one, metadata if one is not type(None) else ()) for one in get_args(annotation))
     if get_origin(annotation) is tuple:
-        return "list of steps" if get_origin(get_args(annotation)[0]) is dict else "list of names"
+        inside = get_args(annotation)[0]
+        return f"list of {'steps' if get_origin(inside) is dict else 'names' if inside is str else 'whole numbers'}"
+    if get_origin(annotation) is dict:
+        return "a name with settings"
     words = {int: "whole number", float: "number", str: "text", bool: "`true`, `false`", type(None): "`null`"}
     return words[annotation] + _bounds(metadata)
 

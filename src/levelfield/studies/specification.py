@@ -158,7 +158,9 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
             )
         named = key.removeprefix(f"methods.{label}.")
         for method in methods:
-            if method["label"] == label and named.startswith("conditions."):
+            if method["label"] == label and named == "conditions":
+                method["conditions"] = value or {}
+            elif method["label"] == label and named.startswith("conditions."):
                 method.setdefault("conditions", {})[named.removeprefix("conditions.")] = value
             elif method["label"] == label:
                 method["settings"][named] = value
