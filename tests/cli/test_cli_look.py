@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,26 @@ def test_the_cache_is_shown_and_cleared_and_results_stay(levelfield: Levelfield,
     assert not list((room / "mine").rglob("*.safetensors"))
     assert "test_resnet" not in levelfield("cache", "--cache", "mine").printed
     assert "lda" in levelfield("report", "runs/small").printed
+
+
+def test_the_cache_has_unpacked_archives_and_images_that_were_seen(
+    levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(room / "mine"))
+    for photo in (room / "photos").rglob("*.png"):
+        os.utime(photo, (1e9, 1e9))  # what changed just now is looked at again
+    shutil.make_archive("packed", "zip", room, "photos")
+    levelfield("-q", "datasets", "leaks", "packed.zip")
+    levelfield("-q", "datasets", "leaks", "photos")
+    said = " ".join(levelfield("cache").printed.split())
+    assert "unpacked archive packed-" in said
+    assert "images that were looked at, in 1 folder " in said
+    assert "Cleared" in levelfield("cache", "--clear").printed
+    said = levelfield("cache").printed
+    assert "unpacked" not in said
+    assert "looked at" not in said
+    assert {path.suffix for path in (room / "mine").rglob("*") if path.is_file()} <= {".lock", ""}
+    levelfield("-q", "datasets", "leaks", "packed.zip")
 
 
 def test_report_trains_nothing_and_orders_columns_as_asked(

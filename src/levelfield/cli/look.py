@@ -17,6 +17,7 @@ from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
 from levelfield.data import corruptions
+from levelfield.data.shelves import kept
 from levelfield.embedder import backbones
 from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
@@ -96,19 +97,20 @@ def cache(
         bool, typer.Option("--clear", help="Delete what is stored; it is computed again when needed.")
     ] = False,
 ) -> None:
-    """Show (or clear) the features that were computed once and kept."""
+    """Show (or clear) what was computed once and kept: features, images that were looked at, unpacked archives."""
     store = FeatureCache(folder)
+    others = kept(store.folder)
     if clear:
-        size = store.size()
-        store.clear()
+        size = store.clear() + sum(one.bytes for one in others if one.remove())
         console.print(f"Cleared {size / 1e6:.1f} MB in {store.folder}.", highlight=False)
         return
-    table = Table(title=f"{store.folder}: {store.size() / 1e6:.1f} MB", title_justify="left", pad_edge=False)
+    size = store.size() + sum(one.bytes for one in others)
+    table = Table(title=f"{store.folder}: {size / 1e6:.1f} MB", title_justify="left", pad_edge=False)
     for column in ("what", "MB", "last used"):
         table.add_column(column, justify="right" if column == "MB" else "left", overflow="fold")
-    for entry in store.entries():
-        used = datetime.fromtimestamp(entry.last_use).strftime("%Y-%m-%d %H:%M")
-        table.add_row(entry.description or entry.key, f"{entry.bytes / 1e6:.1f}", used)
+    features = [(entry.description or entry.key, entry.bytes, entry.last_use) for entry in store.entries()]
+    for what, size, last in (*features, *((one.what, one.bytes, one.last_use) for one in others)):
+        table.add_row(what, f"{size / 1e6:.1f}", datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M"))
     console.print(table)
 
 

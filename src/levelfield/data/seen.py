@@ -28,7 +28,7 @@ MOST_ROWS = 1 << 22  # in one file: 128 MB, three times ImageNet
 MOST_FILES = 100
 PAUSE = 60.0  # seconds of looking that a killed process can lose
 SETTLED = 2_000_000_000  # ns; a file changed so recently could change again without another time of change
-_FORMAT = b"levelfield seen1"
+FORMAT = b"levelfield seen1"
 _READERS = 2
 _FIELD = np.dtype("S16")
 
@@ -170,7 +170,7 @@ def _joined(new: np.ndarray, old: np.ndarray, own: list[bytes]) -> np.ndarray:
 
 def _checked(content: bytes) -> bytes:
     """With a head that tells whether it is whole."""
-    return _FORMAT + hashlib.blake2b(content, digest_size=16).digest() + content
+    return FORMAT + hashlib.blake2b(content, digest_size=16).digest() + content
 
 
 def _read(file: Path) -> np.ndarray:

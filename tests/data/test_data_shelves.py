@@ -1,0 +1,80 @@
+"""The cache besides features: it is shown and cleared, and nothing that is not ours or not inside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from levelfield import data
+from levelfield.data import seen
+from levelfield.data.archives import unpacked
+from levelfield.data.shelves import kept
+from levelfield.files import locked
+
+
+@pytest.fixture
+def cache(pets, tmp_path):
+    """With an unpacked archive and the digests of a folder."""
+    place = tmp_path / "cache"
+    for photo in pets.rglob("*.png"):
+        os.utime(photo, (1e9, 1e9))
+    shutil.make_archive(str(tmp_path / "packed"), "zip", pets)
+    unpacked(tmp_path / "packed.zip", cache=place)
+    seen.look(data.create(pets), cache=place)
+    return place
+
+
+def test_all_is_found_with_its_size_and_removed(cache, pets):
+    found = {one.what.split("-")[0]: one for one in kept(cache)}
+    assert set(found) == {"unpacked archive packed", "images that were looked at, in 1 folder"}
+    assert found["unpacked archive packed"].bytes == sum(file.stat().st_size for file in pets.rglob("*.png"))
+    assert found["images that were looked at, in 1 folder"].bytes > 32
+    assert all(one.remove() for one in found.values())
+    assert kept(cache) == []
+    assert not [path for path in cache.rglob("*") if path.is_file() and path.name[-5:] != ".lock"]
+    assert list(pets.rglob("*.png"))
+
+
+def test_what_is_being_unpacked_stays(cache, tmp_path):
+    [one] = [one for one in kept(cache) if "unpacked" in one.what]
+    folder = unpacked(tmp_path / "packed.zip", cache=cache)
+    with locked(folder.with_name(f".{folder.name}.lock")):
+        assert not one.remove()
+    assert list(folder.rglob("*.png"))
+    assert one.remove()
+    assert not folder.exists()
+
+
+def test_the_rest_of_a_killed_process_goes_too(cache, tmp_path):
+    folder = unpacked(tmp_path / "packed.zip", cache=cache)
+    folder.rename(folder.with_name(f".{folder.name}.tmp"))
+    assert all(one.remove() for one in kept(cache))
+    assert not list(cache.rglob("*.png"))
+
+
+def test_what_others_keep_under_such_names_is_left_alone(tmp_path):
+    """`--cache .` in a folder of one's own."""
+    for name in ("seen", "unpacked/mine-0123", "emoji"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "notes.txt").write_text("mine")
+    (tmp_path / "emoji" / "smile.json").write_text("{}")
+    assert kept(tmp_path) == []
+
+
+def test_a_folder_linked_into_the_cache_is_outside(cache, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    (cache / "unpacked").rename(elsewhere)
+    (cache / "unpacked").symlink_to(elsewhere)
+    for one in kept(cache):
+        assert one.remove()
+    assert list(elsewhere.rglob("*.png"))
+
+
+def test_a_link_inside_is_not_followed(cache, pets, tmp_path):
+    folder = unpacked(tmp_path / "packed.zip", cache=cache)
+    (folder / "link").symlink_to(pets)
+    assert all(one.remove() for one in kept(cache))
+    assert not folder.exists()
+    assert list(pets.rglob("*.png"))
