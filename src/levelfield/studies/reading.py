@@ -29,7 +29,7 @@ def read_study(
     asked = content
     if on is not None and on != _data_name(content):
         if on not in others:
-            raise unknown(f"form of {path}: it is for other data,", on, [_data_name(content), *others])
+            raise BadSpecification(f"{path} has no form for '{on}': it is for {', '.join([_data_name(content), *others])}.")
         asked = _elsewhere(content, on, others[on], path)
     if mini:
         if not mini_form:
