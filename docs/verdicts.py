@@ -34,7 +34,8 @@ def written(judged: dict[str, list[dict[str, Any]]]) -> str:
               if one["source"] == "control" and one["verdict"] != "holds"]  # fmt: skip
     own = [(name, one) for name, claims in judged.items() for one in claims if one["source"] != "control"]
     counts = {verdict: sum(one["verdict"] == verdict for _, one in own) for verdict in VERDICTS}
-    lines += ["The papers' own claims: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + ".", ""]
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    lines += [f"The papers' own claims: {counted}.", ""]
     lines += ["| study | claim | metric | verdict | difference |", "| --- | --- | --- | --- | --- |"]
     for name, one in own:
         cells = [f"`{name}`", one["claim"], one["metric"], one["verdict"], difference(one)]

@@ -29,7 +29,8 @@ def read_study(
     asked = content
     if on is not None and on != _data_name(content):
         if on not in others:
-            raise BadSpecification(f"{path} has no form for '{on}': it is for {', '.join([_data_name(content), *others])}.")
+            there = ", ".join([_data_name(content), *others])
+            raise BadSpecification(f"{path} has no form for '{on}': it is for {there}.")
         asked = _elsewhere(content, on, others[on], path)
     if mini:
         if not mini_form:
