@@ -76,7 +76,7 @@ def test_the_cache_has_unpacked_archives_and_images_that_were_seen(
     assert "images that were looked at, in 1 folder " in said
     assert "Cleared" in levelfield("cache", "--clear").printed
     said = levelfield("cache").printed
-    assert "unpacked" not in said
+    assert "unpacked archive" not in said
     assert "looked at" not in said
     assert {path.suffix for path in (room / "mine").rglob("*") if path.is_file()} <= {".lock", ""}
     levelfield("-q", "datasets", "leaks", "packed.zip")
