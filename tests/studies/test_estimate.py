@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from small_world import make_photos, small_study
+from small_world import carry_out, make_photos, small_study
 
 from levelfield.studies import prepare
 from levelfield.studies.estimate import Estimate, estimate
@@ -23,3 +23,22 @@ def test_folds_store_the_features_of_an_image_once(tmp_path: Path) -> None:
     assert plain > 0
     assert estimated(photos, name="mlrc").feature_bytes == plain
     assert estimated(photos, validation=0.3).feature_bytes == plain
+
+
+def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos")
+    two: list[Any] = ["margin", {"label": "wide", "triplet": {"conditions": {"dim": 16}}}]
+    three = [*two, {"label": "both", "ensemble": {"of": ["margin", "wide"]}}]
+    plain, joined = (
+        estimate(study, prepare(study), options=Options(), jobs=1).run_bytes
+        for study in (small_study(photos, methods) for methods in (two, three))
+    )
+    assert joined - plain == 4 * 20 * (8 + 16)  # 20 test images; the weights of the members get a second name
+
+    study = small_study(photos, three)
+    runs, outcome = carry_out(study, tmp_path / "runs")
+    assert not outcome.failed
+    folder = next(run.folder(tmp_path / "runs") for run in runs if run.spec.joined)
+    own = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_nlink == 1]
+    assert (folder / "embeddings.npy").stat().st_size == 128 + 4 * 20 * (8 + 16)
+    assert not [path for path in own if path.suffix == ".safetensors"]

@@ -39,7 +39,7 @@ def test_looks_for_selection_and_monitoring_are_counted() -> None:
     assert (separated.runs, joined.runs) == (4, 1)
     assert separated.rows == 4 * (32_000 + 5_924 + looks * 1_466)
     assert total([separated, joined]).images == 4 * 32_000
-    assert joined.operations == 0
+    assert (joined.operations, joined.bytes) == (0, 4 * 5_924 * 4 * 64)  # the embeddings of four folds side by side
 
 
 def test_only_benchmarks_can_be_counted() -> None:

@@ -67,6 +67,7 @@ def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: in
     torch.set_num_threads(study.conditions.threads)
     looks: dict[Ground, _Look] = {}
     rows: dict[str, MethodCost] = {}
+    dims: dict[str, int] = {}  # of each run's embeddings
     run_bytes = 0
     for run in runs:
         conditions = run.spec.conditions
@@ -77,8 +78,11 @@ def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: in
             rows[run.row] = _method(run, ground, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
         # a checkpoint holds what trains three times over: weights and two moments
-        weights = look.parameters + 4 * (look.trainable + ground.width * conditions.dim)
-        run_bytes += 4 * (len(ground.fold.test) * conditions.dim + weights)
+        numbers, weights = conditions.dim, look.parameters + 4 * (look.trainable + ground.width * conditions.dim)
+        if run.spec.joined:  # its members' numbers side by side; their weights get a second name, which takes no room
+            numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
+        dims[run.spec.folder_name] = numbers
+        run_bytes += 4 * (len(ground.fold.test) * numbers + weights)
     return Estimate(
         list(rows.values()),
         sum(look.seconds_per_image * look.stored_images for look in looks.values()),

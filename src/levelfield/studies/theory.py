@@ -84,7 +84,7 @@ def _counted(run: PlannedRun) -> Counted:
     c, settings = run.spec.conditions, run.spec.method.settings
     train, kept_back, test = official_images(run)
     if run.spec.joined:
-        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim)
+        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs))
     method = methods.create(run.spec.method.name, num_classes=2, dim=c.dim, **settings)
     each = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
     layout: Layout = method.layout or c.layout
