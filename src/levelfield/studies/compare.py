@@ -18,7 +18,7 @@ from levelfield.evaluation import parse
 from levelfield.files import write_text
 from levelfield.studies.choices import Data
 from levelfield.studies.claims import check_claims
-from levelfield.studies.corrupted import record
+from levelfield.studies.corrupting import record_all
 from levelfield.studies.execution import Event, Outcome, run_all
 from levelfield.studies.ground import check_trunk, open_catalog
 from levelfield.studies.leaderboard import Leaderboard, gather, ranking
@@ -115,19 +115,19 @@ def carry_out(
         write_plan(folder, runs)
     outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
     if study.corruptions:
-        outcome.failed |= _corrupt(study, runs, folder, outcome, listen)
+        outcome.failed |= _corrupt(study, runs, folder, outcome, jobs, listen)
     return outcome
 
 
 def _corrupt(
-    study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, listen: Callable[[Event], None]
+    study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, jobs: int, listen: Callable[[Event], None]
 ) -> dict[int, str]:
     """Measure every finished run on corrupted test images; gives those for which it failed, with the reason."""
     metrics = [name for name in ranking(study.metrics) if parse(name).kind == "retrieval"] or ranking(study.metrics)[:1]
     places = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
     done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # it has test images
-    failed = record(
-        list(done), study.corruptions, metrics,
+    failed = record_all(
+        list(done), study.corruptions, metrics, jobs=jobs,
         tell=lambda place, text, step, total: listen(Event("progress", done[place], text, step, total)),
     )  # fmt: skip
     reasons = {done[place]: f"on corrupted images: {reason}" for place, reason in failed.items()}

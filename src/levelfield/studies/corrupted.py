@@ -28,6 +28,7 @@ from levelfield.studies.ground import ground_for
 from levelfield.studies.members import spec_of
 from levelfield.studies.stored_method import load_method
 
+Hear = Callable[[Path, str, int, int], object]  # of a run: what is done, how much of it, out of how much
 FOLDER = "corrupted"
 TOGETHER = 8  # runs whose models are in memory at once; what they share below the cut is computed once for all
 
@@ -66,7 +67,7 @@ def record(
     folders: Sequence[Path],
     names: Sequence[str],
     metrics: Sequence[str],
-    tell: Callable[[Path, str, int, int], object] = lambda folder, text, done, total: None,
+    tell: Hear = lambda folder, text, done, total: None,
 ) -> dict[Path, str]:
     """Measure finished runs under the corruptions and keep the figures in their folders; what is there stays.
 
@@ -129,7 +130,7 @@ def _fill(
     names: Sequence[str],
     *,
     progress: bool = False,
-    tell: Callable[[Path, str, int, int], object] = lambda folder, text, done, total: None,
+    tell: Hear = lambda folder, text, done, total: None,
 ) -> None:
     """Make the embeddings that are missing, for all models at once."""
     for number, name in enumerate(names):

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,7 @@ def run_all(
             del workers[pipe]
 
     def hire() -> None:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,))  # no daemon: those may have no loader workers
-        # Ctrl-C reaches the whole group and the parent decides: a worker that is still importing must not hear it
-        heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
-        theirs.close()
+        process, ours = start(context, _work)
         workers[ours] = (process, None)
         assign(ours)
 
@@ -149,7 +142,7 @@ def run_all(
                     process.join()
                     del workers[pipe]
                     if doing is not None:
-                        reason = _end_of(process.exitcode)
+                        reason = end_of(process.exitcode)
                         with contextlib.suppress(LevelfieldError):  # it is reported in any case
                             write_text(runs[doing].folder(study_folder) / "error.txt", reason + "\n")
                         settle(Event("failed", doing, reason))
@@ -174,7 +167,22 @@ def run_all(
     return outcome
 
 
-def _end_of(code: int | None) -> str:
+def start(context: BaseContext, work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
+    """A process that does `work(pipe, *arguments)`, and our end of the pipe."""
+    ours, theirs = context.Pipe()
+    # no daemon: those may have no loader workers
+    process = context.Process(target=work, args=(theirs, *arguments))  # type: ignore[attr-defined]
+    # Ctrl-C reaches the whole group and the parent decides: a worker that is still importing must not hear it
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+    theirs.close()
+    return process, ours
+
+
+def end_of(code: int | None) -> str:
     """What became of a process that did not say goodbye."""
     if code is not None and code < 0:
         hint = ", often for lack of memory" if -code == signal.SIGKILL else ""

@@ -1,0 +1,86 @@
+"""Finished runs on corrupted test images, by several processes: each takes some of the corruptions, for all runs.
+
+So no image is corrupted twice and nothing below the cut is computed twice, as in one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from levelfield.errors import LevelfieldError
+from levelfield.studies.corrupted import Hear, record, recorded
+from levelfield.studies.execution import end_of, start
+
+
+def record_all(
+    folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], *, jobs: int, tell: Hear
+) -> dict[Path, str]:
+    """As `record`, with `jobs` processes; 0 or 1: in this one."""
+    missing = _missing(folders, names, metrics)
+    shares = [missing[k::jobs] for k in range(min(jobs, len(missing)))]
+    if len(shares) < 2:
+        return record(folders, names, metrics, tell)
+    context, threads = multiprocessing.get_context("spawn"), max(1, torch.get_num_threads() // len(shares))
+    workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
+    failed: dict[Path, str] = {}
+    try:
+        for share in shares:
+            process, ours = start(context, _work, list(folders), share, list(metrics), threads)
+            workers[ours] = (process, share)
+        while workers:
+            for pipe in wait(list(workers)):
+                assert isinstance(pipe, Connection)
+                try:
+                    said = pipe.recv()
+                except (EOFError, ConnectionError):
+                    process, share = workers.pop(pipe)
+                    process.join()
+                    failed = _lost(folders, share, metrics, end_of(process.exitcode)) | failed
+                    continue
+                if isinstance(said, dict):
+                    failed |= said
+                else:
+                    tell(*said)
+    finally:
+        for process, _ in workers.values():
+            process.terminate()
+        for process, _ in workers.values():
+            process.join()
+    return failed
+
+
+def _lost(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], reason: str) -> dict[Path, str]:
+    """The runs that a process should have measured and did not."""
+    return {folder: reason for folder in folders if _missing([folder], names, metrics)}
+
+
+def _missing(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    return [name for name in names if any(set(metrics) - recorded(folder, name).keys() for folder in folders)]
+
+
+def _work(pipe: Connection, folders: list[Path], names: list[str], metrics: list[str], threads: int) -> None:
+    """A process's life: its corruptions, and how it went."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+
+    def say(*what: object) -> None:
+        try:
+            pipe.send(what)
+        except ConnectionError:  # nobody listens any more: what is not done can be done another day
+            sys.exit(1)
+
+    try:
+        failed = record(folders, names, metrics, say)
+    except LevelfieldError as error:
+        failed = dict.fromkeys(folders, str(error))
+    with contextlib.suppress(ConnectionError):
+        pipe.send(failed)
