@@ -9,6 +9,7 @@ from small_world import carry_out, make_photos, small_study
 
 from levelfield.studies import prepare
 from levelfield.studies.estimate import Estimate, estimate
+from levelfield.studies.ground import ground_for
 from levelfield.studies.run import Options
 
 
@@ -42,3 +43,22 @@ def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
     own = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_nlink == 1]
     assert (folder / "embeddings.npy").stat().st_size == 128 + 4 * 20 * (8 + 16)
     assert not [path for path in own if path.suffix == ".safetensors"]
+
+
+def test_what_is_stored_takes_no_more_work(photos: Path, tmp_path: Path) -> None:
+    study, options = small_study(photos, ["lda"]), Options(cache_folder=tmp_path / "cache")
+    before = estimate(study, prepare(study), options=options, jobs=1)
+    assert before.feature_seconds > 0
+    assert "of work for features)" in before.text
+    carry_out(study, tmp_path / "runs", options)
+    after = estimate(study, prepare(study), options=options, jobs=1)
+    assert (after.feature_seconds, after.feature_bytes) == (0, before.feature_bytes)
+    assert "(the features are stored already)" in after.text
+    wider = small_study(photos, ["lda", {"label": "larger", "lda": {"conditions": {"image": 48}}}])
+    assert estimate(wider, prepare(wider), options=options, jobs=1).feature_bytes == 2 * before.feature_bytes
+
+
+def test_methods_with_conditions_of_their_own_stand_on_one_ground(photos: Path) -> None:
+    own = {"label": "own", "lda": {"conditions": {"optimiser": "sgd", "dim": 4}}}
+    first, second = (ground_for(run.spec, None, "cpu") for run in prepare(small_study(photos, ["lda", own])))
+    assert first is second

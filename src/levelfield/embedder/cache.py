@@ -102,6 +102,12 @@ class FeatureCache:
             pending = held
         return Rows(digests, chunks, in_memory=_bytes(home) < IN_MEMORY)
 
+    def missing(self, key: str, digests: Sequence[str]) -> int:
+        """How many different rows would have to be computed."""
+        home = self._place("rows", key)
+        there = {digest for path in home.glob("*.safetensors") for digest in _digests(path)}
+        return len(set(digests) - there)
+
     def array(
         self, key: str, compute: Callable[[], Mapping[str, np.ndarray]], *, description: str = ""
     ) -> dict[str, np.ndarray]:
@@ -138,14 +144,16 @@ class FeatureCache:
 
     def _home(self, kind: str, key: str, description: str) -> Path:
         """The folder of a key, marked as used now."""
-        name = hashlib.blake2b(f"{key} {COMPUTED_BY}".encode(), digest_size=16).hexdigest()
-        home = self.folder / kind / name
+        home = self._place(kind, key)
         note = home / "key.json"
         if not note.exists():
             write_json(note, {"key": key, "description": description or key, "computed_by": COMPUTED_BY})
         with contextlib.suppress(OSError):  # a store that may only be read is still a store
             os.utime(note)
         return home
+
+    def _place(self, kind: str, key: str) -> Path:
+        return self.folder / kind / hashlib.blake2b(f"{key} {COMPUTED_BY}".encode(), digest_size=16).hexdigest()
 
     def _stored(self) -> Iterator[tuple[Path, Entry]]:
         for note in sorted([*self.folder.glob("rows/*/key.json"), *self.folder.glob("arrays/*/key.json")]):
@@ -204,6 +212,14 @@ def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
             _log.warning("The cache file %s is damaged; what it held is computed again.", path)
             damaged.append(path)
     return chunks, damaged
+
+
+def _digests(path: Path) -> Sequence[str]:
+    """Whose rows a chunk holds; nobody's if it is damaged."""
+    try:
+        return open_chunk(path, check=False).digests
+    except Damaged:
+        return []
 
 
 def _missing(wanted: list[str], chunks: list[Chunk]) -> list[str]:

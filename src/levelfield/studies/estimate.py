@@ -45,6 +45,7 @@ class Estimate:
 
     rows: list[MethodCost]
     feature_seconds: float
+    """Of work for what is not stored yet."""
     feature_bytes: int
     run_bytes: int
     jobs: int
@@ -54,10 +55,16 @@ class Estimate:
         return (self.feature_seconds + sum(row.runs * row.seconds for row in self.rows)) / self.jobs
 
     @property
+    def _of_features(self) -> str:
+        if self.feature_bytes and not self.feature_seconds:
+            return "the features are stored already"
+        return f"{_duration(self.feature_seconds)} of work for features"
+
+    @property
     def text(self) -> str:
         return (
             f"Estimated time: about {_duration(self.seconds)} with {self.jobs} job{'s' if self.jobs > 1 else ''} "
-            f"({_duration(self.feature_seconds)} of work for features unless they are stored already). "
+            f"({self._of_features}). "
             f"Disk: {_size(self.feature_bytes)} of features, {_size(self.run_bytes)} of runs."
         )
 
@@ -85,7 +92,7 @@ def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: in
         run_bytes += 4 * (len(ground.fold.test) * numbers + weights)
     return Estimate(
         list(rows.values()),
-        sum(look.seconds_per_image * look.stored_images for look in looks.values()),
+        sum(look.seconds_per_image * look.missing_images for look in looks.values()),
         sum(look.stored_images * look.bytes_per_image for look in looks.values()),
         run_bytes,
         max(1, min(jobs, len(runs), os.cpu_count() or 1)),
@@ -99,6 +106,7 @@ class _Look:
     seconds_per_image: float
     bytes_per_image: int
     stored_images: int
+    missing_images: int
     parameters: int
     trainable: int
 
@@ -106,26 +114,37 @@ class _Look:
 def _look(ground: Ground) -> _Look:
     """Time decoding and everything below the cut on one block of real images."""
     view, trunk = ground.views[1], ground.still_trunk
+    view(read_image(ground.catalog.paths[0]), None)  # the first image loads the decoder
     began = time.perf_counter()
     images = [view(read_image(path), None) for path in ground.catalog.paths[:BLOCK]]
     each = (time.perf_counter() - began) / len(images)
     block = torch.stack([images[k % len(images)] for k in range(BLOCK)]).to(ground.device)
     trunk.below(block)  # the first call prepares kernels
     began = time.perf_counter()
-    stored = trunk.below(block)
+    below = trunk.below(block)
     each += (time.perf_counter() - began) / BLOCK
-    views = max(1, ground.conditions.views) if ground.views[0].random else 1
-    trained, judged = len(ground.fold.train), len(ground.fold.validation)
-    if ground.protocol.folds > 1:  # what one fold keeps back trains in another
-        trained, judged = trained + judged, 0
-    count = trained * (views + (ground.views[0].key != view.key)) + judged + len(ground.fold.test)
+    stored, missing = _features(ground) if ground.is_cached else (0, 0)
     return _Look(
         each,
-        4 * sum(part[0].numel() for part in stored),
-        count if ground.is_cached else 0,
+        4 * sum(part[0].numel() for part in below),
+        stored,
+        missing,
         sum(parameter.numel() for parameter in trunk.parameters()),
         sum(parameter.numel() for _, parameter in trunk.trainable()),
     )
+
+
+def _features(ground: Ground) -> tuple[int, int]:
+    """How many images will be stored, each once per view, and how many of them are not yet."""
+    fold, (training, test) = ground.fold, ground.views
+    trained, judged = fold.train, fold.validation
+    if ground.protocol.folds > 1:  # what one fold keeps back trains in another
+        trained, judged = np.concatenate([trained, judged]), judged[:0]
+    views = range(max(1, ground.conditions.views) if training.random else 1)
+    wanted = [(trained, training, number) for number in views]
+    wanted += [(trained, test, 0)] if training.key != test.key else []
+    wanted += [(judged, test, 0), (fold.test, test, 0)]
+    return sum(len(images) for images, _, _ in wanted), sum(ground.missing(*each) for each in wanted)
 
 
 def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:

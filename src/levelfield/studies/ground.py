@@ -22,7 +22,7 @@ from levelfield.embedder import Embedder, Trunk, backbones
 from levelfield.embedder.blocks import in_blocks
 from levelfield.embedder.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
-from levelfield.studies.choices import Data, ProtocolChoice
+from levelfield.studies.choices import Competitor, Data, ProtocolChoice
 from levelfield.studies.runs import RunSpec
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
@@ -139,6 +139,10 @@ class Ground:
             self._key(view, number), digests, compute, progress=lambda done, total: tell("features", done, total)
         )
         return self._opened[known]
+
+    def missing(self, indices: np.ndarray, view: View, number: int) -> int:
+        """How many of these images have nothing stored under one view."""
+        return self.cache.missing(self._key(view, number), [self.catalog.digests[i] for i in indices])
 
     def _key(self, view: View, number: int) -> str:
         return f"{self.still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
@@ -287,7 +291,8 @@ def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
             "member": None,
             "joined": False,
             "needs": (),
-            "method": spec.method.model_copy(update={"name": "-", "label": "-", "settings": {}}),
+            "common": {},
+            "method": Competitor(name="-"),
         }
     )
     return _ground(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
