@@ -13,8 +13,9 @@ from levelfield.data.leaks import RADIUS, Leaks, find_leaks
 from levelfield.errors import LevelfieldError
 from levelfield.files import write_json
 from levelfield.reports.pairs import pair_sheet
-from levelfield.studies.ground import EMBEDDED, Ground
+from levelfield.studies.ground import Ground
 from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.opening import EMBEDDED
 from levelfield.studies.runs import PlannedRun, RunSpec
 
 FILE = "leaks.json"

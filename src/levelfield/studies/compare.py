@@ -20,8 +20,9 @@ from levelfield.studies.choices import Data
 from levelfield.studies.claims import check_claims
 from levelfield.studies.corrupting import record_all
 from levelfield.studies.execution import Event, Outcome, run_all
-from levelfield.studies.ground import check_trunk, open_catalog
+from levelfield.studies.ground import check_trunk
 from levelfield.studies.leaderboard import Leaderboard, gather, ranking
+from levelfield.studies.opening import open_catalog
 from levelfield.studies.plan import check_methods, plan
 from levelfield.studies.reading import read_study
 from levelfield.studies.run import Options

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield import data
-from levelfield.data import Catalog, protocols, seen
+from levelfield.data import Catalog, protocols
 from levelfield.data.images import read_image
 from levelfield.data.step_views import StepsView, steps_view
 from levelfield.data.views import TestView, View, test_view, train_view
@@ -23,13 +22,17 @@ from levelfield.embedder.blocks import in_blocks
 from levelfield.embedder.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.opening import open_catalog
 from levelfield.studies.runs import RunSpec
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
 Tell = Callable[[str, int, int], None]
+_OF_A_GROUND = (  # conditions that decide it
+    "backbone", "weights", "cut", "taps", "pooling", "normalize_taps", "batch_norm", "channels_last", "image", "crop",
+    "augment", "train_view", "test_view", "views", "cache", "threads",
+)  # fmt: skip
 _SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the folds of a ground
-EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 
 
 @dataclass(frozen=True)
@@ -231,21 +234,6 @@ def _digest(texts: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | None = None) -> Catalog:
-    """The catalog a study names, with unreadable images refused (or left out, if the study says so).
-
-    An image is looked at once; `progress` hears (done, total) of those that are looked at now.
-    """
-    settings = dict(choice.settings)
-    skip = bool(settings.pop("skip_unreadable", False))
-    catalog = data.create(choice.name, **settings)
-    if choice.name == EMBEDDED:
-        return catalog
-    if not check:
-        return seen.recognised(catalog)
-    return seen.look(catalog, skip_unreadable=skip, progress=progress)
-
-
 def check_trunk(conditions: Conditions) -> Trunk:
     """Build the trunk once, so that an unknown backbone, tap, cut or weights file is found before anything runs."""
     trunk = Ground(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
@@ -262,27 +250,7 @@ def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
 def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
     """The ground of a run; runs that differ only in method, seed, member or optimiser stand on the same one, and those
     of other folds share its images and trunk."""
-    shared = {
-        key: getattr(spec.conditions, key)
-        for key in (
-            "backbone",
-            "weights",
-            "cut",
-            "taps",
-            "pooling",
-            "normalize_taps",
-            "batch_norm",
-            "channels_last",
-            "image",
-            "crop",
-            "augment",
-            "train_view",
-            "test_view",
-            "views",
-            "cache",
-            "threads",
-        )
-    }
+    shared = {key: getattr(spec.conditions, key) for key in _OF_A_GROUND}
     plain = spec.model_copy(
         update={
             "conditions": Conditions(**shared),
