@@ -8,7 +8,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench docs clean
+.PHONY: help install demo test tests lint bench docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -18,11 +18,14 @@ install: $(INSTALLED)  ## create .venv with all that the other verbs need
 demo: $(INSTALLED)  ## compare the methods of studies/demo.yaml on the embedded images
 	$(BIN)/levelfield compare studies/demo.yaml --jobs $(JOBS)
 
+test: $(INSTALLED)  ## lint and all tests and examples, at the same time
+	@$(MAKE) --no-print-directory --jobs 2 lint tests
+
 # One thread per test process: the processes share the cores, and small matrices gain nothing from more.
-test: export OMP_NUM_THREADS := 1
-test: export OPENBLAS_NUM_THREADS := 1
-test: export MKL_NUM_THREADS := 1
-test: lint  ## lint, then all tests and examples
+tests: export OMP_NUM_THREADS := 1
+tests: export OPENBLAS_NUM_THREADS := 1
+tests: export MKL_NUM_THREADS := 1
+tests: $(INSTALLED)
 	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 lint: $(INSTALLED)  ## ruff, mypy and the layers contract
