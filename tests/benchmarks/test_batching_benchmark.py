@@ -5,9 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
+def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
     """What a quick run prints and writes."""
     folder = tmp_path_factory.mktemp("squares")
     draw = np.random.default_rng(0)
@@ -37,15 +35,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[s
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(draw.integers(0, 255, (32, 32, 3), dtype=np.uint8)).save(place / f"{number}.png")
     options = [word for setting in (f"data={folder / 'photos'}", *SMALL) for word in ("--set", setting)]
-    finished = subprocess.run(
-        [sys.executable, str(FOLDER / "batching.py"), "--quick", *options, "--out", str(folder / "batching.json")],
-        env={**os.environ, "LEVELFIELD_CACHE": str(folder / "cache"), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        check=False,
+    printed = script(
+        "batching", "--quick", *options, "--out", str(folder / "batching.json"), LEVELFIELD_CACHE=str(folder / "cache")
     )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout, json.loads((folder / "batching.json").read_text(encoding="utf-8"))["figures"]
+    return printed, json.loads((folder / "batching.json").read_text(encoding="utf-8"))["figures"]
 
 
 def test_every_figure_has_its_target_and_a_verdict(measured: tuple[str, list[dict[str, Any]]]) -> None:

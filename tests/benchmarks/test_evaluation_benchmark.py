@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +15,12 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
+def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
     """What a quick run of one set prints and writes."""
     out = tmp_path_factory.mktemp("speed") / "evaluation.json"
-    finished = subprocess.run(
-        [sys.executable, str(FOLDER / "evaluation.py"), "--quick", "--no-pml", "--only", "In-Shop-like",
-         "--only", "full", "--out", str(out)],
-        env={**os.environ, "COLUMNS": "120"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout, json.loads(out.read_text(encoding="utf-8"))["figures"]
+    chosen = ("--only", "In-Shop-like", "--only", "full")
+    printed = script("evaluation", "--quick", "--no-pml", *chosen, "--out", str(out), columns=120)
+    return printed, json.loads(out.read_text(encoding="utf-8"))["figures"]
 
 
 def test_every_figure_has_its_target(measured: tuple[str, list[dict[str, Any]]]) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +16,11 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
+def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
     """What a quick run prints and writes."""
     out = tmp_path_factory.mktemp("speed") / "methods.json"
-    finished = subprocess.run(
-        [sys.executable, str(FOLDER / "methods.py"), "--quick", "--out", str(out)],
-        env={**os.environ, "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout, json.loads(out.read_text(encoding="utf-8"))["figures"]
+    printed = script("methods", "--quick", "--out", str(out))
+    return printed, json.loads(out.read_text(encoding="utf-8"))["figures"]
 
 
 def test_every_figure_has_its_target_and_a_verdict(measured: tuple[str, list[dict[str, Any]]]) -> None:

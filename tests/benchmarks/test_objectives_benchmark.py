@@ -5,9 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,19 +20,12 @@ CHOSEN = ("nt_xent", "triplet", "proxy_anchor", "structured_clustering")
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
+def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
     """What a quick run of a few objectives prints and writes."""
     out = tmp_path_factory.mktemp("speed") / "objectives.json"
     options = [word for name in CHOSEN for word in ("--only", name)]
-    finished = subprocess.run(
-        [sys.executable, str(FOLDER / "objectives.py"), "--quick", *options, "--out", str(out)],
-        env={**os.environ, "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout, json.loads(out.read_text(encoding="utf-8"))["figures"]
+    printed = script("objectives", "--quick", *options, "--out", str(out), columns=120)
+    return printed, json.loads(out.read_text(encoding="utf-8"))["figures"]
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """What a quick run on a few coloured squares prints and writes."""
     folder = tmp_path_factory.mktemp("squares")
     draw = np.random.default_rng(0)
@@ -37,15 +35,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, A
     settings = [f"data={folder / 'photos'}", *SMALL]
     options = [word for setting in settings for word in ("--set", setting)]
     parts = [word for part in ("loop", "cached", "cache") for word in ("--only", part)]
-    finished = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", *parts, *options, "--out", str(folder / "training.json")],
-        env={**os.environ, "LEVELFIELD_CACHE": str(folder / "cache"), "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout, json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    printed = script(
+        "training", "--quick", *parts, *options, "--out", str(folder / "training.json"),
+        columns=120, LEVELFIELD_CACHE=str(folder / "cache"),
+    )  # fmt: skip
+    return printed, json.loads((folder / "training.json").read_text(encoding="utf-8"))
 
 
 def test_the_table_names_every_peer_and_target(measured: tuple[str, dict[str, Any]]) -> None:
