@@ -46,6 +46,7 @@ def test_what_differs_is_said(done: tuple[Any, Path]) -> None:
     runs, folder = done
     board = gather("small", runs, folder, ("recall@1", "map@r"))
     assert {row.label: row.deviations for row in board.rows} == texts
+    assert {row.label: row.cells["recall@1"].representation for row in board.rows}["bits"] == "64 bits"
 
 
 def test_it_trains_under_them(done: tuple[Any, Path]) -> None:

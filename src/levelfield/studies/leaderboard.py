@@ -132,10 +132,7 @@ def _row(
             low, high = interval.low, interval.high
         seeds = t_interval(values) if np.isfinite(values).all() else None
         spread = None if seeds is None else float(values.std(ddof=1))
-        own = results[0].signatures[metric]["representation"]
-        differs = ", ".join(
-            f"{value}-d" if key == "dim" else f"{key} {value}" for key, value in own.items() if usual[key] != value
-        )
+        differs = _in_words(results[0].signatures[metric]["representation"], usual)
         within = (None, None) if seeds is None else (seeds.low, seeds.high)
         cells[metric] = Cell(float(values.mean()), low, high, spread, differs, *within)
     warnings = []
@@ -191,6 +188,19 @@ def _one_definition(metric: str, found: dict[str, list[Entry]]) -> dict[str, Any
         )
     definition: dict[str, Any] = json.loads(next(iter(definitions.values())))
     return definition
+
+
+def _in_words(own: dict[str, Any], usual: dict[str, Any]) -> str:
+    """In what a representation is not the usual one.
+
+    >>> _in_words({"dim": 2048, "bits": 1, "ensemble": 4}, {"dim": 64, "bits": 32, "ensemble": 1})
+    '2048 bits, ensemble 4'
+    """
+    differs = {key: value for key, value in own.items() if usual[key] != value}
+    if differs.get("bits") == 1:
+        differs = {"bits": own["dim"], **{key: value for key, value in differs.items() if key not in ("dim", "bits")}}
+    words = {"dim": "{}-d", "bits": "{} bits"}
+    return ", ".join(words.get(key, key + " {}").format(value) for key, value in differs.items())
 
 
 def _usual_representation(found: dict[str, list[Entry]], metric: str) -> dict[str, Any]:
