@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +54,7 @@ class Trunk(nn.Module):
             raise unknown("pooling", pooling, POOLINGS)
         if batch_norm not in BATCH_NORMS:
             raise unknown("batch_norm", batch_norm, BATCH_NORMS)
-        division = divide(copy.deepcopy(backbone.network))
+        division = divide(backbone.network)
         pieces = division.pieces()
         order = [name for name, _ in pieces]
         self.backbone_name = backbone.name
@@ -68,7 +70,7 @@ class Trunk(nn.Module):
         self._first = first_trained(cut, self._used, stages, whole=division.whole)
         self._prefix_tokens, self._channels = division.prefix_tokens, division.channels
         self._image = backbone.image if image is None else image
-        self.pieces = nn.ModuleDict({_key(name): piece for name, piece in pieces if name in self._used})
+        self.pieces = _copied(nn.ModuleDict({_key(name): piece for name, piece in pieces if name in self._used}))
         for name in self._used[self._first :]:
             with_quick_gradients(self.pieces[_key(name)])
         for name, parameter in self.named_parameters():
@@ -76,7 +78,7 @@ class Trunk(nn.Module):
         if channels_last:
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._width: int | None = None
-        self.eval()
+        super().train(False)  # below the cut for good
 
     def below(self, images: Tensor) -> tuple[Tensor, ...]:
         """images: (rows, 3, side, side) -> what has to be stored to train above the cut; never a gradient.
@@ -211,12 +213,10 @@ class Trunk(nn.Module):
 
     def train(self, mode: bool = True) -> Trunk:
         """As usual, but what is frozen stays in eval mode, and BatchNorm follows `batch_norm`."""
-        super().train(mode)
-        for number, name in enumerate(self._used):
-            piece = self.pieces[_key(name)]
-            if number < self._first:
-                piece.eval()
-            elif self.batch_norm != "train":
+        self.training = mode
+        for name in self._used[self._first :]:
+            piece = self.pieces[_key(name)].train(mode)
+            if self.batch_norm != "train":
                 for module in piece.modules():
                     if isinstance(module, _BatchNorm):
                         module.eval()
@@ -282,6 +282,17 @@ class _Counter:
 
     def __deepcopy__(self, memo: object) -> _Counter:
         return self
+
+
+def _copied(pieces: nn.ModuleDict) -> nn.ModuleDict:
+    """As copy.deepcopy, in two thirds of the time: the empty containers that every module has, ten and more, are made
+    here instead of being asked how they want to be copied."""
+    memo: dict[int, Any] = {}
+    for module in pieces.modules():
+        for value in vars(module).values():
+            if type(value) in (dict, OrderedDict, set) and not value:
+                memo[id(value)] = type(value)()
+    return copy.deepcopy(pieces, memo)
 
 
 def _key(name: str) -> str:
