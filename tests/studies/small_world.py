@@ -32,10 +32,11 @@ from levelfield.training import Pace
 torch.set_num_threads(1)  # a fork has no threads but its own and would wait for the others for ever
 # read once: every process started here is a copy of one that has the weights (a Trunk copies the network it is given)
 backbones.create = functools.lru_cache(backbones.create)
-backbones.create("tf_efficientnet_lite0", weights=None)
+backbones.create("test_resnet", weights="random")
 gc.freeze()  # nor is all that was imported searched for garbage again
 
-SMALL = {"cut": "frozen", "image": 32, "dim": 8, "steps": 4, "batch": "4x3", "warmup": 0}
+NETWORK = {"backbone": "test_resnet", "weights": "random"}  # timm's smallest: what a study does is not the network's
+SMALL = {**NETWORK, "cut": "frozen", "image": 32, "dim": 8, "steps": 4, "batch": "4x3", "warmup": 0}
 
 
 def make_photos(folder: Path, *, classes: int = 8, each: int = 5, side: int = 40, seed: int = 0) -> Path:

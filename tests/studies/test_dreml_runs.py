@@ -65,7 +65,7 @@ def test_a_wider_head_and_the_parameters_of_all_members_are_told(
     runs, outcome = small_world.carry_out(study, tmp_path)
     assert not outcome.failed, outcome.failed
     extra = meta_classes**2 if proxies == "learned" else 0
-    extra += (meta_classes - 2) * (1280 + 1)  # a column of the head for each number more, and its bias
+    extra += (meta_classes - 2) * (96 + 1)  # a column of the head for each number more, and its bias
     rows = {row.label: row for row in small_world.board_of(study, runs, tmp_path).rows}
     assert f"extra parameters {extra:,}" in rows["dreml (separated)"].deviations
     assert f"extra parameters {2 * extra:,}" in rows["dreml"].deviations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_world import board_of, carry_out, make_photos
+from small_world import NETWORK, board_of, carry_out, make_photos
 
 from levelfield.reports.tables import as_markdown
 from levelfield.studies import Study, parse_study
@@ -13,13 +13,13 @@ from levelfield.studies.reading import read_study
 from levelfield.studies.verdicts import FAILS, HOLDS, OPEN
 
 FOLDER = Path(__file__).parents[2] / "studies" / "papers"
-TINY = {"image": 32, "steps": 4, "dim": 8, "batch": "3x3", "taps": ["final"], "pooling": "average", "warmup": 0}
+TINY = {**NETWORK, "image": 32, "steps": 4, "dim": 8, "batch": "3x3", "taps": ["final"], "pooling": "average"}
 
 
 def tiny(name: str, photos: Path) -> Study:
-    """The small form, smaller still: other images, few steps and seeds. Methods, protocol and claims stay."""
+    """The small form, smaller still: other images and network, few steps and seeds. Methods, protocol, claims stay."""
     content = read_study(FOLDER / f"{name}.yaml", mini=True).model_dump(mode="json")
-    conditions = {**content["conditions"], **TINY, "validate_every": 2}
+    conditions = {**content["conditions"], **TINY, "warmup": 0, "validate_every": 2}
     methods = [m | {"settings": {k: v for k, v in m["settings"].items() if k != "batch"}} for m in content["methods"]]
     seeds = 1 if content["protocol"]["name"] == "mlrc" else 2
     return parse_study({**content, "data": str(photos), "conditions": conditions, "methods": methods, "seeds": seeds})
