@@ -45,13 +45,14 @@ class _Twice(Exception):
         self.key, self.line = key, line
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where PyYAML has it
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [child.value for child, _ in node.value if isinstance(child, yaml.ScalarNode) and child.value != "<<"]
         for child, _ in node.value:
             if isinstance(child, yaml.ScalarNode) and keys.count(child.value) > 1:
                 raise _Twice(child.value, child.start_mark.line + 1)
-        return super().construct_mapping(node, deep)
+        content: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return content
 
 
 # YAML 1.1 takes 1e-3 for text, because it has no point

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from levelfield import methods
@@ -17,6 +16,7 @@ from levelfield.errors import BadInput
 from levelfield.methods import Deviation
 from levelfield.randomness import numpy_stream
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.plain_yaml import read_yaml_file
 from levelfield.training import Conditions
 
 Variation = tuple[tuple[str, Any], ...]
@@ -170,5 +170,5 @@ def recorded_identity(folder: Path) -> str | None:
     described = next((folder / name for name in ("run.yaml", "ensemble.yaml") if (folder / name).is_file()), None)
     if described is None:
         return None
-    content = yaml.safe_load(described.read_text(encoding="utf-8"))
+    content = read_yaml_file(described)
     return content.get("identity") if isinstance(content, dict) else None

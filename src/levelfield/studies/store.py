@@ -12,6 +12,7 @@ import yaml
 
 from levelfield.errors import BadInput
 from levelfield.files import write_json, write_text
+from levelfield.studies.plain_yaml import read_yaml_file
 from levelfield.studies.runs import PlannedRun, RunSpec, recorded_identity
 
 FINISHED = "metrics.json"
@@ -64,7 +65,7 @@ def read_spec(folder: Path) -> RunSpec:
     described = folder / "run.yaml"
     if not described.exists():
         raise BadInput(f"{folder} is no run folder: it has no run.yaml.")
-    content = yaml.safe_load(described.read_text(encoding="utf-8"))
+    content = read_yaml_file(described)
     return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
 
 
