@@ -26,7 +26,7 @@ tests: export OMP_NUM_THREADS := 1
 tests: export OPENBLAS_NUM_THREADS := 1
 tests: export MKL_NUM_THREADS := 1
 tests: $(INSTALLED)
-	$(BIN)/pytest -n $(JOBS) --dist loadfile
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(INSTALLED)  ## ruff, mypy and the layers contract
 	$(BIN)/ruff check .

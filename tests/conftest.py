@@ -9,6 +9,17 @@ from collections.abc import Iterator
 
 import pytest
 
+# Files that take longest: each is one piece of work for one process, and none may be begun when all else is done.
+LONG = (
+    "docs/test_commands.py", "studies/test_kill_and_resume.py", "cli/test_cli_compare.py",
+    "studies/test_execution.py", "cli/test_cli_bad_input.py", "studies/test_teacher.py",
+    "studies/test_papers.py", "benchmarks/test_training_benchmark.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
+
 
 def pytest_collection_finish() -> None:
     """Every training begins with a search for garbage, and what was collected and imported until now is none."""
