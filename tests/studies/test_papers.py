@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from levelfield import data, methods, published
 from levelfield.evaluation import parse
+from levelfield.studies import reading
 from levelfield.studies.claims import check_claims
-from levelfield.studies.reading import content_of, read_study
+from levelfield.studies.reading import content_of
 from levelfield.studies.specification import Study
 
 FOLDER = Path(__file__).parents[2] / "studies" / "papers"
+read_study = cache(reading.read_study)  # each form is made once and looked at by many tests
 FILES = sorted(FOLDER.glob("*.yaml"))
 TABLES = {
     "000": (1, 2, 3), "001": (2, 3, 4), "002": (4, 5, 6, 7, 8, 9), "003": (4, 5, 6, 7, 8, 9, 10, 11),
