@@ -77,6 +77,6 @@ def test_a_search_tries_every_setting_once_and_reports_validation_values(photos:
             "metrics": ["recall@1"],
         }
     )
-    trials = search(study, trials=2, validation=0.5, out=tmp_path / "runs")
+    trials = search(study, trials=2, validation=0.5, out=tmp_path / "runs", jobs=0)  # in this process
     assert [(trial.method, trial.number) for trial in trials] == [("fisher", 0), ("fisher", 1)]
     assert all(0 <= trial.values["recall@1"] <= 1 for trial in trials)
