@@ -26,6 +26,7 @@ from levelfield.toy import experiment
 
 CLASSES, EACH = 8, 6
 STEPS = ["conditions.steps=3", "seeds=1"]
+NETWORK = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.taps=final"]
 SMALL = [*STEPS, "data=photos", "conditions.batch=4x3", "conditions.dim=8"]
 
 
@@ -80,7 +81,7 @@ def small(arguments: list[str]) -> list[str]:
     study = arguments[1] if arguments[1].endswith(".yaml") else None
     added = STEPS
     if study and study.startswith("studies/"):
-        added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study)]
+        added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study), *small_network(study)]
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :]]
 
 
@@ -96,6 +97,11 @@ def few_methods(study: str) -> list[str]:
     content = yaml.safe_load(Path(study).read_text(encoding="utf-8"))
     many = len(content["methods"]) > 6 and "claims" not in content and content["name"] != "demo"
     return ["methods=" + json.dumps(content["methods"][:4])] if many else []
+
+
+def small_network(study: str) -> list[str]:
+    """One that is copied for every run at no cost. The demo is as readers see it."""
+    return [] if study == "studies/demo.yaml" else NETWORK
 
 
 def short_sweep(study: str) -> list[str]:
