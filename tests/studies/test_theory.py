@@ -42,6 +42,17 @@ def test_looks_for_selection_and_monitoring_are_counted() -> None:
     assert (joined.operations, joined.bytes) == (0, 4 * 5_924 * 4 * 64)  # the embeddings of four folds side by side
 
 
+def test_what_differs_from_the_conditions_is_said_without_data() -> None:
+    [row] = counted({"proxy_anchor": {"lr": 0.1, "conditions": {"dim": 32, "optimiser": "sgd"}}})
+    assert row.deviations[:2] == ("dim 32 (64)", "optimiser sgd (adamw)")
+    assert {"extra parameters 3,200", "lr 0.1 (0.003)"} <= set(row.deviations)  # 100 classes of 32 numbers
+    [row] = counted("untrained")
+    assert "dim 512 (64)" in row.deviations
+    separated, joined = counted({"drml": {"objective": "triplet"}}, protocol="mlrc")
+    assert joined.deviations == ("members 4",)
+    assert any(text.startswith("extra parameters") for text in separated.deviations)
+
+
 def test_only_benchmarks_can_be_counted() -> None:
     for name, known in (("cub", True), ("emoji", False), ("a folder", False)):
         assert countable(parse_study({"data": name, "methods": ["margin"]})) == known

@@ -6,7 +6,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import console
-from levelfield.studies.estimate import Estimate
+from levelfield.reports import cells
+from levelfield.studies.estimate import Estimate, size_text
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
 from levelfield.studies.theory import count, total
@@ -27,18 +28,32 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
 def print_counted(study: Study, reason: str) -> None:
     """The plan of a study whose data or weights are not here: what can be counted, and nothing else."""
     runs, rows = count(study)
-    table = Table(title=f"{study.name}: {len(runs)} runs", title_justify="left", pad_edge=False, box=SIMPLE_HEAD)
-    for name in ("method", "runs", "images", "trunk passes", "FLOPs", "bytes"):
-        table.add_column(name, justify="left" if name == "method" else "right", overflow="fold")
+    table = Table(
+        title=f"{study.name}: {len(runs)} runs", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
+    )
+    for name in ("method", "runs", "images", "passes", "FLOPs", "bytes", "dev"):
+        table.add_column(name, justify="left" if name in ("method", "dev") else "right", overflow="fold")
+    letters = cells.letters(text for row in rows for text in row.deviations)
     for row in [*rows, total(rows)]:
-        table.add_row(
-            row.label, str(row.runs), f"{row.images:,}", f"{row.rows:,}", f"{row.operations:.2e}", f"{row.bytes:.1e}"
-        )
+        costs = _in_short(row.images), _in_short(row.rows), f"{row.operations:.2e}".replace("+", "")
+        told = "".join(letters[text] for text in row.deviations)
+        table.add_row(row.label, str(row.runs), *costs, size_text(row.bytes), told or "-")
     console.print(table)
+    notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())
+    console.print(f"Deviations from the conditions (the common value in brackets): {notes or 'none'}.", highlight=False)
     console.print(
-        "Images: seen in training. Trunk passes: images through the trunk, in training, for selection and monitoring "
+        "Images: seen in training. Passes: images through the trunk, in training, for selection and monitoring "
         "(if nothing ends a run early), and for the test. FLOPs: multiplications "
         "and additions. By the official numbers of images. Hours: not known, since nothing was measured on this "
         f"device.\nCounted only, because: {reason}",
         highlight=False,
     )
+
+
+def _in_short(count: int) -> str:
+    """A large number in few letters.
+
+    >>> _in_short(5_924), _in_short(8_899_480)
+    ('5,924', '8.9 M')
+    """
+    return f"{count:,}" if count < 1e6 else f"{count / 1e6:,.1f} M"

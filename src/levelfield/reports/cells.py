@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import string
+from collections.abc import Iterable
+
 from levelfield.evaluation import parse
 from levelfield.studies.rows import Cell
 
@@ -15,6 +19,16 @@ def heading(metric: str) -> str:
     ('recall@1', 'rho (test)')
     """
     return f"{metric} (test)" if parse(metric).kind == "geometry" else metric
+
+
+def letters(texts: Iterable[str]) -> dict[str, str]:
+    """A letter for each different text, in order of appearance; after z come capitals, then numbers.
+
+    >>> letters(["dim 64", "lr 3", "dim 64"])
+    {'dim 64': 'a', 'lr 3': 'b'}
+    """
+    signs = itertools.chain(string.ascii_letters, (f"({k})" for k in itertools.count(1)))
+    return dict(zip(dict.fromkeys(texts), signs, strict=False))
 
 
 def figure(cell: Cell) -> str:

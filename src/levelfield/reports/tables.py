@@ -48,7 +48,7 @@ def show(board: Leaderboard, console: Console) -> None:
 
 def terminal(board: Leaderboard, *, width: int = 80) -> RenderableType:
     """Tables that fit the width: the interval of the first metric, deviations as letters explained below."""
-    letters = _letters(board)
+    letters = cells.letters(text for row in board.rows for text in row.deviations)
     notes = [f"{letter}: {text}" for text, letter in letters.items()]
     deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
     deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
@@ -57,12 +57,6 @@ def terminal(board: Leaderboard, *, width: int = 80) -> RenderableType:
     said = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
     shown: list[RenderableType] = [*board_tables(board, letters, width), *explained, Text(), *deviations, Text(), *real]
     return Group(*shown, *published_terminal(board), *said)
-
-
-def _letters(board: Leaderboard) -> dict[str, str]:
-    """A letter for each different deviation, in order of appearance."""
-    texts = list(dict.fromkeys(text for row in board.rows for text in row.deviations))
-    return {text: chr(97 + k) if k < 26 else f"d{k}" for k, text in enumerate(texts)}
 
 
 def explanation(board: Leaderboard) -> list[str]:

@@ -65,7 +65,7 @@ class Estimate:
         return (
             f"Estimated time: about {_duration(self.seconds)} with {self.jobs} job{'s' if self.jobs > 1 else ''} "
             f"({self._of_features}). "
-            f"Disk: {_size(self.feature_bytes)} of features, {_size(self.run_bytes)} of runs."
+            f"Disk: {size_text(self.feature_bytes)} of features, {size_text(self.run_bytes)} of runs."
         )
 
 
@@ -169,7 +169,7 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
 
 
 @dataclass
-class _Features:
+class RandomFeatures:
     """Random training features, for a method that makes its head from them."""
 
     width: int
@@ -185,7 +185,7 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     common = Head(ground.width, method.dim_for(dim), output_norm=method.norm_rows)
     method.common_head = sum(parameter.numel() for parameter in common.parameters())
     method.wider_head = wider_head(method, dim, ground.width)
-    own = method.head(_Features(ground.width, ground.train_labels), dim, 0)
+    own = method.head(RandomFeatures(ground.width, ground.train_labels), dim, 0)
     embedder = Embedder(ground.new_trunk(), common if own is None else own).to(ground.device).train()
     method.to(ground.device)
     if method.wants is not None:  # its teacher is not trained yet
@@ -229,5 +229,5 @@ def _duration(seconds: float) -> str:
     )
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
     return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

@@ -5,9 +5,10 @@ rows through the trunk, floating-point operations, bytes. Hours are not known: t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -18,10 +19,14 @@ from levelfield.embedder import Embedder, Trunk, backbones
 from levelfield.embedder.blocks import BLOCK
 from levelfield.embedder.head import Head
 from levelfield.errors import BadSpecification
+from levelfield.methods import Deviation
+from levelfield.studies.estimate import RandomFeatures
 from levelfield.studies.monitor import MOST
 from levelfield.studies.plan import plan
 from levelfield.studies.runs import PlannedRun
+from levelfield.studies.setup import wider_head
 from levelfield.studies.specification import Study
+from levelfield.training.ledger import declared
 
 
 @dataclass(frozen=True)
@@ -34,33 +39,32 @@ class Counted:
     rows: int
     operations: float
     bytes: int
+    deviations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _PerImage:
-    """Operations of one image below and above the cut, and bytes of the network."""
+    """Operations of one image below and above the cut; bytes of the network, and how many numbers its head gets."""
 
     below: float
     above: float
     bytes: int
+    width: int
 
 
 def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
     """The runs of a study and what each row takes, without any image or pretrained weight."""
     runs = plan(study)
     found: dict[str, Counted] = {}
-    for run in runs:
-        one = _counted(run)
-        before = found.get(run.row, Counted(run.row, 0, 0, 0, 0.0, 0))
-        found[run.row] = Counted(
-            run.row,
-            before.runs + 1,
-            before.images + one.images,
-            before.rows + one.rows,
-            before.operations + one.operations,
-            before.bytes + one.bytes,
-        )
-    return runs, list(found.values())
+    for run in runs:  # seeds, folds and members of a row take the same
+        one = found[run.row] if run.row in found else _counted(run)
+        found[run.row] = replace(one, runs=one.runs + (run.row in found))
+    return runs, [_times(one, one.runs) for one in found.values()]
+
+
+def _times(one: Counted, runs: int) -> Counted:
+    return replace(one, images=runs * one.images, rows=runs * one.rows, operations=runs * one.operations,
+                   bytes=runs * one.bytes)  # fmt: skip
 
 
 def total(rows: list[Counted]) -> Counted:
@@ -84,9 +88,15 @@ def _counted(run: PlannedRun) -> Counted:
     c, settings = run.spec.conditions, run.spec.method.settings
     train, kept_back, test = official_images(run)
     if run.spec.joined:
-        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs))
-    method = methods.create(run.spec.method.name, num_classes=2, dim=c.dim, **settings)
-    each = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
+        told: tuple[str, ...] = (Deviation("members", None, len(run.spec.needs)).text,)
+        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), told)
+    classes = official_classes(run)
+    method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
+    per_image = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
+    method.width, method.common_head = per_image.width, c.dim * (per_image.width + 1)
+    method.wider_head = wider_head(method, c.dim, per_image.width)
+    if method.trains:  # it counts the parameters of its own head
+        method.head(RandomFeatures(per_image.width, np.arange(classes)), c.dim, 0)
     layout: Layout = method.layout or c.layout
     seen = c.steps * layout.batch_size if method.trains else 0
     stored = c.cache and c.cut != "tuned"
@@ -95,8 +105,9 @@ def _counted(run: PlannedRun) -> Counted:
     looked = test + looks * kept_back * (c.select != "budget")
     looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
     below = train * views + kept_back + test if stored else seen + looked
-    operations = below * each.below + (3 * seen + looked) * each.above
-    return Counted(run.row, 1, seen, seen + looked, operations, 4 * test * c.dim + each.bytes)
+    operations = below * per_image.below + (3 * seen + looked) * per_image.above
+    told = tuple(each.text for each in (*run.spec.departures, *declared(method, c)))
+    return Counted(run.row, 1, seen, seen + looked, operations, 4 * test * c.dim + per_image.bytes, told)
 
 
 def countable(study: Study) -> bool:
@@ -122,6 +133,12 @@ def official_images(run: PlannedRun) -> tuple[int, int, int]:
     return train, known - train, sum(n for part, (n, _) in facts.parts.items() if part != "train")
 
 
+def official_classes(run: PlannedRun) -> int:
+    """Training classes of a run, by the makers' numbers."""
+    facts, (train, kept_back, _) = _facts(run.spec.data.name), official_images(run)
+    return max(2, round(facts.parts["train"][1] * train / (train + kept_back))) if facts else 2
+
+
 @lru_cache(maxsize=32)
 def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, image: int, dim: int) -> _PerImage:
     trunk = Trunk(backbones.create(backbone, weights="random"), cut=cut, taps=taps, pooling=pooling, image=image)
@@ -133,4 +150,4 @@ def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, ima
         embedder(stored)
     weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
     blocks = BLOCK if cut != "tuned" else 1  # what lies below the cut is computed in blocks of one size
-    return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights)
+    return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights, trunk.width)
