@@ -11,6 +11,8 @@ import yaml
 
 from levelfield.errors import BadSpecification
 
+_QUICK: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML has it
+
 
 def read_yaml_file(path: Path) -> Any:
     """The content of a YAML file."""
@@ -39,13 +41,25 @@ def read_yaml(text: str, *, origin: str) -> Any:
         raise BadSpecification(f"{origin} is not readable YAML: {error}") from error
 
 
+def read_written(path: Path) -> Any:
+    """The content of a file that `yaml.safe_dump` wrote: there an identity such as 843e62081982 is text.
+
+    >>> import tempfile
+    >>> written = Path(tempfile.mkdtemp()) / "run.yaml"
+    >>> _ = written.write_text(yaml.safe_dump({"identity": "843e62081982"}))
+    >>> read_written(written)
+    {'identity': '843e62081982'}
+    """
+    return yaml.load(path.read_text(encoding="utf-8"), _QUICK)
+
+
 class _Twice(Exception):
     def __init__(self, key: object, line: int) -> None:
         super().__init__(key)
         self.key, self.line = key, line
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where PyYAML has it
+class _Loader(_QUICK):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [child.value for child, _ in node.value if isinstance(child, yaml.ScalarNode) and child.value != "<<"]
         for child, _ in node.value:

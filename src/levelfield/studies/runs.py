@@ -16,7 +16,7 @@ from levelfield.errors import BadInput
 from levelfield.methods import Deviation
 from levelfield.randomness import numpy_stream
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
-from levelfield.studies.plain_yaml import read_yaml_file
+from levelfield.studies.plain_yaml import read_written
 from levelfield.training import Conditions
 
 Variation = tuple[tuple[str, Any], ...]
@@ -170,5 +170,5 @@ def recorded_identity(folder: Path) -> str | None:
     described = next((folder / name for name in ("run.yaml", "ensemble.yaml") if (folder / name).is_file()), None)
     if described is None:
         return None
-    content = read_yaml_file(described)
+    content = read_written(described)
     return content.get("identity") if isinstance(content, dict) else None

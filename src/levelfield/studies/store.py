@@ -12,7 +12,7 @@ import yaml
 
 from levelfield.errors import BadInput
 from levelfield.files import write_json, write_text
-from levelfield.studies.plain_yaml import read_yaml_file
+from levelfield.studies.plain_yaml import read_written
 from levelfield.studies.runs import PlannedRun, RunSpec, recorded_identity
 
 FINISHED = "metrics.json"
@@ -65,7 +65,7 @@ def read_spec(folder: Path) -> RunSpec:
     described = folder / "run.yaml"
     if not described.exists():
         raise BadInput(f"{folder} is no run folder: it has no run.yaml.")
-    content = read_yaml_file(described)
+    content = read_written(described)
     return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
 
 
