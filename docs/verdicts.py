@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,15 @@ def written(judged: dict[str, list[dict[str, Any]]]) -> str:
     lines += [f"- {name}: {told(one)}" for name, claims in judged.items() for one in claims
               if one["source"] == "control" and one["verdict"] != "holds"]  # fmt: skip
     own = [(name, one) for name, claims in judged.items() for one in claims if one["source"] != "control"]
-    counts = {verdict: sum(one["verdict"] == verdict for _, one in own) for verdict in VERDICTS}
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    found = Counter(one["verdict"] for _, one in own)
+    counted = f"{found['holds']} hold, {found['does not hold']} do not, {found['cannot be told']} cannot be told"
     lines += [f"The papers' own claims: {counted}.", ""]
     lines += ["| study | claim | metric | verdict | difference |", "| --- | --- | --- | --- | --- |"]
     for name, one in own:
-        cells = [f"`{name}`", one["claim"], one["metric"], one["verdict"], difference(one)]
+        more = f" (about {one['seeds']} seeds would settle it)" if one["seeds"] else ""
+        cells = [f"`{name}`", one["claim"], one["metric"], one["verdict"] + more, difference(one)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
-
-
-VERDICTS = ("holds", "does not hold", "cannot be told")
 
 
 def told(one: dict[str, Any]) -> str:

@@ -32,8 +32,9 @@ def test_compare_trains_it_beside_its_baseline(photos: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "conditions",
-    [{}, {"cut": "last-1", "layer_norm": "affine", "precision": "bf16"}, {"proxies": "class_means"}],
-    ids=["frozen", "last-1 in bf16", "class means"],
+    [{}, {"cut": "last-1", "layer_norm": "affine", "precision": "bf16"},
+     {"proxies": "class_means", "head_init": "pca"}],
+    ids=["frozen", "last-1 in bf16", "class means and components"],
 )
 def test_a_run_declares_what_it_did_and_its_model_gives_its_bits(
     photos: Path, tmp_path: Path, conditions: dict[str, Any]
@@ -49,6 +50,7 @@ def test_a_run_declares_what_it_did_and_its_model_gives_its_bits(
     common = width * 8 + 8 + (2 * width if "layer_norm" in conditions else 0)
     extra = head - common + 2 * 4 * 8  # twice four training classes
     assert said.get("extra_parameters", 0) == max(0, extra)
+    assert said.get("head_start") == ("its own" if "head_init" in conditions else None)
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert set(log[0]["terms"]) == {"branches", "final", "reconstruction"}
     stored = np.load(folder / "embeddings.npy")

@@ -58,6 +58,7 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     method.wider_head = wider_head(method, conditions.dim, ground.width)
     reference -= method.wider_head
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
+    measured.own_head = own is not None
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
         method.start_proxies(_class_means(ground, embedder, own_labels(spec, method, ground), tell))
