@@ -120,6 +120,15 @@ def test_joined_runs_are_joined_on_corrupted_images_too(runs: list[Path], tmp_pa
     assert np.array_equal(rows_of(tmp_path / "both", "jpeg"), expected)
 
 
+def test_joined_folds_are_asked_as_every_other_run(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["contrastive"], overrides=("protocol={name: mlrc, folds: 2}",), steps=1, batch="2x2")
+    planned, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    *folds, together = [run.folder(tmp_path) for run in planned]
+    assert not record([*folds, together], ["jpeg"], ["recall@1"])
+    assert np.array_equal(rows_of(together, "jpeg"), joined([rows_of(fold, "jpeg") for fold in folds]))
+
+
 def test_a_run_that_cannot_be_asked_stops_no_other(runs: list[Path], tmp_path: Path) -> None:
     failed = record([tmp_path / "nowhere", runs[1]], ["uniform_noise"], ["recall@1"])
     assert list(failed) == [tmp_path / "nowhere"]

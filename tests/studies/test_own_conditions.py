@@ -49,6 +49,17 @@ def test_what_differs_is_said(done: tuple[Any, Path]) -> None:
     assert {row.label: row.cells["recall@1"].representation for row in board.rows}["bits"] == "64 bits"
 
 
+def test_what_joins_them_is_compared_with_the_common_width(photos: Path, tmp_path: Path) -> None:
+    methods = ["margin", BITS, {"label": "both", "ensemble": {"of": ["margin", "bits"]}}]
+    study = small_study(photos, methods, overrides=("protocol={name: mlrc, folds: 2}",), steps=1, batch="2x2")
+    runs, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    texts = {run.label: read_result(run.folder(tmp_path)).deviation_texts for run in runs if run.spec.joined}
+    assert "dim 128 (16)" in texts["bits"]
+    assert not any(text.startswith(("dim", "trunk passes")) for text in texts["margin"])
+    assert {"dim 144 (16)", "members 4 (2)", "trunk passes 4 (2)"} <= set(texts["both"])
+
+
 def test_it_trains_under_them(done: tuple[Any, Path]) -> None:
     bits, large = folder_of(done, "bits"), folder_of(done, "large")
     assert np.load(bits / "embeddings.npy").shape[1] == 64

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from small_world import board_of, carry_out, make_photos, small_study
+from small_world import board_of, carry_out, make_photos, run_one, small_study
 
+from levelfield.data import corruptions
+from levelfield.data.corrupted_view import CorruptedView
+from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate
 from levelfield.studies.again import stored_test
+from levelfield.studies.corrupted import record
 from levelfield.studies.items import Items
 from levelfield.studies.joining import join
 from levelfield.studies.separating import separate
 from levelfield.studies.store import read_result
+from levelfield.studies.stored_method import load_method
 
 MESSAGES: dict[str, Any] = {"message_passing": {"heads": 2, "refine": {"by": "reciprocal", "k": 2, "size": 3}}}
 
@@ -76,6 +82,18 @@ def test_only_queries_are_refined(shop: Path, tmp_path: Path) -> None:
     asked = items.queries
     assert np.array_equal(before[~asked], after[~asked])
     assert not np.allclose(before[asked], after[asked])
+
+
+def test_only_queries_are_refined_on_corrupted_images_too(shop: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(shop, [MESSAGES], overrides=("protocol=query-gallery",)), tmp_path)
+    assert not record([folder], ["jpeg"], ["recall@1"])
+    model, items = load(folder), Items.read(folder)
+    assert isinstance(model, Model)
+    view = CorruptedView(model.view, corruptions.create("jpeg"))
+    plain = replace(model, view=view).embed(items.paths, normalize=False)
+    found, asked = np.load(folder / "corrupted" / "jpeg.npy"), items.queries
+    assert np.array_equal(found[~asked], plain[~asked])
+    assert np.array_equal(found[asked], load_method(folder).refine(plain[asked], plain[~asked]))
 
 
 def test_a_watched_run_looks_in_the_gallery(shop: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
 from levelfield.studies.again import how_many_models, how_refined, stored_test
 from levelfield.studies.ground import ground_for
+from levelfield.studies.items import refined
 from levelfield.studies.members import spec_of
 from levelfield.studies.stored_method import load_method
 
@@ -104,7 +105,7 @@ def recorded(folder: Path, name: str) -> dict[str, float]:
 
 def _tested(folder: Path) -> tuple[Path, ...]:
     """The test images of a run, if it can be asked again."""
-    ground = ground_for(spec_of(folder), None, "cpu")
+    ground = ground_for(spec_of(folder, trained=False), None, "cpu")
     catalog, tested = ground.catalog, ground.fold.test
     _, items = stored_test(folder)
     if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):
@@ -141,7 +142,9 @@ def _fill(
         if missing:
             together = Ensemble(tuple(_seeing(models[folder], corruption) for folder in missing), {})
             for folder, rows in zip(missing, together.embed_apart(images, progress=progress), strict=True):
-                _keep(folder, corruption, load_method(folder).refine(rows) if how_refined(folder) else rows)
+                if how_refined(folder):
+                    rows = refined(load_method(folder), rows, stored_test(folder)[1].queries)
+                _keep(folder, corruption, rows)
 
 
 def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Model | Ensemble:

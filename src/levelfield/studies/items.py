@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from levelfield.errors import BadSpecification
 from levelfield.files import write_text
+from levelfield.methods import Method
 from levelfield.studies.ground import Ground
 
 FILE = "items.csv"
@@ -61,6 +63,17 @@ class Items:
         asked = self.queries
         found = {"embeddings": rows[asked], "labels": labels[asked]}
         return {**found, "gallery": rows[~asked], "gallery_labels": labels[~asked], "lone": "miss"}
+
+
+def refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
+    """What the method makes of its test embeddings. Where queries are looked for in a gallery, that stays as it is."""
+    if queries is None or queries.all():
+        return method.refine(rows)
+    found = method.refine(rows[queries], rows[~queries])
+    if found.shape[1:] != rows.shape[1:]:
+        raise BadSpecification(f"Refined queries have {found.shape[1]} numbers, and the gallery has {rows.shape[1]}.")
+    rows[queries] = found
+    return rows
 
 
 def test_items(ground: Ground) -> Items:

@@ -143,7 +143,7 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
     models = sum(member.models for member in members)
     return {
         "summary": summary,
-        "measured": {**asdict(measured), "members": models},
+        "measured": {**asdict(measured), "members": models, "passes": sum(member.passes for member in members)},
         "deviations": [*deviations, *theirs.values()],
     }
 
@@ -155,8 +155,8 @@ def _largest(counts: Iterable[int | None]) -> int | None:
 
 
 def _own_deviations(members: Sequence[Member], measured: Measured, usual: int) -> list[Deviation]:
-    conditions = [member.described["conditions"] for member in members if "conditions" in member.described]
-    dims = {each["dim"] for each in conditions}
+    described = [member.described for member in members if "conditions" in member.described]
+    dims = {each.get("common", {}).get("dim", each["conditions"]["dim"]) for each in described}  # that of all others
     passes = round(sum(member.passes for member in members), 3)
     found = [
         Deviation("members", usual, sum(member.models for member in members)),

@@ -77,6 +77,8 @@ class Member:
     def passes(self) -> float:
         """Rows through the trunk for each training image."""
         done = self.trained["measured"]
+        if "passes" in done:
+            return float(done["passes"])
         told = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
         return float(told[0]) if told else float(done["images"] > 0)
 
@@ -134,15 +136,19 @@ def joined_here(folder: Path) -> str:
     return str(yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["identity"])
 
 
-def spec_of(folder: Path) -> RunSpec:
-    """The specification that says which images trained a run; of an ensemble, that of its members if they agree."""
+def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
+    """The specification that says which images trained a run; of an ensemble, that of its members if they agree.
+
+    trained: False where only the test images matter, which folds have in common.
+    """
     if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
     count = len(yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["members"])
-    specs = [spec_of(folder / "members" / str(place)) for place in range(count)]
+    specs = [spec_of(folder / "members" / str(place), trained=trained) for place in range(count)]
     first = specs[0]
+    decisive = ("data", "data_digest", "protocol", *(("fold",) if trained else ()))
     for other in specs[1:]:
-        if any(getattr(other, key) != getattr(first, key) for key in ("data", "data_digest", "protocol", "fold")):
+        if any(getattr(other, key) != getattr(first, key) for key in decisive):
             raise BadInput(f"The members of {folder} were not trained on the same images, so that it has no training "
                            "or validation classes of its own.")
     return first

@@ -14,13 +14,13 @@ import torch
 
 from levelfield.embedder import Embedder
 from levelfield.embedder.model import save_model
-from levelfield.errors import BadSpecification, MissingExtra
+from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.files import write_json, write_whole
 from levelfield.methods import Method
 from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
-from levelfield.studies.items import test_items
+from levelfield.studies.items import refined, test_items
 from levelfield.studies.joining import join
 from levelfield.studies.leaderboard import ranking
 from levelfield.studies.measuring import measure
@@ -80,7 +80,7 @@ def _train_and_embed(
         setup.method.refinement = None  # messages pass among test images, and there are none
     raw = ground.embed(setup.embedder, ground.fold.test if tested else ground.fold.train[:1], tell)
     with only([]):
-        embeddings = _refined(setup.method, raw.copy(), test_items(ground).queries if tested else None)
+        embeddings = refined(setup.method, raw.copy(), test_items(ground).queries if tested else None)
     measured = setup.measured
     measured.images, measured.steps = progress.images, progress.step
     measured.rows_through_trunk, measured.rows_changed = progress.rows_through_trunk, progress.rows_changed
@@ -176,17 +176,6 @@ def _write_model(
         return
     test_items(ground).write(folder)
     write_whole(folder / "embeddings.npy", lambda file: np.save(file, embeddings))
-
-
-def _refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
-    """What the method makes of its test embeddings. Where queries are looked for in a gallery, that stays as it is."""
-    if queries is None or queries.all():
-        return method.refine(rows)
-    found = method.refine(rows[queries], rows[~queries])
-    if found.shape[1:] != rows.shape[1:]:
-        raise BadSpecification(f"Refined queries have {found.shape[1]} numbers, and the gallery has {rows.shape[1]}.")
-    rows[queries] = found
-    return rows
 
 
 def versions() -> dict[str, str]:
