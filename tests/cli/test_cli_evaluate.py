@@ -120,6 +120,22 @@ def test_dimensions_and_bits_are_rows_of_one_table(levelfield: Levelfield, array
     assert alone["distance"] == "hamming"
 
 
+def test_binary_codes_of_a_run_have_one_bit_whatever_the_distance(levelfield: Levelfield, room: Path) -> None:
+    words = ["seeds=1", "methods=[contrastive]", "conditions.codes=binary"]
+    assert levelfield("-q", "compare", "small.yaml", *words).code == 0
+    run = next(Path("runs/small/contrastive").glob("seed0-*"))
+    stored = json.loads((run / "metrics.json").read_text())["signatures"]["recall@1"]["representation"]
+    asked = ["evaluate", run, "--metrics", "recall@1", "--json"]
+    for found in json.loads(levelfield(*asked, "--distance", "cosine,hamming").printed):
+        assert f"|bits:{stored['bits']}|" in found["metrics"]["recall@1"]["signature"]
+        assert "|bits:1|" in found["metrics"]["recall@1"]["signature"]
+        assert found["bytes"] == 1  # 8 numbers
+    assert "|bits:1|" in json.loads(levelfield(*asked, "--corrupt", "jpeg").printed)["signatures"]["recall@1"]
+    np.save("y.npy", np.arange(len(np.load(run / "embeddings.npy"))) // 4)
+    arrays = ["--embeddings", run / "embeddings.npy", "--labels", "y.npy", "--metrics", "recall@1", "--json"]
+    assert json.loads(levelfield("evaluate", *arrays).printed)["bytes"] == 32
+
+
 def test_a_table_that_does_not_fit_is_turned(levelfield: Levelfield, arrays: Path) -> None:
     said = levelfield("evaluate", *ARRAYS, "--dim", "2,4,8").printed
     assert "…" not in said

@@ -11,11 +11,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import console, error_console, is_quiet
+from levelfield.cli.evaluated import Evaluated
 from levelfield.data import corruptions, read_image
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports.figures import check_name
 from levelfield.reports.figures.corruptions import draw_corruptions
+from levelfield.studies.again import how_many_bits, how_many_models, how_refined
 from levelfield.studies.corrupted import Drops, evaluate_corrupted
 
 METRICS = ("recall@1", "map@r")  # where none are named
@@ -55,7 +57,9 @@ def measure(
         run, names, metrics=metrics, progress=shown, ci=None, dim=dims[0] if dims else None, distance=distances[0],
         **plain,
     )  # fmt: skip
-    made = {metric: str(results["clean"].signature(metric)) for metric in results["clean"]}
+    clean = Evaluated(results["clean"], distances[0], how_refined(run), models=how_many_models(run),
+                      bits=how_many_bits(run))  # fmt: skip
+    made = {metric: clean.signature(metric) for metric in clean.result}
     text = json.dumps(as_data(drops) | {"signatures": made}, indent=2, allow_nan=False)
     if out is not None:
         write_text(out, text + "\n")

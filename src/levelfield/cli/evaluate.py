@@ -25,7 +25,15 @@ from levelfield.evaluation.metrics import parse_all
 from levelfield.evaluation.points import refuse_undefined
 from levelfield.files import write_text
 from levelfield.methods.refinement import Refinement
-from levelfield.studies.again import PARTS, embed_part, how_many_models, how_refined, refiner, stored_test
+from levelfield.studies.again import (
+    PARTS,
+    embed_part,
+    how_many_bits,
+    how_many_models,
+    how_refined,
+    refiner,
+    stored_test,
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -128,7 +136,7 @@ def measure(
             result = evaluate(**{**some.arrays, **settings}, dim=columns, distance=each, progress=progress)
         decided = None if chooser is None else _decide(chooser, some, goal, each, columns, ci or None, seed)
         chosen_on = choose_on if run else "validation"
-        found.append(Evaluated(result, each, some.refined, decided, chosen_on, some.models))
+        found.append(Evaluated(result, each, some.refined, decided, chosen_on, some.models, some.bits))
     data = [as_data(one) for one in found]
     text = json.dumps(data[0] if len(data) == 1 else data, indent=2, allow_nan=False)
     if out is not None:
@@ -156,6 +164,7 @@ class _Subject:
     refined: str = ""
     models: int = 1
     found: list[str] | None = None  # paths of what is looked through
+    bits: int | None = None  # of one number, where a run says so
 
 
 def _subject(
@@ -172,7 +181,8 @@ def _subject(
         shown = items.arrays(rows)
         paths = [path for path, asked in zip(items.paths, items.queries, strict=True) if asked]
         found = [path for path, asked in zip(items.paths, items.queries, strict=True) if not asked]
-        return _Subject(shown, shown["labels"], paths, how_refined(run), how_many_models(run), found or paths)
+        made = (how_refined(run), how_many_models(run), found or paths, how_many_bits(run))
+        return _Subject(shown, shown["labels"], paths, *made)
     if embeddings is None or labels is None:
         raise BadInput("--embeddings and --labels belong together: one label per row.")
     names = read_labels(labels)
@@ -205,7 +215,7 @@ def _refined(run: Path, subject: _Subject, ways: list[Refinement]) -> Iterator[_
     for way in ways:
         with bar(f"refining ({way.text})") as progress:
             rows = way(objective, subject.arrays["embeddings"], subject.arrays.get("gallery"), progress=progress)
-        yield replace(subject, arrays={**subject.arrays, "embeddings": rows}, refined=way.text)
+        yield replace(subject, arrays={**subject.arrays, "embeddings": rows}, refined=way.text, bits=None)
 
 
 def _check(

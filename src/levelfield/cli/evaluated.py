@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import console
-from levelfield.evaluation import Evaluation, Rate, Rates, Threshold
+from levelfield.evaluation import Evaluation, Rate, Rates, Signature, Threshold
 
 _DECISIONS = {
     "cosine": "their cosine is {} or more", "dot": "their inner product is {} or more",
@@ -30,6 +30,8 @@ class Evaluated:
     decided: tuple[Threshold, Rates] | None = None
     chosen_on: str = "validation"
     models: int = 1
+    bits: int | None = None
+    """Of one stored number, where a run says so: binary codes lie in arrays of 32 bits, too."""
 
     @property
     def dim(self) -> int:
@@ -42,11 +44,15 @@ class Evaluated:
 
     @property
     def _representation(self) -> Any:
-        return next(iter(self.result.signatures.values())).representation
+        return self._declared(next(iter(self.result.signatures.values()))).representation
 
     def signature(self, name: str) -> str:
-        signature = self.result.signature(name)
-        return str(signature.declared(refined=self.refined or "none", ensemble=self.models))
+        return str(self._declared(self.result.signature(name)))
+
+    def _declared(self, signature: Signature) -> Signature:
+        seen = signature.representation.bits  # 1 under hamming, whatever is stored
+        bits = seen if self.bits is None else min(self.bits, seen)
+        return signature.declared(refined=self.refined or "none", ensemble=self.models, bits=bits)
 
 
 def show(found: list[Evaluated], *, signatures: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,13 +34,22 @@ def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
 
 def how_refined(folder: Path) -> str:
     """How the run's method changed the embeddings at test time; empty if it did not."""
-    return refined_text(json.loads((folder / "training.json").read_text(encoding="utf-8"))["measured"])
+    return refined_text(_measured(folder))
 
 
 def how_many_models(folder: Path) -> int:
     """Of how many networks the run's embeddings are made: more than one if it joins others."""
-    content = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    return int(content["measured"].get("members", 1))
+    return int(_measured(folder).get("members", 1))
+
+
+def how_many_bits(folder: Path) -> int:
+    """Of a number of the run's embeddings: 1 if they are binary codes."""
+    return int(_measured(folder).get("bits", 32))
+
+
+def _measured(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf-8"))["measured"]
+    return content
 
 
 def refiner(folder: Path) -> Method:
