@@ -11,6 +11,8 @@ import pytest
 from cli_room import Levelfield
 from PIL import Image
 
+from levelfield.cli.console import console
+
 
 def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained: Path) -> None:
     printed = levelfield("evaluate", trained, "--corrupt", "jpeg,rotation").printed
@@ -29,6 +31,22 @@ def test_json_holds_values_drops_and_signatures(levelfield: Levelfield, trained:
     entry = found["corrupted"]["jpeg"]["recall@1"]
     assert entry["drop"] == pytest.approx(found["clean"]["recall@1"] - entry["value"])
     assert "recall@1" in found["signatures"]["recall@1"]
+
+
+def test_metrics_without_room_come_in_a_further_table(
+    levelfield: Levelfield, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_width", 60)
+    metrics = "recall@1,recall@4,map@r,nmi,r_precision"
+    asked = ["evaluate", trained, "--corrupt", "jpeg,salt_and_pepper", "--metrics", metrics]
+    told, content = levelfield(*asked).printed, json.loads(levelfield(*asked, "--json").printed)
+    assert "…" not in told
+    assert told.count("test images") > 1
+    for metric in metrics.split(","):
+        assert told.split().count(metric) == 1
+    figures = [one for entry in content["corrupted"].values() for one in entry.values()]
+    assert all(f"{one['value']:.4f}" in told and f"{one['drop']:+.4f}" in told for one in figures)
+    assert max(map(len, told.splitlines())) <= 60
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,10 @@ def test_tables_hold_the_same_rows(found) -> None:
     assert "| margin | 75.0 | 10.0 | 25.0 | 17.5 |" in robustness_markdown(found)
     console = Console(width=80, record=True)
     show_robustness(found, console)
-    assert "rot" in console.export_text()
+    told = console.export_text()
+    assert " rot " in told
+    assert "rot: rotation" in told
+    assert "rot:" not in robustness_markdown(found), "there the names are whole"
 
 
 def test_all_nine_fit_80_columns(found) -> None:
@@ -70,6 +73,20 @@ def test_all_nine_fit_80_columns(found) -> None:
     lines = console.export_text().splitlines()
     assert sum(line.startswith(" normalized_softmax") and line.count("12.3") == 9 for line in lines) == 2
     assert max(map(len, lines)) <= 80
+
+
+def test_a_narrow_screen_has_a_further_table_and_every_figure(found) -> None:
+    from dataclasses import replace
+
+    drops = {name: -0.1 - k / 1000 for k, name in enumerate(corruptions.names())}
+    rows = [replace(row, drops=drops) for row in found.rows]
+    console = Console(width=50, record=True)
+    show_robustness(replace(found, corruptions=corruptions.names(), rows=rows), console)
+    told = console.export_text()
+    assert "…" not in told
+    assert told.count("method") == 2
+    assert all(told.count(f"{100 * value:.1f}") == len(rows) for value in drops.values())
+    assert max(map(len, told.splitlines())) <= 50
 
 
 def test_a_study_that_corrupts_nothing_has_no_table(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,10 +18,13 @@ from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports.figures import check_name
 from levelfield.reports.figures.corruptions import draw_corruptions
+from levelfield.reports.fitting import divided
 from levelfield.studies.again import how_many_bits, how_many_models, how_refined
 from levelfield.studies.corrupted import Drops, evaluate_corrupted
 
 METRICS = ("recall@1", "map@r")  # where none are named
+_NAMES = "test images"  # the head of the first column
+_MARGINS = 2
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,7 +70,7 @@ def measure(
     if as_json:
         typer.echo(text)
         return
-    console.print(_table(drops))
+    console.print(*_tables(drops, console.width), sep="")
     console.print("Drop: clean less corrupted. One draw per image, the same for every run.")
     for signature in made.values() if signatures else ():
         console.print(signature, soft_wrap=True)
@@ -84,16 +88,26 @@ def as_data(drops: Drops) -> dict[str, Any]:
     }
 
 
-def _table(drops: Drops) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("test images")
-    for metric in drops.clean:
-        table.add_column(metric, justify="right")
-        table.add_column("drop", justify="right")
-    table.add_row("clean", *(cell for value in drops.clean.values() for cell in (f"{value:.4f}", "")))
-    for name, values in drops.corrupted.items():
-        cells = [cell for m, value in values.items() for cell in (f"{value:.4f}", f"{drops.drop(name, m):+.4f}")]
-        table.add_row(name, *cells, end_section=name == list(drops.corrupted)[-1])
-    means = [cell for metric in drops.clean for cell in ("", f"{drops.mean_drop(metric):+.4f}")]
-    table.add_row("mean drop", *means)
-    return table
+def _tables(drops: Drops, width: int) -> Iterator[Table]:
+    """One table; metrics for which it has no room follow in another."""
+    rows = ["clean", *drops.corrupted, "mean drop"]
+    names = max(map(len, [_NAMES, *rows]))
+    columns = {metric: _column(drops, metric) for metric in drops.clean}
+    widths = {metric: max(len(metric), *(len(value) for value, _ in cells)) + 1 + max(len(drop) for _, drop in cells)
+              for metric, cells in columns.items()}  # fmt: skip
+    for part in divided(widths, width - _MARGINS - names):
+        table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+        table.add_column(_NAMES, no_wrap=True)
+        for metric in part:
+            table.add_column(metric, justify="right", no_wrap=True)
+            table.add_column("drop", justify="right", no_wrap=True)
+        for k, name in enumerate(rows):
+            cells = [cell for metric in part for cell in columns[metric][k]]
+            table.add_row(name, *cells, end_section=k == len(drops.corrupted))
+        yield table
+
+
+def _column(drops: Drops, metric: str) -> list[tuple[str, str]]:
+    """Figure and drop: of clean images, under each corruption, and in the mean."""
+    under = [(f"{values[metric]:.4f}", f"{drops.drop(name, metric):+.4f}") for name, values in drops.corrupted.items()]
+    return [(f"{drops.clean[metric]:.4f}", ""), *under, ("", f"{drops.mean_drop(metric):+.4f}")]

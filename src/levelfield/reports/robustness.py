@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from levelfield.files import write_json, write_text
+from levelfield.reports.fitting import divided
 from levelfield.studies.corrupted import recorded
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.runs import PlannedRun
@@ -25,6 +26,8 @@ _SHORT = {
     "cutout": "cut", "dropout": "drop", "gaussian_blur": "blur", "gaussian_noise": "noise", "perspective": "persp",
     "rotation": "rot", "salt_and_pepper": "salt", "uniform_noise": "shift",
 }  # fmt: skip
+_NAME = 12  # columns that a method's name has before it is folded
+_MARGINS = 2
 
 
 @dataclass(frozen=True)
@@ -108,24 +111,32 @@ def robustness_markdown(found: Robustness) -> str:
     head = ["method", f"{found.metric} clean", *(name.replace("_", " ") for name in found.corruptions), "mean"]
     lines = [f"# {_title(found)}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|") for field in _fields(row)) + " |" for row in found.rows]
-    return "\n".join([*lines, "", *_remarks(found)]) + "\n"
+    return "\n".join([*lines, "", *_remarks(found, shown={})]) + "\n"
 
 
 def show_robustness(found: Robustness | None, console: Console) -> None:
     """Print the table, if there is one."""
     if found is None:
         return
-    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    table.add_column("method", overflow="fold", min_width=12)
-    for name in ("clean", *(_SHORT.get(name, name) for name in found.corruptions), "mean"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in found.rows:
-        table.add_row(*_fields(row))
+    heads = ["clean", *(_SHORT.get(name, name) for name in found.corruptions), "mean"]
+    columns = {head: [_fields(row)[k] for row in found.rows] for k, head in enumerate(heads, 1)}
     console.print()
     console.print(_title(found), style="italic", highlight=False)  # as a table's title it would be as narrow as that
-    console.print(table)
-    for line in _remarks(found):
+    widths = {head: max(map(len, [head, *texts])) for head, texts in columns.items()}
+    for part in divided(widths, console.width - _MARGINS - _NAME):
+        console.print(_table([row.label for row in found.rows], {head: columns[head] for head in part}))
+    for line in _remarks(found, shown=_SHORT):
         console.print(line, soft_wrap=False)
+
+
+def _table(labels: list[str], columns: dict[str, list[str]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("method", overflow="fold", min_width=_NAME)
+    for head in columns:
+        table.add_column(head, justify="right", no_wrap=True)
+    for label, *texts in zip(labels, *columns.values(), strict=True):
+        table.add_row(label, *texts)
+    return table
 
 
 def _title(found: Robustness) -> str:
@@ -138,9 +149,10 @@ def _fields(row: RobustRow) -> list[str]:
             f"{100 * row.mean_drop:.1f}"]  # fmt: skip
 
 
-def _remarks(found: Robustness) -> list[str]:
-    told = [f"{_SHORT[name]}: {name}" for name in found.corruptions if name in _SHORT]
-    lines = [f"One draw per image, the same for every run. {'; '.join(told)}.".replace(" .", "")]
+def _remarks(found: Robustness, *, shown: Mapping[str, str]) -> list[str]:
+    """shown: the names of corruptions that are shortened in the table, which are explained."""
+    told = [f"{shown[name]}: {name}" for name in found.corruptions if name in shown]
+    lines = ["One draw per image, the same for every run." + (f" {'; '.join(told)}." if told else "")]
     spreads = [f"{row.label} {100 * row.spread:.1f}" for row in found.rows if row.spread is not None]
     lines += [f"Standard deviation of the mean drop over seeds: {', '.join(spreads)}."] if spreads else []
     return lines + [f"Missing: {text}." for text in found.missing]
