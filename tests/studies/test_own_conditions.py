@@ -14,8 +14,12 @@ from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.studies import gather, prepare
 from levelfield.studies.estimate import estimate
+from levelfield.studies.ground import ground_for
 from levelfield.studies.run import Options
+from levelfield.studies.setup import set_up
 from levelfield.studies.store import read_result, read_spec
+from levelfield.training import Conditions
+from levelfield.training.ledger import Measured
 
 BITS = {"label": "bits", "normalized_softmax": {"conditions": {"dim": 64, "codes": "binary", "optimiser": "rmsprop"}}}
 LARGE = {"label": "large", "margin": {"conditions": {
@@ -146,9 +150,54 @@ def test_batches_of_all_are_drawn_as_the_conditions_say(photos: Path, tmp_path: 
 
 @pytest.mark.parametrize(
     ("batching", "said"),
-    [("spcc", "Did you mean 'spc'?"), ({"spc": {"replacement": True}}, "'replacement'"), (["spc"], "'batching' is")],
+    [
+        ("spcc", "Did you mean 'spc'?"),
+        ({"spc": {"samples_per_class": 4}}, "samples_per_class follows from 'batch'"),
+        ({"spc": {"replacement": True}}, "The batching 'spc' has no setting 'replacement'. Did you mean 'replace'?"),
+        ({"spc": {"rank": 1}}, "cannot set 'rank' here"),
+        (["spc"], "'batching' is"),
+    ],
 )
 def test_a_wrong_batching_of_all_is_refused(photos: Path, batching: Any, said: str) -> None:
-    with pytest.raises(BadSpecification) as error:
-        prepare(small_study(photos, ["margin"], batching=batching))
+    with pytest.raises(BadSpecification) as error:  # also if nobody is drawn so
+        small_study(photos, [{"margin": {"batching": "spc_r"}}], batching=batching)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("methods", "said"),
+    [
+        (
+            [{"label": "pair", "ensemble": {"of": ["margin", "lda"], "conditions": {"dim": 3}}}, "lda"],
+            "Method 'pair': It joins finished runs",
+        ),
+        ([{"message_passing": {"refine": "nearest", "conditions": {"codes": "binary"}}}], "Refined rows are numbers"),
+    ],
+)
+def test_conditions_that_would_change_nothing_are_refused(photos: Path, methods: list[Any], said: str) -> None:
+    with pytest.raises(BadSpecification, match=said):
+        prepare(small_study(photos, ["margin", *methods]))
+
+
+def test_what_an_untrained_row_did_stands_against_what_all_have(photos: Path, tmp_path: Path) -> None:
+    runs, _ = carry_out(small_study(photos, [{"untrained": {"conditions": {"steps": 9, "dim": 4}}}]), tmp_path)
+    texts = read_result(runs[0].folder(tmp_path)).deviation_texts
+    assert len(texts) == 2
+    assert "steps 0 (4)" in texts
+    assert any(text.startswith("dim") and text.endswith("(8)") for text in texts)
+
+
+def test_proxies_start_at_means_of_numbers_and_not_of_bits(photos: Path) -> None:
+    def started(codes: str) -> np.ndarray:
+        [run] = prepare(small_study(photos, ["proxy_anchor"], proxies="class_means", head_init="pca", codes=codes))
+        ground = ground_for(run.spec, None, "cpu")
+        proxies = set_up(run.spec, ground, "cpu", lambda text, done, total: None).method.proxies
+        return proxies.detach().numpy()
+
+    np.testing.assert_array_equal(started("binary"), started("float32"))
+
+
+def test_bits_that_were_said_and_not_given_are_found() -> None:
+    conditions = Conditions(codes="binary", dim=8)
+    assert [one.text for one in Measured(dim=8).deviations(conditions, trains=True)] == ["codes float32 (binary)"]
+    assert Measured(dim=8, bits=1).deviations(conditions, trains=True) == []

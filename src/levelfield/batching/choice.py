@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Unpack
 from levelfield.batching._registry import create, maker
 from levelfield.batching.base import Batching, Common, Labels
 from levelfield.batching.layout import Layout
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadSpecification, nearest
 from levelfield.settings import accepted
 
 GIVEN = {  # to every batching of a run, by those who make it
@@ -56,12 +56,21 @@ class Choice(NamedTuple):
         >>> Choice("n_pair", {}).make([0, 0, 1, 1], Layout.parse("2x2")).plan(0).shape
         (1, 4)
         """
-        for key in GIVEN:
-            if key in self.settings:
-                raise BadSpecification(f"Batching '{self.name}' cannot set '{key}' here: {GIVEN[key]}.")
+        self.check()
         takes = accepted(maker(self.name)) or {}
         shape = {key: value for key, value in layout.settings.items() if key in takes}
         return create(self.name, labels, batch_size=layout.batch_size, **{**shape, **common, **self.settings})
+
+    def check(self) -> None:
+        """Refuse a name or a setting that there is not."""
+        takes = [key for key in accepted(maker(self.name)) or {} if key not in GIVEN]
+        for key in self.settings:
+            if key in GIVEN:
+                raise BadSpecification(f"Batching '{self.name}' cannot set '{key}' here: {GIVEN[key]}.")
+            if key not in takes:
+                close = nearest(key, takes)
+                hint = f"Did you mean '{close}'?" if close else f"It takes: {', '.join(takes) or 'nothing'}."
+                raise BadSpecification(f"The batching '{self.name}' has no setting '{key}'. {hint}")
 
     def __str__(self) -> str:
         told = ", ".join(f"{key}={value}" for key, value in self.settings.items())

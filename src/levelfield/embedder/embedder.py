@@ -74,17 +74,20 @@ class Embedder(nn.Module):
         *,
         from_images: bool = False,
         normalize: bool = False,
+        coded: bool = True,
         progress: Callable[[int], object] | None = None,
     ) -> Tensor:
         """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
 
         rows: stored tensors (or a Source, or a loader of them); images if `from_images`. Both give the same bits.
+        coded: as they are compared; otherwise as the head gives them, to learn from.
         """
         below: Callable[..., tuple[Tensor, ...]] = self.trunk.below if from_images else lambda *stored: stored
 
         def one_block(*block: Tensor) -> Tensor:
             # `contiguous`: as a store gives them, whatever layout `below` left them in
-            embedded = self.coded(self.head(self.trunk.above(*(part.contiguous() for part in below(*block)))))
+            embedded = self.head(self.trunk.above(*(part.contiguous() for part in below(*block))))
+            embedded = self.coded(embedded) if coded else embedded
             return functional.normalize(embedded, dim=1) if normalize else embedded
 
         training = self.training

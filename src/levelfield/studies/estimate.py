@@ -165,7 +165,7 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
     if not ground.is_cached:
         step += look.seconds_per_image * layout.batch_size
     seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
-    return MethodCost(run.row, 0, seconds, [d.text for d in (*run.spec.departures, *declared(method, conditions))])
+    return MethodCost(run.row, 0, seconds, [d.text for d in run.spec.with_departures(declared(method, conditions))])
 
 
 @dataclass

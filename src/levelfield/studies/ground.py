@@ -175,8 +175,10 @@ class Ground:
             workers=workers,
         )
 
-    def embed(self, embedder: Embedder, indices: np.ndarray, tell: Tell, text: str = "embedding") -> np.ndarray:
-        """Raw embeddings of these images under the test view, in blocks of one size."""
+    def embed(
+        self, embedder: Embedder, indices: np.ndarray, tell: Tell, text: str = "embedding", *, coded: bool = True
+    ) -> np.ndarray:
+        """Raw embeddings of these images under the test view, in blocks of one size. coded: see `Embedder.embed`."""
         done = 0
 
         def count(rows: int) -> None:
@@ -188,7 +190,7 @@ class Ground:
             rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, tell), self.device)
         else:
             rows = (self._image(int(i), self.views[1], 0).unsqueeze(0).to(self.device) for i in indices)
-        return embedder.embed(rows, from_images=not self.is_cached, progress=count).cpu().numpy()
+        return embedder.embed(rows, from_images=not self.is_cached, coded=coded, progress=count).cpu().numpy()
 
     def start_features(self, tell: Tell) -> StartFeatures:
         still = Embedder(self.still_trunk, torch.nn.Identity())

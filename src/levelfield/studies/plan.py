@@ -161,7 +161,12 @@ def check_methods(study: Study) -> None:
     for varied, _ in _variations(study):
         for method in varied.methods:
             try:
-                methods.create(method.name, num_classes=2, dim=method.under(varied.conditions).dim, **method.settings)
+                own = method.under(varied.conditions)
+                made = methods.create(method.name, num_classes=2, dim=own.dim, **method.settings)
+                if method.conditions and methods.joins(method.name):
+                    raise BadSpecification("It joins finished runs and trains nothing: no conditions are its own.")
+                if own.codes == "binary" and made.refinement is not None:
+                    raise BadSpecification("Refined rows are numbers: `refine` and `codes: binary` exclude each other.")
             except LevelfieldError as error:
                 raise type(error)(f"Method '{method.label}': {error}") from error
             except Exception as error:  # somebody's own code may raise anything

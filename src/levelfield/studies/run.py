@@ -92,7 +92,7 @@ def _train_and_embed(
     if embeddings.dtype != raw.dtype or not np.array_equal(embeddings, raw, equal_nan=True):
         measured.refined = setup.method.refines
     measured.teacher = setup.method.learns_from if taught else ""
-    deviations = [*spec.departures, *settle(setup.method, spec.conditions, measured)]
+    deviations = spec.with_departures(settle(setup.method, spec.conditions, measured))
     _write_model(spec, ground, setup.embedder, folder, embeddings if tested else None)
     save_method(folder, setup.method, num_classes=num_classes(ground))
     internal = ("checks_since_best", "checks_since_drop")
@@ -115,7 +115,7 @@ def _train(
         own_labels(spec, setup.method, ground),
         device=options.device,
         names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
-        embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings"),
+        embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings", coded=False),
         unit_rows=sees_unit_rows(setup.method.objective),
     )
     monitored = conditions.monitor == "test"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,13 @@ class RunSpec(BaseModel):
         """What everybody in the study shares."""
         return Conditions.model_validate({**self.conditions.model_dump(mode="json"), **self.common})
 
-    @property
-    def departures(self) -> list[Deviation]:
-        """The conditions that the method has of its own, for the ledger."""
+    def with_departures(self, settled: Sequence[Deviation]) -> list[Deviation]:
+        """The conditions that the method has of its own, and what else its ledger says, each against what all have."""
         own = self.conditions
-        return [Deviation(key, _in_short(said), _in_short(getattr(own, key))) for key, said in self.common.items()]
+        common = {key: _in_short(said) for key, said in self.common.items()}
+        found = {key: Deviation(key, said, _in_short(getattr(own, key))) for key, said in common.items()}
+        found |= {one.what: replace(one, condition=common.get(one.what, one.condition)) for one in settled}
+        return list(found.values())
 
     @property
     def draws(self) -> int:

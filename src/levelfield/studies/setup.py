@@ -125,7 +125,8 @@ def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[
 def _class_means(ground: Ground, embedder: Embedder, given: np.ndarray, tell: Tell) -> torch.Tensor:
     """Mean unit embedding of each training class before the first step."""
     embedder.eval()
-    rows = nn.functional.normalize(torch.from_numpy(ground.embed(embedder, ground.fold.train, tell)), dim=1)
+    start = ground.embed(embedder, ground.fold.train, tell, coded=False)
+    rows = nn.functional.normalize(torch.from_numpy(start), dim=1)
     labels = torch.from_numpy(given)
     sums = torch.zeros(int(labels.max()) + 1, rows.shape[1]).index_add_(0, labels, rows)
     return sums / torch.bincount(labels).unsqueeze(1)

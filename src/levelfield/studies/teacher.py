@@ -82,7 +82,7 @@ def _of_one(
     _check_same_images(folder, theirs, ground)
     method, model = load_method(folder, device=ground.device), load(folder, device=ground.device)
     assert isinstance(model, Model)  # joined runs are none of these
-    rows = theirs.embed(model.embedder, theirs.fold.train, tell, "teacher")
+    rows = theirs.embed(model.embedder, theirs.fold.train, tell, "teacher", coded=False)
     objective = method.objective
     if isinstance(objective, MessagePassing) and objective.network is not None:
         layout = method.layout or spec.conditions.layout

@@ -88,7 +88,8 @@ def _counted(run: PlannedRun) -> Counted:
     c, settings = run.spec.conditions, run.spec.method.settings
     train, kept_back, test = official_images(run)
     if run.spec.joined:
-        told: tuple[str, ...] = (Deviation("members", None, len(run.spec.needs)).text,)
+        usual, count = run.spec.protocol.folds, len(run.spec.needs)
+        told: tuple[str, ...] = (Deviation("members", usual, count).text,) if count != usual else ()
         return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), told)
     classes = official_classes(run)
     method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
@@ -106,7 +107,7 @@ def _counted(run: PlannedRun) -> Counted:
     looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above
-    told = tuple(each.text for each in (*run.spec.departures, *declared(method, c)))
+    told = tuple(each.text for each in run.spec.with_departures(declared(method, c)))
     return Counted(run.row, 1, seen, seen + looked, operations, 4 * test * c.dim + per_image.bytes, told)
 
 

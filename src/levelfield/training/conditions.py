@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from levelfield.batching import Choice, Layout, maker
+from levelfield.batching import Choice, Layout
 from levelfield.data.step_views import final_side, is_random, parse_steps
 from levelfield.errors import LevelfieldError
 
@@ -197,9 +197,11 @@ class Conditions(BaseModel):
             return None
         try:
             chosen = Choice.of(value)
-            maker(chosen.name)
+            chosen.check()
         except LevelfieldError as error:
             raise ValueError(str(error).rstrip(".")) from error
+        if "samples_per_class" in chosen.settings:
+            raise ValueError("samples_per_class follows from 'batch', as in batch: 25x4: leave it out")
         return {chosen.name: chosen.settings}
 
     @field_validator("batch", mode="before")

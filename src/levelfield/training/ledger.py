@@ -58,6 +58,8 @@ class Measured:
             found["batching"] = self.batching
         if self.dim:
             found["dim"] = self.dim
+        if self.dim and conditions.codes == "binary" and self.bits != 1:
+            found["codes"] = "float32"
         if self.refined:
             found["refined"] = self.refined
         if self.teacher:
@@ -94,6 +96,7 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
         "batch": str(conditions.layout),
         "batching": str(Choice.of(conditions.batching, conditions.layout)),
         "dim": conditions.dim,
+        "codes": conditions.codes,
         "refined": "no",
         "head_norm": "no",
         "hidden_states": "kept",
