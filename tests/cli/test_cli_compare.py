@@ -232,11 +232,14 @@ def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelf
         "        return embeddings.sum() * float('nan')\n"
     )
     ended = levelfield("compare", "small.yaml", "methods=[start, bad.py:Bad]", "seeds=1")
-    assert "1 of 2 runs did not finish" in ended.error
+    assert ended.code == 1
+    assert "1 of 2 runs did not finish: Bad, seed 0. See error.txt" in ended.error
     assert "best first by recall@1" in ended.out
     assert "Missing: Bad, seed 0." in ended.out
+    assert Path("runs/small/leaderboard.csv").exists()
     [told] = Path("runs").rglob("error.txt")
     assert "Traceback" in told.read_text()
+    assert "Every run failed" in levelfield("compare", "small.yaml", "methods=[bad.py:Bad]", "seeds=1").error
 
 
 def test_real_worker_processes_give_the_same_figures(

@@ -84,6 +84,32 @@ def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfi
     assert (compared / "out" / "robustness.md").read_text() == (compared / "runs/small/robustness.md").read_text()
 
 
+@pytest.mark.parametrize("broken", [1, 5], ids=["one run", "every run"])
+def test_runs_that_cannot_be_asked_cost_the_drops_and_not_the_leaderboard(
+    broken: int, levelfield: Levelfield, compared: Path
+) -> None:
+    """The clean figures are there, and so is their leaderboard; what is missing is named, and the command fails."""
+    for model in sorted(Path("runs/small").rglob("model.safetensors"))[:broken]:
+        model.write_bytes(b"")
+    (compared / "runs/small/leaderboard.csv").unlink()
+    ended = levelfield("compare", "small.yaml", "corruptions=[jpeg]")
+    assert "best first by recall@1" in ended.out
+    assert (compared / "runs/small/leaderboard.csv").exists()
+    assert "Missing: contrastive, seed" not in ended.out
+    assert "Missing: contrastive: " in ended.out
+    assert f"{broken} of 5 runs could not be measured on corrupted images: " in ended.error
+    assert "contrastive, seed 0" in ended.error
+    assert "did not finish" not in ended.error
+
+
+def test_a_trained_run_that_cannot_be_corrupted_is_named_all_the_same(levelfield: Levelfield, compared: Path) -> None:
+    for model in Path("runs/small").rglob("model.safetensors"):
+        model.write_bytes(b"")
+    ended = levelfield("train", "small.yaml", "corruptions=[jpeg]", "--method", "contrastive")
+    assert "Trained 'contrastive'" in ended.out
+    assert "It could not be measured on corrupted images" in ended.error
+
+
 def test_a_sheet_shows_one_image_under_all(levelfield: Levelfield, tmp_path: Path) -> None:
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(tmp_path / "a.png")
     levelfield("corruptions", tmp_path / "a.png", "--out", tmp_path / "sheet.png", "--side", "32")

@@ -65,6 +65,18 @@ def test_a_run_that_cannot_be_asked_stops_no_other(runs: list[Path], tmp_path: P
     assert all(recorded(folder, name) for folder in runs for name in NAMES)
 
 
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_what_stops_all_runs_is_told_of_each_that_is_not_measured(
+    jobs: int, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(runs[:1], NAMES, METRICS)
+    gone = Path("gone.png")
+    monkeypatch.setattr(corrupted, "_tested", lambda folder: (gone,))
+    failed = record_all(runs, NAMES, METRICS, jobs=jobs, tell=nothing)
+    assert list(failed) == runs[1:]
+    assert "gone.png" in failed[runs[1]]
+
+
 def test_a_process_that_dies_is_told_and_the_rest_is_measured(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

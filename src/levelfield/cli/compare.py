@@ -33,6 +33,7 @@ from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.robustness import robustness, show_robustness, write_robustness
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import estimate
+from levelfield.studies.execution import Outcome
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.own_data import demo_content, fit_to
 from levelfield.studies.reading import read_study
@@ -89,7 +90,10 @@ def compare(
         print_plan(chosen, runs, estimate(chosen, left, options=options, jobs=jobs), details=dry_run)
     if dry_run:
         return
-    board = run_and_gather(chosen, runs, folder, jobs, options)
+    with StudyBars([run.title for run in runs]) as bars:
+        outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, listen=bars.listen)
+    outcome.refuse_if_all_failed(len(runs))
+    board = with_published(gather(chosen.name, runs, folder, chosen.metrics, claims=chosen.claims), runs)
     crossing = crossings(board, runs, folder)
     leaks = write_crossings(crossing, folder)
     board = with_leaks(board, crossing, folder)
@@ -100,11 +104,7 @@ def compare(
     show_robustness(robust, console)
     console.print(f"\nWritten: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
     _print_next(board, chosen, out, data)
-    if board.missing:
-        raise LevelfieldError(
-            f"{len(board.missing)} of {len(runs)} runs did not finish; see error.txt in their folders under "
-            f"{folder}. Start the same command again to retry them."
-        )
+    _fail_for_what_is_missing(board, outcome, runs, folder)
 
 
 def choose_study(
@@ -147,12 +147,22 @@ def choose_study(
     return parse_study(content, overrides, origin="the study made for your photos")
 
 
-def run_and_gather(study: Study, runs: list[PlannedRun], folder: Path, jobs: int, options: Options) -> Leaderboard:
-    with StudyBars([run.title for run in runs]) as bars:
-        outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=bars.listen)
-    if len(outcome.failed) == len(runs):
-        raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
-    return with_published(gather(study.name, runs, folder, study.metrics, claims=study.claims), runs)
+def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[PlannedRun], folder: Path) -> None:
+    """The exit code of a study that is not whole, after what there is of it was shown."""
+    told = []
+    if board.missing:
+        told.append(
+            f"{len(board.missing)} of {len(runs)} runs did not finish: {'; '.join(board.missing)}. See error.txt in "
+            f"their folders under {folder}."
+        )
+    if outcome.unmeasured:
+        titles = "; ".join(runs[number].title for number in outcome.unmeasured)
+        told.append(
+            f"{len(outcome.unmeasured)} of {len(runs)} runs could not be measured on corrupted images: {titles}. "
+            f"Of the first: {next(iter(outcome.unmeasured.values()))}"
+        )
+    if told:
+        raise LevelfieldError(" ".join([*told, "Start the same command again to retry them."]))
 
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:

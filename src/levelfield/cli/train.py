@@ -93,6 +93,9 @@ def train(
         f"Trained '{label}'" + (" on every class" if all_classes else "") + f": {run_folder}", highlight=False
     )
     console.print(f"  levelfield embed {quoted(run_folder)} FOLDER --out embeddings.npy", soft_wrap=True)
+    if outcome.unmeasured:
+        reason = next(iter(outcome.unmeasured.values()))
+        raise LevelfieldError(f"It could not be measured on corrupted images: {reason}")
 
 
 def _winner(study: Study, out: Path) -> PlannedRun:

@@ -94,8 +94,7 @@ def compare(
     runs = prepare(study, device=options.device)
     folder = Path(out) / study.name
     outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
-    if outcome.failed and len(outcome.failed) == len(runs):
-        raise LevelfieldError(f"Every run failed; the first: {next(iter(outcome.failed.values()))}")
+    outcome.refuse_if_all_failed(len(runs))
     return gather(study.name, runs, folder, study.metrics, claims=study.claims)
 
 
@@ -116,7 +115,7 @@ def carry_out(
         write_plan(folder, runs)
     outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
     if study.corruptions:
-        outcome.failed |= _corrupt(study, runs, folder, outcome, jobs, listen)
+        outcome.unmeasured = _corrupt(study, runs, folder, outcome, jobs, listen)
     return outcome
 
 
@@ -131,9 +130,10 @@ def _corrupt(
         list(done), study.corruptions, metrics, jobs=jobs,
         tell=lambda place, text, step, total: listen(Event("progress", done[place], text, step, total)),
     )  # fmt: skip
-    reasons = {done[place]: f"on corrupted images: {reason}" for place, reason in failed.items()}
+    reasons = {done[place]: reason for place, reason in failed.items()}
     for number in done.values():
-        listen(Event("failed", number, reasons[number]) if number in reasons else Event("done", number))
+        told = f"on corrupted images: {reasons[number]}" if number in reasons else ""
+        listen(Event("failed", number, told) if told else Event("done", number))
     return reasons
 
 

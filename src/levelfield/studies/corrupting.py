@@ -28,7 +28,7 @@ def record_all(
     missing = _missing(folders, names, metrics)
     shares = [missing[k::jobs] for k in range(min(jobs, len(missing)))]
     if len(shares) < 2:
-        return record(folders, names, metrics, tell)
+        return _record(folders, names, metrics, tell)
     context, threads = multiprocessing.get_context("spawn"), max(1, torch.get_num_threads() // len(shares))
     workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
     failed: dict[Path, str] = {}
@@ -58,8 +58,16 @@ def record_all(
     return failed
 
 
+def _record(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], tell: Hear) -> dict[Path, str]:
+    """As `record`; what stops all runs at once, as an image that is gone, is told of each that is not measured yet."""
+    try:
+        return record(folders, names, metrics, tell)
+    except LevelfieldError as error:
+        return _lost(folders, names, metrics, str(error))
+
+
 def _lost(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], reason: str) -> dict[Path, str]:
-    """The runs that a process should have measured and did not."""
+    """The runs that should have been measured and were not."""
     return {folder: reason for folder in folders if _missing([folder], names, metrics)}
 
 
@@ -78,9 +86,6 @@ def _work(pipe: Connection, folders: list[Path], names: list[str], metrics: list
         except ConnectionError:  # nobody listens any more: what is not done can be done another day
             sys.exit(1)
 
-    try:
-        failed = record(folders, names, metrics, say)
-    except LevelfieldError as error:
-        failed = dict.fromkeys(folders, str(error))
+    failed = _record(folders, names, metrics, say)
     with contextlib.suppress(ConnectionError):
         pipe.send(failed)

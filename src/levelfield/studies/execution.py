@@ -70,9 +70,16 @@ class Agenda:
 
 @dataclass
 class Outcome:
-    """How a study ended: the runs that failed, by number, with the reason."""
+    """How a study ended: the runs that failed, by number, with the reason; and those that are finished, but could not
+    be measured on corrupted images."""
 
     failed: dict[int, str] = field(default_factory=dict)
+    unmeasured: dict[int, str] = field(default_factory=dict)
+
+    def refuse_if_all_failed(self, runs: int) -> None:
+        """Without any finished run there is nothing to show."""
+        if runs and len(self.failed) == runs:
+            raise LevelfieldError(f"Every run failed; the first: {next(iter(self.failed.values()))}")
 
 
 def run_all(
