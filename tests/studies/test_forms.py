@@ -40,6 +40,8 @@ def test_a_wrong_small_form(tmp_path: Path, text: str, said: str) -> None:
         ("mini: {1: 2}", "`mini` of .*s.yaml: Unknown key '1'"),
         ("mini: {methods.nobody: null}", "`mini` of .*s.yaml: Unknown method to leave out 'nobody'"),
         ("also: {sop: {}, cars: {conditions.dmi: 3}}", r"`also.cars` of .*: unknown key 'conditions.dmi'.*'dim'\?"),
+        ("also: {sop: {}, cars: {data: sop}}", r"`also.cars` of .* names other data, 'sop': write that as `also.sop`"),
+        ("also: {sop: {}, cars: {data.name: sop}}", r"`also.cars` of .* names other data, 'sop'"),
         ("also: {sop: {}, cars: 3}", r"`also.cars` of .*s.yaml needs keys and values"),
         ("also: {sop: {}, cars: {sedes: 1}}", r"`also.cars` of .*s.yaml: Unknown key 'sedes'"),
     ],

@@ -50,6 +50,8 @@ def check_claims(claims: Sequence[Claim], rows: Sequence[str], metrics: Sequence
     """Refuse a claim about something that the study does not have."""
     for one in claims:
         first, _, second = one.parts
+        if first == second:
+            raise BadSpecification(f"The claim '{one.claim}' compares a row with itself: name two rows.")
         for label in (first, second):
             if label not in rows:
                 close = nearest(label, rows)

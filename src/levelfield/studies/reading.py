@@ -62,7 +62,13 @@ def content_of(path: Path) -> dict[str, Any]:
 def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path: Path) -> dict[str, Any]:
     """The plain data of the form for other data."""
     base = {**content, "data": data, "name": f"{content['name']}-{data}"}
-    return _form(base, changes, f"`also.{data}` of {path}", f"the form `also.{data}` of {path}")[0]
+    content, study = _form(base, changes, f"`also.{data}` of {path}", f"the form `also.{data}` of {path}")
+    if study.data.name != data:
+        raise BadSpecification(
+            f"`also.{data}` of {path} is the form for '{data}' and names other data, '{study.data.name}': write that as "
+            f"`also.{study.data.name}`."
+        )
+    return content
 
 
 def _small(content: dict[str, Any], changes: dict[str, Any], path: Path) -> dict[str, Any]:
