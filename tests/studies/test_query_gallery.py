@@ -16,6 +16,7 @@ from levelfield.data.corrupted_view import CorruptedView
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate
+from levelfield.reports.tables import explanation
 from levelfield.studies.again import stored_test
 from levelfield.studies.corrupted import record
 from levelfield.studies.items import Items
@@ -68,6 +69,16 @@ def test_queries_are_looked_for_in_the_gallery_alone(shop: Path, tmp_path: Path)
     assert {row.label for row in board.rows} == {"contrastive", "triplet", "both"}
     definition = next(iter(board.signatures.values()))["recall@1"]
     assert (definition["queries"], definition["gallery"]) == (8, 12)
+
+
+def test_the_leaderboard_says_which_figures_are_of_the_queries_alone(shop: Path, tmp_path: Path) -> None:
+    for data, of_queries in ((shop, True), (tmp_path / "photos", False)):
+        study = small_study(data, ["start"], overrides=("metrics=[recall@1, nmi, map@r, rho]",))
+        runs, outcome = carry_out(study, tmp_path / f"runs of {data.name}")
+        assert not outcome.failed
+        told = " ".join(explanation(board_of(study, runs, tmp_path / f"runs of {data.name}")))
+        assert ("8 queries against 12 images" in told) == of_queries
+        assert (". nmi, rho: of the queries alone." in told) == of_queries
 
 
 def test_only_queries_are_refined(shop: Path, tmp_path: Path) -> None:

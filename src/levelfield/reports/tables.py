@@ -66,7 +66,8 @@ def explanation(board: Leaderboard) -> list[str]:
         "sec: training of one run.",
     ]
     for test_set, made in board.signatures.items():
-        lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + _made(made[board.metrics[0]]))
+        told = " ".join([_made(made[board.metrics[0]]), *_of_queries_alone(made, board.metrics[0])])
+        lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + told)
     lines += leak_lines(board)
     lines += [
         f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds went into planning batches."
@@ -88,6 +89,12 @@ def _made(definition: dict[str, Any]) -> str:
         f"{definition['queries']:,} queries against {definition['gallery']:,} images, {own}; {definition['distance']} "
         f"distance; ties: {definition['ties']}; queries without relatives: {definition['lone']}."
     )
+
+
+def _of_queries_alone(made: dict[str, dict[str, Any]], first: str) -> list[str]:
+    """Metrics that do not look into the gallery of the first one: clusterings, and those of geometry."""
+    apart = [metric for metric, definition in made.items() if definition["gallery"] != made[first]["gallery"]]
+    return [f"{', '.join(apart)}: of the queries alone."] if apart else []
 
 
 def verdicts(board: Leaderboard) -> list[str]:
