@@ -51,14 +51,17 @@ def test_a_method_that_is_an_objective_is_described_as_one(levelfield: Levelfiel
 
 
 def test_the_cache_is_shown_and_cleared_and_results_stay(levelfield: Levelfield, room: Path) -> None:
-    said = levelfield("cache", "--cache", "mine").printed
-    assert "0.0 MB" in said
+    for words in ([], ["--clear"]):
+        said = levelfield("cache", "--cache", "mine", *words).printed
+        assert said == "Nothing is stored: there is no folder mine.\n"
     levelfield("-q", "compare", "small.yaml", "methods=[lda]", "--cache", "mine")
     assert "test_resnet" in levelfield("cache", "--cache", "mine").printed
     assert list((room / "mine").rglob("*.safetensors"))
     assert "Cleared" in levelfield("cache", "--cache", "mine", "--clear").printed
     assert not list((room / "mine").rglob("*.safetensors"))
-    assert "test_resnet" not in levelfield("cache", "--cache", "mine").printed
+    said = levelfield("cache", "--cache", "mine").printed
+    assert "0.0 MB" in said
+    assert "test_resnet" not in said
     assert "lda" in levelfield("report", "runs/small").printed
 
 

@@ -277,7 +277,7 @@ def test_the_older_cub_is_refused_whatever_is_allowed(tmp_path):
 def test_labels_that_disagree_with_the_folders_are_refused(tmp_path):
     root, _ = makers.cub(tmp_path)
     makers.write_lines(root / "image_class_labels.txt", [*makers.CUB_LABELS[:-1], "8 2"])
-    with pytest.raises(BadInput, match=r"disagrees with the folders for 1 images: the image 8 has the label 2 .*102\."):
+    with pytest.raises(BadInput, match=r"disagrees with the folders for 1 image: the image 8 has the label 2 .*102\."):
         data.create("cub", root=root, allow_incomplete=True)
 
 

@@ -99,6 +99,9 @@ def cache(
 ) -> None:
     """Show (or clear) what was computed once and kept: features, images that were looked at, unpacked archives."""
     store = FeatureCache(folder)
+    if not store.folder.is_dir():
+        console.print(f"Nothing is stored: there is no folder {store.folder}.", soft_wrap=True)
+        return
     others = kept(store.folder)
     if clear:
         size = store.clear() + sum(one.bytes for one in others if one.remove())

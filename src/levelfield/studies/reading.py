@@ -65,8 +65,8 @@ def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path
     content, study = _form(base, changes, f"`also.{data}` of {path}", f"the form `also.{data}` of {path}")
     if study.data.name != data:
         raise BadSpecification(
-            f"`also.{data}` of {path} is the form for '{data}' and names other data, '{study.data.name}': write that as "
-            f"`also.{study.data.name}`."
+            f"`also.{data}` of {path} is the form for '{data}' and names other data, '{study.data.name}': write that "
+            f"as `also.{study.data.name}`."
         )
     return content
 

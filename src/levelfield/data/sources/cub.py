@@ -60,8 +60,8 @@ def _compare_with_folders(
     """A folder `NNN.Name` holds the images of class NNN; anything else is a mix-up of two copies."""
     wrong = [number for number, path in files.items() if path.partition("/")[0] != names.get(labels[number])]
     if wrong:
-        first = wrong[0]
-        raise BadInput(f"{source} disagrees with the folders for {len(wrong):,} images: the image {first} has the "
+        first, images = wrong[0], "1 image" if len(wrong) == 1 else f"{len(wrong):,} images"
+        raise BadInput(f"{source} disagrees with the folders for {images}: the image {first} has the "
                        f"label {labels[first]} ({names.get(labels[first], 'no such class')}) and lies in "
                        f"{files[first].partition('/')[0]}.")
 
