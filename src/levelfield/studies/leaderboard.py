@@ -140,7 +140,7 @@ def _row(
         warnings.append("the embedding collapsed")
     idle = sum(result.summary["idle_batches"] for result in results)
     if idle:
-        warnings.append(f"{idle} batches without an active tuple")
+        warnings.append(f"{idle} batch{'' if idle == 1 else 'es'} without an active tuple")
     return Row(
         label,
         results[0].summary["step"] > 0,
