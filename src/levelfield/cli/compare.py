@@ -26,6 +26,7 @@ from levelfield.cli.options import (
     usable,
 )
 from levelfield.cli.plans import print_counted, print_plan
+from levelfield.data.checking import some
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import check_figures, draw_figures, figures_of
@@ -152,27 +153,17 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
     told = []
     if board.missing:
         told.append(
-            f"{len(board.missing)} of {len(runs)} runs did not finish: {_some(board.missing)}. See error.txt in "
+            f"{len(board.missing)} of {len(runs)} runs did not finish: {some(board.missing, '; ')}. See error.txt in "
             f"their folders under {folder}."
         )
     if outcome.unmeasured:
-        titles = _some([runs[number].title for number in outcome.unmeasured])
+        titles = some([runs[number].title for number in outcome.unmeasured], "; ")
         told.append(
             f"{len(outcome.unmeasured)} of {len(runs)} runs could not be measured on corrupted images: {titles}. "
             f"Of the first: {next(iter(outcome.unmeasured.values()))}"
         )
     if told:
         raise LevelfieldError(" ".join([*told, "Start the same command again to retry them."]))
-
-
-def _some(titles: list[str], most: int = 5) -> str:
-    """The first of them, and how many more there are.
-
-    >>> _some(["margin, seed 0", "margin, seed 1", "lda, seed 0"], most=2)
-    'margin, seed 0; margin, seed 1 and 1 more'
-    """
-    more = f" and {len(titles) - most} more" if len(titles) > most else ""
-    return "; ".join(titles[:most]) + more
 
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
