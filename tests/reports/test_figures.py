@@ -12,8 +12,8 @@ import pytest
 from made_runs import METRICS, change_metrics, class_means, planned, write_run
 from PIL import Image
 
-from levelfield.errors import BadInput, UnknownName
-from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
+from levelfield.errors import BadInput, BadSpecification, UnknownName
+from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of, why_not
 from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
@@ -231,6 +231,49 @@ def test_a_study_that_varies_is_drawn_as_a_sweep_unless_it_says_otherwise() -> N
     assert figures_of(parse_study(plain)) == []
     assert figures_of(parse_study({**plain, "vary": {"conditions.dim": [8, 16]}})) == ["sweep"]
     assert figures_of(parse_study({**plain, "figures": "spectra"})) == ["spectra"]
+
+
+TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoji", "methods": ["lda", "untrained"]}
+VALIDATES = {"protocol": {"validation": 0.2}, "conditions": {"select": "map@r"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("sweep", TRAINS, "nothing varies"),
+        ("sweep", {**TRAINS, "vary": {f"conditions.{key}": [1, 2] for key in ("dim", "steps", "warmup")}}, "3 keys"),
+        ("curves", TRAINS, "conditions.monitor: test"),
+        ("curves", {**RESTS, "conditions": {"monitor": "test"}}, "trains anything"),
+        ("cost", RESTS, "trains anything"),
+        ("spectra", RESTS, "trains anything"),
+        ("recall-rho", RESTS, "trains anything"),
+        ("distributions", {**TRAINS, "methods": ["margin"]}, "`hist` is not among the methods"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_trains(
+    name: str, content: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BadSpecification, match=f"The figure '{name}' cannot be drawn of this study: .*{told}"):
+        check_figures(["leaderboard", name], parse_study(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("leaderboard", RESTS),
+        ("sweep", {**RESTS, "vary": {"conditions.dim": [8, 16], "conditions.image": [32, 64]}}),
+        ("sweep", {**TRAINS, "methods": ["margin", "triplet", "lda"],
+                   "vary": {"methods.margin.beta": [1, 2], "methods.triplet.margin": [1, 2], "conditions.dim": [8]}}),
+        ("curves", {**TRAINS, "conditions": {"monitor": "test"}}),
+        ("curves", {**TRAINS, **VALIDATES}),
+        ("curves", {**TRAINS, "vary": {"conditions.monitor": ["none", "test"]}}),
+        ("cost", {**TRAINS, "methods": ["lda", "mine.py:Loss"]}),
+        ("distributions", TRAINS),
+        ("spectra", TRAINS),
+    ],
+)  # fmt: skip
+def test_a_figure_that_the_specification_allows_has_no_reason_against_it(name: str, content: dict[str, Any]) -> None:
+    assert why_not(name, parse_study(content)) is None
 
 
 def test_training_spectra_are_those_of_unit_rows(tmp_path: Path) -> None:

@@ -108,6 +108,15 @@ def is_seeded(name: str) -> bool:
     return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True
 
 
+def trains(name: str) -> bool:
+    """Whether a competitor trains. One from a file is taken to: this runs no code of its own.
+
+    >>> trains("margin"), trains("lda")
+    (True, False)
+    """
+    return bool(getattr(_registry.get(name), "trains", True)) if name in _registry else True
+
+
 def requires(name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Whose finished runs a competitor needs: labels of the study, or run folders.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from levelfield.errors import unknown
+from levelfield.errors import BadSpecification, unknown
 from levelfield.reports.figures._drawing import check_name
+from levelfield.reports.figures._possible import why_not
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.figures.cost import draw_cost
 from levelfield.reports.figures.curves import draw_curves
@@ -20,7 +21,7 @@ from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
 
-__all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of"]
+__all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of", "why_not"]
 
 FIGURES: dict[str, Callable[[list[Drawn], str, Path], Path]] = {
     "cost": draw_cost,
@@ -33,8 +34,8 @@ FIGURES: dict[str, Callable[[list[Drawn], str, Path], Path]] = {
 }
 
 
-def check_figures(names: Iterable[str]) -> list[str]:
-    """The names, if there are such figures.
+def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]:
+    """The names, if there are such figures and the study, if given, can have them. Cheap: asks before training.
 
     >>> check_figures(["spectra"])
     ['spectra']
@@ -43,12 +44,15 @@ def check_figures(names: Iterable[str]) -> list[str]:
     for name in names:
         if name not in FIGURES:
             raise unknown("figure", name, FIGURES)
+        reason = why_not(name, study) if study is not None else None
+        if reason is not None:
+            raise BadSpecification(f"The figure '{name}' cannot be drawn of this study: {reason}.")
     return names
 
 
 def figures_of(study: Study) -> list[str]:
-    """Those the study names; without any, a sweep over one or two keys is drawn."""
-    return list(study.figures) or (["sweep"] if 1 <= len(study.vary) <= 2 else [])
+    """Those the study names; without any, what varies is drawn as a sweep if that can be."""
+    return list(study.figures) or (["sweep"] if why_not("sweep", study) is None else [])
 
 
 def draw_figures(
