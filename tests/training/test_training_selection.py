@@ -36,6 +36,32 @@ def test_the_weights_of_the_best_look_are_kept(tmp_path):
     assert not equal(run.weights(), looks.weights[3])
 
 
+def test_the_start_is_kept_when_no_later_look_is_better(tmp_path):
+    settings = {"cut": "last-1", "select": "map@r", "validate_every": 2, "validate_start": True, "patience": 1}
+    run = make("margin", steps=8, **settings)
+    looks = Looks(run, [0.6, 0.5, 0.6, 0.7])
+    progress = run.train(tmp_path, validate=looks)
+    assert [entry["step"] for entry in progress.history] == [0, 2, 4]
+    assert (progress.best_step, progress.step, progress.finished) == (0, 4, True)
+    assert equal(run.weights(), make("margin", steps=8, **settings).weights())
+    assert not equal(looks.weights[0], looks.weights[1])
+
+
+def test_a_look_before_the_first_step_changes_no_later_weight(tmp_path):
+    settings = {"cut": "last-1", "select": "map@r", "validate_every": 2, "steps": 4}
+    plain, looked = make("margin", **settings), make("margin", validate_start=True, **settings)
+    (tmp_path / "looked").mkdir()
+    plain.train(tmp_path, validate=Looks(plain, [0.1, 0.2]))
+    looked.train(tmp_path / "looked", validate=Looks(looked, [0.0, 0.1, 0.2]))
+    assert equal(plain.weights(), looked.weights())
+
+
+def test_a_later_look_has_to_gain_min_delta_to_be_chosen():
+    progress, chosen = Progress(), conditions(select="map@r", min_delta=0.1)
+    assert [progress.judge(value, chosen) for value in (0.5, 0.59, 0.61, 0.7)] == [True, False, True, False]
+    assert progress.best == 0.61
+
+
 def test_without_validation_the_last_weights_are_kept(tmp_path):
     run = make("contrastive", steps=3)
     seen = []

@@ -26,7 +26,9 @@ _FAIR = "what is chosen, and when one looks, is the same for all"
 _NOT_OF_ITS_OWN = {
     "batch": _BESIDE.format("batch: 25x4"), "batching": _BESIDE.format("batching: n_pair"),
     "lr": _BESIDE.format("lr: 0.001"), "tuning_trials": _BESIDE.format("trials: 8"),
-    **dict.fromkeys(("select", "selection", "validate_every", "monitor", "patience"), _FAIR),
+    **dict.fromkeys(
+        ("select", "selection", "validate_every", "validate_start", "min_delta", "monitor", "patience"), _FAIR
+    ),
     "threads": "it is of the machine",
 }  # fmt: skip
 

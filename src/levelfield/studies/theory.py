@@ -103,7 +103,7 @@ def _counted(run: PlannedRun) -> Counted:
     stored = c.cache and c.cut != "tuned"
     views = max(1, c.views) if c.augment != "none" or c.train_view else 1
     looks = math.ceil(c.steps / c.validate_every) if method.trains else 0
-    looked = test + looks * kept_back * (c.select != "budget")
+    looked = test + (looks + (c.validate_start and method.trains)) * kept_back * (c.select != "budget")
     looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above

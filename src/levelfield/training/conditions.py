@@ -110,6 +110,12 @@ class Conditions(BaseModel):
     validate_every: Annotated[int, Field(ge=1)] = Field(
         100, description="steps between looks at the validation classes, and between those of `monitor`"
     )
+    validate_start: bool = Field(
+        False, description="measure the validation classes before the first step, too: the start can be chosen"
+    )
+    min_delta: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="gain over the best value so far that a later one needs to be chosen"
+    )
     monitor: Literal["none", "test"] = Field(
         "none", description="test: write down the first metric of training and test classes; it decides nothing"
     )
@@ -187,7 +193,8 @@ class Conditions(BaseModel):
     @model_serializer(mode="wrap")
     def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A study from before there were such conditions stays the same study, with the same runs."""
-        unset = {"train_view": None, "test_view": None, "step_at": None, "batching": None, "codes": "float32"}
+        unset: dict[str, Any] = dict.fromkeys(("train_view", "test_view", "step_at", "batching"))
+        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0}
         return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
 
     @field_validator("batching", mode="before")

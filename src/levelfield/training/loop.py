@@ -75,6 +75,9 @@ def train(
     resting: bool | None = None
     generator, parameters = torch.Generator(), dict(embedder.named_parameters())
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
+        at_start = validate if conditions.validate_start and not progress.step else None
+        if at_start is not None and progress.judge(at_start(), conditions):
+            state.remember_best()
         if watch is not None and not progress.step:
             began += progress.monitor(watch)
             peak.begin()

@@ -62,7 +62,7 @@ class Progress:
         (True, False, False)
         """
         self.history.append({"step": self.step, "value": value})
-        if value > self.best:
+        if value > self.best + conditions.min_delta:
             self.best, self.best_step, self.checks_since_best, self.checks_since_drop = value, self.step, 0, 0
             return True
         self.checks_since_best += 1
