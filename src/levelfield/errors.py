@@ -18,6 +18,10 @@ class BadInput(LevelfieldError):
     """Images, labels, arrays or files that cannot be used: correct the data."""
 
 
+class Damaged(BadInput):
+    """A file that does not hold what it should: get it again, or make it again."""
+
+
 class MissingData(BadInput):
     """Data or weights that are not on this machine: get them from their official page, or say where they are."""
 

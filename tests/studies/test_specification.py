@@ -162,7 +162,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"\xff\xfe\x00data")
-    with pytest.raises(BadSpecification, match="not readable"):
+    with pytest.raises(BadSpecification, match="is no text in UTF-8"):
         read_study(path)
 
 

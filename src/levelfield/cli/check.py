@@ -6,13 +6,13 @@ import json
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.table import Table
 
 from levelfield import objectives
 from levelfield.cli.console import console
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.objectives import Objective
+from levelfield.plain_yaml import read_yaml
 from levelfield.randomness import isolated
 from levelfield.testing import CLASSES, DIM, verdicts
 
@@ -73,10 +73,7 @@ def _read(settings: list[str]) -> dict[str, Any]:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise BadSpecification(f"'{setting}' is no setting: KEY=VALUE is needed, such as margin=0.1.")
-        try:
-            found[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise BadSpecification(f"'{setting}': the value cannot be read.") from error
+        found[key] = read_yaml(value, origin=f"'{setting}'")
     return found
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
 from torch import nn
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.methods.refine import check_settings, refine, settings_of, ways
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.plain_yaml import read_yaml
 from levelfield.settings import number, one_of, whole
 
 
@@ -61,7 +61,7 @@ class Refinement:
         if wrong is not None:
             raise BadSpecification(f"'{wrong}' in '{text}' is no setting: write reciprocal:k=20:size=5.")
         pairs = [part.split("=", 1) for part in rest]
-        return cls(by, {name.strip(): yaml.safe_load(value) for name, value in pairs})
+        return cls(by, {name.strip(): read_yaml(value, origin=f"'{text}'") for name, value in pairs})
 
     @property
     def text(self) -> str:

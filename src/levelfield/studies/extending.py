@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.errors import BadSpecification, nearest
-from levelfield.studies.plain_yaml import read_yaml_file
+from levelfield.plain_yaml import read_yaml_file
 
 
 def extended(content: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from levelfield.errors import BadInput
 from levelfield.methods import Deviation
+from levelfield.plain_yaml import read_written
 from levelfield.studies.measuring import refined_text
 from levelfield.studies.runs import RunSpec
 from levelfield.studies.store import Result, read_result, read_spec
@@ -40,7 +40,7 @@ class Member:
             raise BadInput(f"{folder} is no finished run, and only finished ones can be joined.")
         trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
         described = next((name for name in ("run.yaml", ENSEMBLE) if (folder / name).is_file()), None)
-        facts = yaml.safe_load((folder / described).read_text(encoding="utf-8")) if described else {}
+        facts = read_written(folder / described) if described else {}
         return cls(folder, result, trained, facts)
 
     @property
@@ -133,7 +133,7 @@ def joined_identity(members: Sequence[Member]) -> str:
 
 def joined_here(folder: Path) -> str:
     """The identity of the ensemble in a folder."""
-    return str(yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["identity"])
+    return str(read_written(folder / ENSEMBLE)["identity"])
 
 
 def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
@@ -143,7 +143,7 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
     """
     if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
-    count = len(yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["members"])
+    count = len(read_written(folder / ENSEMBLE)["members"])
     specs = [spec_of(folder / "members" / str(place), trained=trained) for place in range(count)]
     first = specs[0]
     decisive = ("data", "data_digest", "protocol", *(("fold",) if trained else ()))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.errors import BadSpecification, LevelfieldError, nearest, unknown
+from levelfield.plain_yaml import read_yaml_file
 from levelfield.studies.extending import extended
-from levelfield.studies.plain_yaml import read_yaml_file
 from levelfield.studies.plan import check_methods
 from levelfield.studies.specification import Study, assign, owner, parse_study
 

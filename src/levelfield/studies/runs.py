@@ -15,9 +15,9 @@ from levelfield import methods
 from levelfield.data.step_views import parse_steps
 from levelfield.errors import BadInput
 from levelfield.methods import Deviation
+from levelfield.plain_yaml import read_written
 from levelfield.randomness import numpy_stream
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
-from levelfield.studies.plain_yaml import read_written
 from levelfield.training import Conditions
 
 Variation = tuple[tuple[str, Any], ...]

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from levelfield.data import corruptions
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
+from levelfield.plain_yaml import read_yaml
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice, check_folder_name
 from levelfield.studies.claims import Claim
 from levelfield.studies.explaining import explain
-from levelfield.studies.plain_yaml import read_yaml
 from levelfield.training import Conditions
 
 _VARIABLE = ("data", "protocol", "conditions", "methods")

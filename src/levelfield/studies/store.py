@@ -12,7 +12,7 @@ import yaml
 
 from levelfield.errors import BadInput
 from levelfield.files import write_json, write_text
-from levelfield.studies.plain_yaml import read_written
+from levelfield.plain_yaml import read_written
 from levelfield.studies.runs import PlannedRun, RunSpec, recorded_identity
 
 FINISHED = "metrics.json"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 from torch import nn
 
 from levelfield.embedder import Model, load
@@ -18,6 +17,7 @@ from levelfield.methods._groups import Groups
 from levelfield.methods.refine import cluster_groups
 from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.plain_yaml import read_written
 from levelfield.studies.ground import Ground, Tell, ground_for
 from levelfield.studies.members import ENSEMBLE
 from levelfield.studies.runs import Needed, RunSpec, needed_folder
@@ -71,7 +71,7 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
     if (folder / "run.yaml").is_file():
         spec = read_spec(folder)
         return spec.needs if spec.joined else None
-    told = yaml.safe_load((folder / ENSEMBLE).read_text(encoding="utf-8"))["members"]
+    told = read_written(folder / ENSEMBLE)["members"]
     return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
 
 

@@ -1,0 +1,84 @@
+"""What a file holds: its kind and size are checked before anything in it is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from levelfield.errors import Damaged
+
+MEGABYTE = 1_000_000
+
+
+def read_bytes(path: Path, *, most: int) -> bytes:
+    """The bytes of a plain file of at most `most` bytes. A folder, a pipe or a loop of links is refused, and so is a
+    file that is not there.
+
+    >>> import tempfile
+    >>> written = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = written.write_text("three")
+    >>> read_bytes(written, most=4)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.Damaged: ...a.txt has 5 bytes; at most 4 are read.
+    """
+    try:
+        # without waiting: opening a pipe would last until somebody writes into it
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # a ValueError: the path has a NUL
+        raise damaged(path, reason(error)) from error
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise damaged(path, "is a folder" if stat.S_ISDIR(about.st_mode) else "is no plain file")
+        if about.st_size > most:
+            raise damaged(path, f"has {about.st_size:,} bytes; at most {most:,} are read")
+        try:
+            return file.read(most)
+        except OSError as error:
+            raise damaged(path, reason(error)) from error
+
+
+def read_text(path: Path, *, most: int = 8 * MEGABYTE) -> str:
+    """The text of a file in UTF-8."""
+    content = read_bytes(path, most=most)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise damaged(path, f"is no text in UTF-8: byte {error.start:,} is 0x{content[error.start]:02x}") from error
+
+
+def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
+    """The content of a JSON file."""
+    text = read_text(path, most=most)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise damaged(path, f"is no JSON: {error.msg} ({place})" if text.strip() else "is empty") from error
+    except (RecursionError, ValueError) as error:  # a ValueError: a number with thousands of digits
+        what = "is nested too deeply" if isinstance(error, RecursionError) else f"is no JSON: {error}"
+        raise damaged(path, what) from error
+
+
+def damaged(path: Path, why: str) -> Damaged:
+    """The error of a file; `why` is the end of a sentence that begins with the file's name.
+
+    >>> print(damaged(Path("run/metrics.json"), "is empty"))
+    run/metrics.json is empty.
+    """
+    return Damaged(f"{path} {why}.")
+
+
+def reason(error: Exception) -> str:
+    """Why a file could not be opened or read, as the end of a sentence that begins with its name."""
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    if isinstance(error, IsADirectoryError):
+        return "is a folder"
+    if isinstance(error, NotADirectoryError):
+        return "lies below a file, not below a folder"
+    return f"cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
