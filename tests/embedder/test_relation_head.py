@@ -13,6 +13,7 @@ from torch import Tensor
 import levelfield
 from levelfield.embedder import Backbone, Embedder, Trunk, save_model
 from levelfield.embedder._slopes import Reconstruction, UnitVectors
+from levelfield.embedder.linear import whitened_components
 from levelfield.embedder.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
 from levelfield.randomness import stream
@@ -211,3 +212,20 @@ def test_a_saved_model_with_this_head_is_loaded_without_being_given_one(
     images = torch.randn(5, 3, 32, 32, generator=stream(0, "images"))
     ours, theirs = (one.embed(images, from_images=True).numpy() for one in (embedder, model.embedder))
     assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("width", [12, 14], ids=["equal blocks", "blocks that differ by one"])
+def test_the_common_start_gives_the_components_of_each_block_at_unit_length(width: int) -> None:
+    features = drawn(40, width, name="features").numpy().astype(np.float32)
+    head = RelationHead(width, 6, branches=3)
+    before = {name: tensor.clone() for name, tensor in head.state_dict().items()}
+    found = head.principal_start(features, whiten=0.5)
+    head.load_state_dict({**before, **{name: torch.from_numpy(array) for name, array in found.items()}})
+    expected = []
+    for block in np.array_split(features, 3, axis=1):
+        weight, bias = whitened_components(block, 2, whiten=0.5)
+        components = block @ weight.T + bias
+        expected.append(components / np.linalg.norm(components, axis=1, keepdims=True))
+    rows = head.eval()(torch.from_numpy(features)).detach().numpy()
+    np.testing.assert_allclose(rows, np.concatenate(expected, axis=1), atol=1e-5)
+    assert {name.split(".")[-1] for name in found} == {"node_weight", "node_bias"}

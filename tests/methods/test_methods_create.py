@@ -146,6 +146,15 @@ def test_learned_boundaries_do_not_decay_and_proxies_do():
     assert (proxies.name, proxies.multiplier, proxies.weight_decay) == ("proxies", 50.0, None)
 
 
+def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
+    method = create("margin", preset="001")
+    [beta] = method.groups()
+    assert (beta.optimiser, beta.parameters[0].shape) == ("sgd", (4,))
+    assert {d.what: d.method for d in method.deviations()}["optimiser_of_beta"] == "sgd"
+    branches = create("drml", objective="margin", settings={"preset": "001"}).groups()
+    assert {group.name: group.optimiser for group in branches} == {"beta": "sgd", "branch_beta": "sgd"}
+
+
 def test_a_sub_network_is_one_line_of_the_ledger_whatever_it_is_made_of():
     method = create("message_passing", network_lr_multiplier=10.0, head_lr_multiplier=1.0)
     groups = {group.name: group for group in method.groups()}

@@ -34,7 +34,8 @@ def test_every_preset_makes_an_objective(name: str, preset: str) -> None:
         ("triplet", "002", {"margin": 0.2, "squared": True}),
         ("triplet", "002/cub/rho", {"switch": 0.4, "squared": True}),
         ("triplet", "001", {"margin": 1.0, "squared": True, "normalize": False}),
-        ("margin", "002/cub", {"margin": 0.2, "beta": 1.2, "beta_lr_multiplier": 50.0}),
+        ("margin", "002/cub", {"margin": 0.2, "beta": 1.2, "beta_lr_multiplier": 50.0, "beta_per_class": True}),
+        ("margin", "001", {"beta_per_class": True, "beta_optimiser": "sgd", "beta_lr_multiplier": 1000.0}),
         ("margin", "002/cub/rho_beta06", {"beta": 0.6, "switch": 0.4}),
         ("margin", "mlrc/sop/per_class", {"margin": 0.0518, "beta": 0.8424, "beta_per_class": True}),
         ("margin", "000", {"margin": 0.2, "beta": 1.2}),
@@ -79,8 +80,8 @@ def test_a_preset_has_the_papers_numbers(name: str, preset: str, expected: dict[
 
 
 def test_what_is_given_wins_over_the_preset() -> None:
-    objective: Any = objectives.create("margin", preset="002/cub/beta06", margin=0.3, miner="all")
-    assert (objective.margin, objective.beta.item(), objective.miner) == (0.3, pytest.approx(0.6), None)
+    objective: Any = objectives.create("margin", num_classes=2, preset="002/cub/beta06", margin=0.3, miner="all")
+    assert (objective.margin, objective.beta.tolist(), objective.miner) == (0.3, pytest.approx([0.6, 0.6]), None)
 
 
 def test_without_a_preset_the_defaults_hold() -> None:

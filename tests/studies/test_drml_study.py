@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from small_world import SMALL, one_run, prepare, processes, run_one, small_study
 
 import levelfield
 from levelfield.embedder.relation import RelationHead
+from levelfield.studies.ground import ground_for
+from levelfield.studies.setup import set_up
 
 DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "000/cub/drml"}}}
 
@@ -50,12 +53,46 @@ def test_a_run_declares_what_it_did_and_its_model_gives_its_bits(
     common = width * 8 + 8 + (2 * width if "layer_norm" in conditions else 0)
     extra = head - common + 2 * 4 * 8  # twice four training classes
     assert said.get("extra_parameters", 0) == max(0, extra)
-    assert said.get("head_start") == ("its own" if "head_init" in conditions else None)
+    assert "start" not in said
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert set(log[0]["terms"]) == {"branches", "final", "reconstruction"}
     stored = np.load(folder / "embeddings.npy")
     tested = sorted(photos.rglob("*.png"))[-len(stored) :]  # the last classes
     assert np.array_equal(model.embed(tested, normalize=False), stored)
+
+
+@pytest.mark.parametrize("start", ["random", "pca", "whitened"])
+def test_it_starts_where_the_conditions_say(photos: Path, tmp_path: Path, start: str) -> None:
+    """From components the nodes are the same for all seeds; what the common head does not have is drawn."""
+    found = []
+    for seed in (0, 1):
+        (run,) = prepare(small_study(photos, [DRML], overrides=(f"seeds=[{seed}]",), head_init=start))
+        ground = ground_for(run.spec, tmp_path / "cache", "cpu")
+        setup = set_up(run.spec, ground, "cpu", lambda text, done, total: None)
+        found.append(setup.embedder.head)
+    first, second = found
+    rows = torch.from_numpy(ground.start_features(lambda text, done, total: None).rows())
+    nodes = [head.eval()(rows).detach() for head in found]
+    assert torch.equal(*nodes) == (start != "random")
+    assert not torch.equal(first.score_weight, second.score_weight)
+
+
+def test_a_head_with_another_start_is_a_deviation(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from levelfield.embedder.head import Head\n"
+        "from levelfield.methods import Method\n"
+        "from levelfield.objectives import Contrastive\n"
+        "class Own(Method):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(Contrastive())\n"
+        "    def head(self, features, dim, seed):\n"
+        "        return Head(features.width, dim)\n"
+    )
+    said = {}
+    for start in ("random", "pca"):
+        study = small_study(photos, [f"{tmp_path}/own.py:Own"], head_init=start)
+        said[start] = deviations(run_one(study, tmp_path / start)).get("start")
+    assert said == {"random": None, "pca": "its own"}
 
 
 def test_killed_and_started_again_it_gives_the_same_bits(photos: Path, tmp_path: Path) -> None:

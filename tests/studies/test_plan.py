@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from levelfield.errors import LevelfieldError
+from levelfield.methods.drml import Drml
+from levelfield.objectives import _presets
 from levelfield.studies.choices import Data
 from levelfield.studies.plan import check_methods, plan
 from levelfield.studies.runs import PlannedRun
@@ -94,6 +96,18 @@ def test_the_content_of_ones_own_files_changes_a_run(
         (tmp_path / name).write_text(text)
         found.append(identity(**content))
     assert found[0] == found[2] != found[1]
+
+
+def test_what_was_defined_anew_is_another_run_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [
+        {"margin": {"preset": "002/cub"}}, {"drml": {"objective": "margin", "settings": {"preset": "001"}}}, "drml",
+        {"margin": {"preset": "mlrc/cub"}}, {"triplet": {"preset": "002/cub"}}, "margin",
+    ]  # fmt: skip
+    now = [identity(methods=[method]) for method in made]
+    monkeypatch.setattr(_presets, "REVISIONS", {})
+    monkeypatch.setattr(Drml, "revision", 1)
+    before = [identity(methods=[method]) for method in made]
+    assert [a == b for a, b in zip(now, before, strict=True)] == [False, False, False, True, True, True]
 
 
 def test_seeds_come_one_after_another_and_what_no_seed_changes_runs_once() -> None:

@@ -20,10 +20,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from levelfield.embedder._slopes import Reconstruction, UnitVectors
+from levelfield.embedder.linear import whitened_components
 from levelfield.errors import BadSpecification
 from levelfield.geometry import TINY, working
 from levelfield.settings import whole
@@ -148,9 +150,29 @@ class RelationHead(nn.Module):
         """The keyword arguments that make this head again."""
         return {"width": self.width, "dim": self.dim, "branches": self.branches}
 
+    def principal_start(self, features: np.ndarray, *, whiten: float) -> dict[str, np.ndarray]:
+        """Weights that start this head where the common head starts: nodes at the principal components of their blocks.
+
+        features: (rows, width) of the training images. Components are divided by (standard deviation) ** whiten. Only
+        the nodes have a counterpart in the common head. Its integrator passes them on, so the first embeddings are the
+        components of the blocks, each block at unit length.
+        """
+        found: dict[str, np.ndarray] = {}
+        for number, (part, start) in enumerate(zip(self.parts, self._ends(), strict=False)):
+            size = part.node_weight.shape[2]
+            blocks = np.split(features[:, start : start + part.count * part.width], part.count, axis=1)
+            solved = [whitened_components(block, size, whiten=whiten) for block in blocks]
+            found[f"parts.{number}.node_weight"] = np.stack([weight.T for weight, _ in solved])
+            found[f"parts.{number}.node_bias"] = np.stack([bias[None] for _, bias in solved])
+        return found
+
+    def _ends(self) -> list[int]:
+        """Where the features of each part begin, and where the last ones end."""
+        return list(accumulate((part.count * part.width for part in self.parts), initial=0))
+
     def _blocks(self, features: Tensor) -> list[tuple[Branches, Tensor]]:
         """The branches with their blocks (branches, rows, width)."""
-        ends = list(accumulate((part.count * part.width for part in self.parts), initial=0))
+        ends = self._ends()
         rows = len(features)
         return [
             (part, features[:, start:end].view(rows, part.count, part.width).transpose(0, 1))

@@ -12,6 +12,7 @@ from levelfield import objectives
 from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
 from levelfield.methods._parameters import Group
+from levelfield.objectives._presets import preset_revision
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
 
@@ -115,6 +116,19 @@ def trains(name: str) -> bool:
     (True, False)
     """
     return bool(getattr(_registry.get(name), "trains", True)) if name in _registry else True
+
+
+def revision(name: str, settings: Mapping[str, Any]) -> int:
+    """How many times a competitor's training was defined: above 1 it is part of a run's identity.
+
+    >>> revision("contrastive", {}), revision("margin", {"preset": "002/cub"})
+    (1, 2)
+    """
+    if name not in _registry:
+        return preset_revision(name, settings.get("preset"))
+    wrapped = settings.get("settings")
+    inner = preset_revision(str(settings.get("objective")), wrapped.get("preset")) if isinstance(wrapped, dict) else 1
+    return int(getattr(_registry.get(name), "revision", 1)) + inner - 1
 
 
 def requires(name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -98,6 +98,8 @@ class Method(nn.Module):
     """What it learns from a finished run besides labels, "rows" or "logits" of the training images; see `taught`."""
     learns_from = ""
     """Whose outputs those are, in the words of the ledger."""
+    revision: ClassVar[int] = 1
+    """Part of a run's identity. Raised when the same settings train otherwise, so that no earlier run is reused."""
     members = 1
     requires: tuple[str, ...] = ()
 
@@ -126,7 +128,12 @@ class Method(nn.Module):
         self.wider_head = 0  # and what the common head has more because of `dim_for`
 
     def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module | None:
-        """The method's own head; None takes the conditions' head."""
+        """The method's own head at its random start; None takes the conditions' head.
+
+        Where the conditions start heads from the training features (`head_init`), a head with a function
+        `principal_start(features, *, whiten) -> {parameter: array}` starts at these arrays, see `RelationHead`. A head
+        without one keeps its own start, and the ledger says so.
+        """
         return None
 
     def dim_for(self, dim: int) -> int:

@@ -37,19 +37,26 @@ def own_groups(objective: nn.Module) -> list[Group]:
     """
     multipliers: dict[str, float] = getattr(objective, "lr_multipliers", dict)()
     part_of = getattr(objective, "part_of", lambda name: name.split(".")[0])
-    found: dict[tuple[str, float, float | None], list[nn.Parameter]] = {}
+    optimisers: dict[str, str] = getattr(objective, "optimisers", dict)()
+    found: dict[tuple[str, float, float | None, str | None], list[nn.Parameter]] = {}
     for name, parameter in objective.named_parameters():
         if parameter.requires_grad:
             decay = None if parameter.dim() > 1 else 0.0
             part, rate = part_of(name), multipliers.get(name, 1.0)
             if part != name and decay is not None:
                 part += "_biases_and_gains"
-            found.setdefault((part, rate, decay), []).append(parameter)
-    parts = [part for part, _, _ in found]
+            found.setdefault((part, rate, decay, optimisers.get(name)), []).append(parameter)
+    parts = [part for part, *_ in found]
     return [
         # a sub-network may have several rates, and each group needs a name of its own
-        Group(part if parts.count(part) == 1 else f"{part}_at_{rate:g}", own, multiplier=rate, weight_decay=decay)
-        for (part, rate, decay), own in found.items()
+        Group(
+            part if parts.count(part) == 1 else f"{part}_at_{rate:g}",
+            own,
+            multiplier=rate,
+            weight_decay=decay,
+            optimiser=kind,
+        )
+        for (part, rate, decay, kind), own in found.items()
     ]
 
 

@@ -51,15 +51,18 @@ class Drml(Method):
     released Proxy Anchor: `{objective: proxy_anchor, settings: {preset: 000/cub/drml}}`. Losses that are told which
     rows play which part, or that have a network over the batch, are refused: a branch sees an arbitrary part of it.
 
-    Its head takes the place of the conditions' (`head_init`, `layer_norm` and `dropout` do not concern it); `branches`
-    must divide `dim`. Proxies start as in 000's code unless the settings name a `proxy_init`; with `proxies:
-    class_means` those of the branches lie at the class means of their nodes.
+    Its head takes the place of the conditions' (`layer_norm` and `dropout` do not concern it); `branches` must divide
+    `dim`. With `head_init: pca` or `whitened` its nodes start at the principal components of their blocks, so that the
+    first embeddings are those of the common head, block by block at unit length. Proxies start as in 000's code unless
+    the settings name a `proxy_init`; with `proxies: class_means` those of the branches lie at the class means of their
+    nodes.
 
     >>> method = Drml(num_classes=4, dim=8, objective="triplet", settings={"margin": 1.0})
     >>> len(method.branches), method.objective.margin
     (4, 1.0)
     """
 
+    revision = 2  # its head starts where the conditions say
     search: ClassVar[dict[str, Any]] = {"weight_final": (1, 100, "log"), "weight_branch": (0.1, 10, "log")}
 
     def __init__(
@@ -147,13 +150,14 @@ class Drml(Method):
 
     def groups(self) -> list[Group]:
         """Those of the final loss; what belongs to the branches, of one kind together."""
-        found: dict[tuple[str, float, float | None], list[nn.Parameter]] = {}
+        found: dict[tuple[str, float, float | None, str | None], list[nn.Parameter]] = {}
         for objective in self.branches:
             for group in own_groups(objective):
-                found.setdefault((group.name, group.multiplier, group.weight_decay), []).extend(group.parameters)
+                shared_by = (group.name, group.multiplier, group.weight_decay, group.optimiser)
+                found.setdefault(shared_by, []).extend(group.parameters)
         shared = [
-            Group(f"branch_{name}", parameters, multiplier=rate, weight_decay=decay)
-            for (name, rate, decay), parameters in found.items()
+            Group(f"branch_{name}", parameters, multiplier=rate, weight_decay=decay, optimiser=kind)
+            for (name, rate, decay, kind), parameters in found.items()
         ]
         return [*super().groups(), *shared]
 

@@ -132,6 +132,10 @@ class Objective(nn.Module):
         """Learning rate of each own parameter as a multiple of the head's."""
         return {}
 
+    def optimisers(self) -> dict[str, str]:
+        """Own parameters that another optimiser trains than the conditions name."""
+        return {}
+
     def part_of(self, parameter: str) -> str:
         """What the ledger calls an own parameter by: the sub-network that it belongs to, else its own name."""
         return parameter.split(".")[0]

@@ -61,8 +61,8 @@ def create(
     >>> objective = create("margin", beta=0.6, miner="distance_weighted")
     >>> round(objective(torch.eye(4), torch.tensor([0, 0, 1, 1])).item(), 4)
     1.0142
-    >>> create("margin", preset="002/cub/beta06").margin
-    0.2
+    >>> create("margin", num_classes=4, preset="002/cub/beta06").beta.data
+    tensor([0.6000, 0.6000, 0.6000, 0.6000])
     """
     if is_pml_reference(name):
         if preset is not None:
@@ -125,6 +125,10 @@ class Plain(Objective):
 
     def lr_multipliers(self) -> dict[str, float]:
         own: dict[str, float] = getattr(self.module, "lr_multipliers", dict)()
+        return {f"module.{name}": value for name, value in own.items()}
+
+    def optimisers(self) -> dict[str, str]:
+        own: dict[str, str] = getattr(self.module, "optimisers", dict)()
         return {f"module.{name}": value for name, value in own.items()}
 
     def part_of(self, parameter: str) -> str:

@@ -61,7 +61,11 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("001", "triplet", ""): {"margin": 1.0, "squared": True, "normalize": False, "miner": _CLOSEST},
     ("001", "n_pair", ""): {"form": "pairs"},
     ("001", "angular", ""): {"form": "pairs", "normalize": False, "angular_weight": 1.0},
-    ("001", "margin", ""): {"miner": {"distance_weighted": {"per_anchor": "positives"}}},
+    ("001", "margin", ""): {
+        "beta_per_class": True,
+        "beta_optimiser": "sgd",
+        "miner": {"distance_weighted": {"per_anchor": "positives"}},
+    },
     ("001", "ranked_list", ""): {"weight_grad": True, "reduction": "mean_nonzero"},
     ("001", "normalized_softmax", ""): {"smoothing": "others", "proxy_init": "tiny_normal", "proxy_lr_multiplier": 1.0},
     ("001", "proxy_nca", ""): {"proxy_init": "tiny_normal"},
@@ -71,7 +75,7 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("002", "generalized_lifted", ""): {"nu_power": 1},
     ("002", "n_pair", ""): {"form": "sampled", "nu_power": 1},
     ("002", "angular", ""): {"form": "sampled", "normalize": True, "npair_weight": 1.0, "nu_power": 1},
-    ("002", "margin", ""): {"miner": _NO_UPPER},
+    ("002", "margin", ""): {"beta_per_class": True, "miner": _NO_UPPER},
     ("002", "margin", "beta06"): {"beta": 0.6},
     ("002", "margin", "rho_beta06"): {"beta": 0.6},
     ("002", "multi_similarity", ""): {"reduction": "valid"},
@@ -153,6 +157,7 @@ CONDITIONS = {
     *("hgnn_layers", "distribution_init", "add_global_max_pooling", "lr_hgnn", "lr_distributions"),
 }
 PRODUCTS = {("proxy_nca", "temperature")}  # see _multiplied
+REVISIONS = {("001", "margin"): 2, ("002", "margin"): 2}  # raised when a preset comes to mean something else
 
 
 class Preset(NamedTuple):
@@ -178,15 +183,27 @@ def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
 
 def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
     """The settings that `preset` means for `objective`."""
-    known = presets(objective)
-    if isinstance(preset, int):  # YAML reads a bare 002 as a number
-        preset = f"{preset:03d}"
+    known, preset = presets(objective), _written(preset)
     if preset not in known:
         close = nearest(str(preset), known)
         hint = f" Did you mean '{close}'?" if close else ""
         has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
         raise BadSpecification(f"The objective '{objective}' has no preset {preset!r}.{hint} {has}")
     return known[preset]
+
+
+def preset_revision(objective: str, preset: Any) -> int:
+    """How many times the meaning of a preset was defined; 1 for no preset.
+
+    >>> preset_revision("margin", "002/cars"), preset_revision("margin", None)
+    (2, 1)
+    """
+    return REVISIONS.get((str(_written(preset)).split("/")[0], objective), 1)
+
+
+def _written(preset: Any) -> Any:
+    """A preset as people mean it: YAML reads a bare 002 as a number."""
+    return f"{preset:03d}" if isinstance(preset, int) else preset
 
 
 def _ours(entry: Entry) -> tuple[str, str]:

@@ -42,6 +42,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
             "nu": "all published settings use 0",
             "divisor": "Wu et al. 2017, 001, PML; 'active_triplets' is what 002's code computes on a current torch",
             "beta_lr_multiplier": "002: 5e-4 for beta, 1e-5 for the network",
+            "beta_optimiser": "the conditions'; 001 trains beta by SGD at 0.1 with momentum 0.9",
             "miner": "Wu et al. 2017",
         },
         search={"beta": (0.4, 1.4, "linear"), "beta_lr_multiplier": (0.1, 50, "log"), "margin": (0.05, 0.4, "log")},
@@ -51,7 +52,8 @@ class Margin(Objective):
     """Margin loss with one boundary `beta`, or one per class (`beta_per_class`, looked up by the anchor's class).
 
     `nu` pulls the boundary down: `nu` times the anchors' betas, over the divisor (`nu_reduction="pairs"`) or not
-    (`"sum"`, 002's code). Memory: O(batch * batch), also for all triplets (`miner="all"`).
+    (`"sum"`, 002's code). `beta_optimiser` trains the boundary by another optimiser than the conditions' one.
+    Memory: O(batch * batch), also for all triplets (`miner="all"`).
 
     >>> loss = Margin(beta=1.2, miner="all")
     >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))["pull"].item()  # 16 terms, the 8 pulls above 0
@@ -73,6 +75,7 @@ class Margin(Objective):
         divisor: Literal["active_pairs", "active_triplets"] = "active_pairs",
         normalize: bool = True,
         beta_lr_multiplier: float = 50.0,
+        beta_optimiser: Literal["adam", "adamw", "radam", "rmsprop", "sgd"] | None = None,
         miner: MinerChoice = "distance_weighted",
         switch: float = 0.0,
     ) -> None:
@@ -83,6 +86,8 @@ class Margin(Objective):
         self.divisor = one_of("divisor", divisor, ("active_pairs", "active_triplets"))
         self.normalize = one_of("normalize", normalize, (True, False))
         self.beta_lr_multiplier = number("beta_lr_multiplier", beta_lr_multiplier, least=0)
+        kinds = ("adam", "adamw", "radam", "rmsprop", "sgd", None)
+        self.beta_optimiser = one_of("beta_optimiser", beta_optimiser, kinds)
         self.beta_per_class = one_of("beta_per_class", beta_per_class, (True, False))
         if beta_per_class and num_classes is None:
             raise BadSpecification("'margin' with beta_per_class needs num_classes.")
@@ -94,6 +99,9 @@ class Margin(Objective):
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"beta": self.beta_lr_multiplier} if isinstance(self.beta, nn.Parameter) else {}
+
+    def optimisers(self) -> dict[str, str]:
+        return {"beta": self.beta_optimiser} if isinstance(self.beta, nn.Parameter) and self.beta_optimiser else {}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = Geometry(given.embeddings, normalize=self.normalize)

@@ -66,6 +66,8 @@ class RunSpec(BaseModel):
         silent = {"member": self.member is None, "joined": not self.joined, "needs": not self.needs}
         silent["common"] = not self.common
         content = {key: value for key, value in content.items() if not silent.get(key, False)}
+        if (revision := methods.revision(self.method.name, self.method.settings)) > 1:
+            content["revision"] = revision
         if content["conditions"]["monitor"] == "none":
             del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()

@@ -21,6 +21,7 @@ from levelfield.training import Conditions
 from levelfield.training.ledger import Measured, buffers_of, measure_setup, only, settle
 from levelfield.training.optimisers import build, check_groups
 
+WHITEN = {"pca": 0.5, "whitened": 1.0}  # power of the standard deviation that components are divided by
 KNOWN_BEFORE = {"extra_parameters", "head_norm", "batch", "batching", "lr", "weight_decay", "optimiser"}
 
 
@@ -44,6 +45,7 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     features = ground.start_features(tell)
     with only([]):  # a head may be computed from the training features, but trained only by the loop
         own = method.head(features, conditions.dim, spec.draws)
+        own_start = own is not None and not _start_own(own, spec, ground, features)
     common = _start_head(method, conditions, ground, features, spec.draws)
     embedder = Embedder(ground.new_trunk(), common if own is None else own, codes=conditions.codes).to(device)
     method.to(device)
@@ -58,7 +60,7 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     method.wider_head = wider_head(method, conditions.dim, ground.width)
     reference -= method.wider_head
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
-    measured.own_head = own is not None
+    measured.own_start = own_start
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
         method.start_proxies(_class_means(ground, embedder, own_labels(spec, method, ground), tell))
@@ -108,12 +110,29 @@ def _start_head(
     key = f"head {conditions.head_init} {dim} {conditions.layer_norm} {ground.features_key}"
 
     def solve() -> dict[str, np.ndarray]:
-        start_pca(head, torch.from_numpy(features.rows()), whiten=0.5 if conditions.head_init == "pca" else 1.0)
+        start_pca(head, torch.from_numpy(features.rows()), whiten=WHITEN[conditions.head_init])
         return {name: tensor.detach().numpy() for name, tensor in head.state_dict().items()}
 
     solved = ground.cache.array(key, solve)
     head.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in solved.items()})
     return head
+
+
+def _start_own(head: nn.Module, spec: RunSpec, ground: Ground, features: StartFeatures) -> bool:
+    """Start a method's own head where the conditions say. False: it has a start of its own."""
+    start = spec.conditions.head_init
+    if start == "random":
+        return True
+    solve = getattr(head, "principal_start", None)
+    if solve is None:
+        return False
+    state = head.state_dict()
+    kind = f"{type(head).__module__}.{type(head).__qualname__} {spec.code_digest}"
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    key = f"own head {start} {kind} {shapes} {ground.features_key}"
+    solved = ground.cache.array(key, lambda: solve(features.rows(), whiten=WHITEN[start]))
+    head.load_state_dict({**state, **{name: torch.from_numpy(array.copy()) for name, array in solved.items()}})
+    return True
 
 
 def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[Group]:

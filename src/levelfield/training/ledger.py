@@ -37,7 +37,7 @@ class Measured:
     refined: str = ""  # how; empty: not at all
     teacher: str = ""  # whose outputs it was given; empty: nobody's
     head_norm: bool = False
-    own_head: bool = False  # so it does not start where the conditions say
+    own_start: bool = False  # a head of its own does not start where the conditions say
     monitored: int = 0  # looks at the test classes while it trained
     rates: dict[str, float] = field(default_factory=dict)
     decays: dict[str, float] = field(default_factory=dict)
@@ -135,8 +135,8 @@ def settle(
     # follows from the batching, which is declared
     memory = [Deviation("memory_rows", None, measured.memory_rows)] if measured.memory_rows else []
     monitor = [Deviation("monitor", None, "test")] if measured.monitored else []  # a condition of the study
-    own_start = measured.own_head and method.trains and conditions.head_init != "random"
-    start = [Deviation("head_start", conditions.head_init, "its own")] if own_start else []  # follows from `head`
+    own_start = measured.own_start and method.trains
+    start = [Deviation("start", conditions.head_init, "its own")] if own_start else []  # follows from `head`
     return [*done.values(), *start, *memory, *monitor, *tuning]
 
 
