@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
 import torch
@@ -15,6 +16,11 @@ _HALVES = (torch.float16, torch.bfloat16)
 def working(rows: Tensor) -> Tensor:
     """Half precision is computed in float32: exponentials and squares overflow there."""
     return rows.float() if rows.dtype in _HALVES else rows
+
+
+def full_precision(device: str) -> AbstractContextManager[None]:
+    """Autocast is off inside: exponentials and squares overflow in half precision."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def unit(rows: Tensor) -> Tensor:
@@ -48,8 +54,13 @@ def gather(embeddings: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor,
 class Geometry:
     """Rows against columns (n, d) x (m, d): one batch with itself, with proxies, support with query.
 
-    Without `columns` the rows are compared with themselves and the distance's diagonal is exactly 0. With
-    `normalize` both sides are first brought to unit length. Memory: O(n * m) for each matrix that is asked for.
+    rows, columns: raw embeddings. Without `columns` the rows are compared with themselves and the distance's diagonal
+    is exactly 0. normalize: both sides are first brought to unit length, so that similarities are cosines. Each matrix
+    is computed when it is first asked for and then kept; gradients flow back to the rows, and those of coincident
+    points are 0 instead of infinite. Memory: O(n * m) for each matrix that is asked for.
+
+    A miner or an objective makes its own from plain embeddings. Make one where several parts should share the
+    matrices, or where a miner should compare raw rows (`normalize=False`).
 
     >>> geometry = Geometry(torch.tensor([[2.0, 0.0], [0.0, 3.0], [5.0, 0.0]]), normalize=True)
     >>> geometry.similarity
@@ -58,6 +69,9 @@ class Geometry:
             [1., 0., 1.]])
     >>> geometry.squared_distance[0]
     tensor([0., 2., 0.])
+    >>> from levelfield import miners
+    >>> miners.create("batch_hard")(geometry, torch.tensor([0, 0, 1])).tolist()
+    [[0, 1, 2], [1, 0, 2]]
     """
 
     def __init__(self, rows: Tensor, columns: Tensor | None = None, *, normalize: bool) -> None:

@@ -1,4 +1,10 @@
-"""Miners: `(geometry, labels, *, generator) -> tuples`. One file each; a new file here is found by itself."""
+"""Miners: `(embeddings, labels) -> tuples`. One file each; a new file here is found by itself.
+
+>>> import torch
+>>> from levelfield import miners
+>>> embeddings = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
+>>> triplets = miners.create("semihard", margin=0.1)(embeddings, torch.arange(8) // 2)
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,11 @@ import importlib
 import pkgutil
 from typing import Any
 
+from levelfield.miners._alone import BaseMiner, Tuples
 from levelfield.miners._contract import (
     Miner,
     MinerChoice,
     MinerFacts,
-    Tuples,
     create,
     describe,
     names,
@@ -18,7 +24,18 @@ from levelfield.miners._contract import (
     resolve,
 )
 
-__all__ = ["Miner", "MinerChoice", "MinerFacts", "Tuples", "create", "describe", "names", "register", "resolve"]
+__all__ = [
+    "BaseMiner",
+    "Miner",
+    "MinerChoice",
+    "MinerFacts",
+    "Tuples",
+    "create",
+    "describe",
+    "names",
+    "register",
+    "resolve",
+]
 
 
 def _offer_classes() -> None:

@@ -11,17 +11,19 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner, Tuples
 from levelfield.registry import Registry, is_pml_reference
 from levelfield.settings import accepted, check_keywords
-
-Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs
 
 
 @runtime_checkable
 class Miner(Protocol):
-    """Chooses tuples. It sees detached geometry; no gradient passes through it. All chance is in `generator`."""
+    """What an objective needs: it chooses tuples by detached geometry, and all chance is in `generator`.
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tuples: ...
+    Those of levelfield are more, a `BaseMiner`, which takes plain embeddings too.
+    """
+
+    def __call__(self, geometry: Geometry, labels: Tensor, /, *, generator: torch.Generator) -> Tuples: ...
 
 
 MinerChoice = str | Mapping[str, Mapping[str, Any]] | Miner
@@ -39,7 +41,7 @@ class MinerFacts:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor
 
 
-_registry = Registry[Miner]("miner", "miners")
+_registry = Registry[BaseMiner]("miner", "miners")
 _Entry = TypeVar("_Entry", bound=type)
 
 
@@ -64,18 +66,20 @@ def describe(name: str) -> MinerFacts:
     return facts
 
 
-def create(name: str, *, switch: float = 0.0, **settings: Any) -> Miner:
+def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
     """The miner `name`, or `pml:TripletMarginMiner` of pytorch-metric-learning, with `settings`.
 
-    `switch` is the chance of 002's rho-regularisation (see `Switched`).
+    `switch` is the chance of 002's rho-regularisation (see `Switched`). How it is called: see `BaseMiner`.
 
     >>> create("semihard", mode="closest")
     Semihard(mode='closest', margin=0.2)
+    >>> create("semihard", mode="closest")(torch.eye(3), torch.tensor([0, 0, 1])).tolist()
+    [[0, 1, 2], [1, 0, 2]]
     """
     if is_pml_reference(name):
         from levelfield.miners._pml import PMLMiner
 
-        miner: Miner = PMLMiner(name, settings)
+        miner: BaseMiner = PMLMiner(name, settings)
     else:
         entry = _registry.get(name)
         check_keywords(f"miner '{name}'", settings, entry, also=["switch"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from levelfield.errors import BadSpecification, nearest
 from levelfield.geometry import Geometry
-from levelfield.miners._contract import Tuples
+from levelfield.miners._alone import BaseMiner, Tuples
 from levelfield.randomness import drawn_from
 from levelfield.registry import load_from_pml
 
@@ -63,9 +63,13 @@ def _part(name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class PMLMiner:
-    """A miner of pytorch-metric-learning behind our call. It gets the rows that the geometry is made of."""
+class PMLMiner(BaseMiner):
+    """A miner of pytorch-metric-learning behind our call. It gets the rows that the geometry is made of.
 
+    Plain embeddings it gets as they are: its own distance says whether they are normalised.
+    """
+
+    normalize: ClassVar[bool] = False
     reference: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     _miner: Any = field(init=False, repr=False, compare=False)
@@ -73,7 +77,7 @@ class PMLMiner:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_miner", make_pml(self.reference, "miners", self.settings))
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tuples:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
         with drawn_from(generator), torch.no_grad():
             found = [part.detach() for part in self._miner(geometry.rows.detach(), labels)]
         if len(found) == 3:

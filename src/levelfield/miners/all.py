@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import no_triplets
 from levelfield.relatives import related
@@ -30,13 +31,13 @@ def all_triplets(positive: Tensor, negative: Tensor) -> Tensor:
 
 @register("all", MinerFacts(paper="-", rule="every (a, p, n), p in P(a), n in N(a)"))
 @dataclass(frozen=True)
-class All:
+class All(BaseMiner):
     """Every triplet, lexicographic. Objectives given this miner sum over all without listing them.
 
     >>> labels = torch.tensor([0, 0, 1])
-    >>> All()(Geometry(torch.eye(3), normalize=True), labels, generator=torch.Generator()).tolist()
+    >>> All()(torch.eye(3), labels).tolist()
     [[0, 1, 2], [1, 0, 2]]
     """
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         return all_triplets(*related(labels))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import (
     all_known,
@@ -49,15 +50,13 @@ def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
     ),
 )
 @dataclass(frozen=True)
-class DistanceWeighted:
+class DistanceWeighted(BaseMiner):
     """Triplets with negatives from all distances. For unit rows.
 
     `upper`: negatives from there on are left out (None: none is). `empty`: an anchor without any negative left
     draws among all of them (`uniform`) or gives nothing (`skip`, PML). Memory: O(n^2).
 
-    >>> from levelfield.randomness import stream
-    >>> geometry = Geometry(torch.eye(3), normalize=True)
-    >>> DistanceWeighted()(geometry, torch.tensor([0, 0, 1]), generator=stream(0, "miner")).tolist()
+    >>> DistanceWeighted()(torch.eye(3), torch.tensor([0, 0, 1])).tolist()
     [[0, 1, 2], [1, 0, 2]]
     """
 
@@ -77,7 +76,7 @@ class DistanceWeighted:
     def one_per_anchor(self) -> bool:
         return self.per_anchor == "one"
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
         table = relatives(labels)
@@ -91,8 +90,9 @@ class DistanceWeighted:
         triplets, kept = torch.stack((anchors, chosen_p, chosen_n), 2), asked & gives[:, None]
         return triplets.view(-1, 3) if all_known(kept) else triplets[kept]
 
-    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor; `valid`: (n,) 1 where the anchor gives a triplet."""
+        geometry = self.geometry_of(embeddings, labels)
         positive, law, usable = self._law(geometry, labels)
         return {
             "positive": even(positive & usable[:, None], law.dtype),

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.relatives import related
 from levelfield.settings import number
@@ -42,11 +43,10 @@ def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilo
     ),
 )
 @dataclass(frozen=True)
-class MultiSimilarityMiner:
+class MultiSimilarityMiner(BaseMiner):
     """Positive pairs (p, 2) and negative pairs (q, 2), (anchor, other), lexicographic. No chance.
 
-    >>> geometry = Geometry(torch.eye(3), normalize=True)
-    >>> positive, negative = MultiSimilarityMiner()(geometry, torch.tensor([0, 0, 1]), generator=torch.Generator())
+    >>> positive, negative = MultiSimilarityMiner()(torch.eye(3), torch.tensor([0, 0, 1]))
     >>> positive.tolist(), negative.tolist()
     ([[0, 1], [1, 0]], [[0, 2], [1, 2]])
     """
@@ -56,6 +56,6 @@ class MultiSimilarityMiner:
     def __post_init__(self) -> None:
         number("epsilon", self.epsilon)
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         positive, negative = kept_pairs(geometry.similarity.detach(), *related(labels), epsilon=self.epsilon)
         return positive.nonzero(), negative.nonzero()

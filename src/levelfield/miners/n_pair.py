@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, even
 from levelfield.relatives import related, relatives
@@ -23,23 +24,23 @@ from levelfield.relatives import related, relatives
     ),
 )
 @dataclass(frozen=True)
-class NPairMiner:
+class NPairMiner(BaseMiner):
     """One pair (a, p) per anchor that has a positive and a negative: a tensor (t, 2). Its negatives are all of N(a).
 
-    >>> from levelfield.randomness import stream
     >>> labels = torch.tensor([0, 0, 1])
-    >>> NPairMiner()(Geometry(torch.eye(3), normalize=False), labels, generator=stream(0, "miner")).tolist()
+    >>> NPairMiner()(torch.eye(3), labels).tolist()
     [[0, 1], [1, 0]]
     """
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         table = relatives(labels)
         anchors = torch.arange(len(labels), device=labels.device)
         usable = (table.counts > 0) & (table.counts < len(labels) - 1)
         return torch.stack((anchors, draw_relative(table, generator)), 1)[usable]
 
-    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`: the (n, n) law given the anchor. `negatives`: 1 for each that is used."""
+        geometry = self.geometry_of(embeddings, labels)
         positive, negative = related(labels)
         usable = (positive.any(1) & negative.any(1))[:, None]
         return {"positive": even(positive & usable, geometry.rows.dtype), "negatives": (negative & usable).long()}

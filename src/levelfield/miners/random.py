@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, draw_stranger, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
@@ -26,12 +27,11 @@ from levelfield.settings import one_of
     ),
 )
 @dataclass(frozen=True)
-class Random:
+class Random(BaseMiner):
     """One triplet per anchor (`mode="anchor"`), or as many of all triplets as the batch has rows (`"triplets"`).
 
-    >>> from levelfield.randomness import stream
     >>> labels = torch.tensor([0, 0, 1])
-    >>> Random()(Geometry(torch.eye(3), normalize=True), labels, generator=stream(0, "miner")).tolist()
+    >>> Random()(torch.eye(3), labels).tolist()
     [[0, 1, 2], [1, 0, 2]]
     """
 
@@ -44,7 +44,7 @@ class Random:
     def one_per_anchor(self) -> bool:
         return self.mode == "anchor"
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
         if self.mode == "triplets":
@@ -52,8 +52,9 @@ class Random:
         table = relatives(labels)
         return one_each(table, draw_relative(table, generator), draw_stranger(table, generator))
 
-    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor. Mode `triplets`: those, and each one's chance."""
+        geometry = self.geometry_of(embeddings, labels)
         positive, negative = related(labels)
         dtype = geometry.rows.dtype
         if self.mode == "triplets":

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, draw_stranger_between, even, no_triplets, one_each
 from levelfield.relatives import Relatives, related, relatives, row_blocks, without_class_
@@ -25,7 +26,7 @@ from levelfield.settings import number, one_of
     ),
 )
 @dataclass(frozen=True)
-class Semihard:
+class Semihard(BaseMiner):
     """`random`: one uniform positive per anchor, then a uniform semi-hard negative (any negative if there is none).
 
     `closest`: for every positive pair the nearest negative beyond it (the farthest of all if there is none).
@@ -33,7 +34,7 @@ class Semihard:
 
     >>> line = Geometry(torch.tensor([[0.0], [1.0], [1.1], [9.0]]), normalize=False)
     >>> labels = torch.tensor([0, 0, 1, 1])
-    >>> Semihard(mode="closest")(line, labels, generator=torch.Generator())[:2].tolist()
+    >>> Semihard(mode="closest")(line, labels)[:2].tolist()
     [[0, 1, 2], [1, 0, 3]]
     """
 
@@ -49,7 +50,7 @@ class Semihard:
     def one_per_anchor(self) -> bool:
         return self.mode == "random"
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
         distance = geometry.distance.detach()
@@ -65,8 +66,9 @@ class Semihard:
         high = None if self.margin is None else low + self.margin
         return one_each(table, chosen_p, draw_stranger_between(distance, table, low, high, generator))
 
-    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Mode `random`: `positive` (n, n), `negative_given_positive` (n, n, n), `fallback` (n, n): O(n^3) memory."""
+        geometry = self.geometry_of(embeddings, labels)
         positive, negative = related(labels)
         usable = (positive.any(1) & negative.any(1))[:, None]
         pair = positive & usable

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_stranger_between, draw_uniform, even, no_triplets, one_each
 from levelfield.relatives import hide_, related, relatives
@@ -22,17 +23,17 @@ from levelfield.relatives import hide_, related, relatives
     ),
 )
 @dataclass(frozen=True)
-class Softhard:
+class Softhard(BaseMiner):
     """One triplet per anchor, both partners drawn among the hard ones, independently.
 
     >>> line = Geometry(torch.tensor([[0.0], [2.0], [1.0]]), normalize=False)
-    >>> Softhard()(line, torch.tensor([0, 0, 1]), generator=torch.Generator()).tolist()
+    >>> Softhard()(line, torch.tensor([0, 0, 1])).tolist()
     [[0, 1, 2], [1, 0, 2]]
     """
 
     one_per_anchor = True
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
         table, distance = relatives(labels), geometry.distance.detach()
@@ -44,8 +45,9 @@ class Softhard:
         chosen_p = table.others.gather(1, place[:, None]).squeeze(1)
         return one_each(table, chosen_p, draw_stranger_between(distance, table, None, farthest_positive, generator))
 
-    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor."""
+        geometry = self.geometry_of(embeddings, labels)
         positive, negative, usable = _candidates(geometry, labels)
         dtype, rows = geometry.rows.dtype, usable[:, None]
         return {"positive": even(positive & rows, dtype), "negative": even(negative & rows, dtype)}

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
 from levelfield.miners._contract import Miner
 from levelfield.miners._draws import draw_uniform, even, uniforms
 from levelfield.relatives import related
@@ -46,15 +47,13 @@ def switched_share(triplets: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Switched:
+class Switched(BaseMiner):
     """With chance `switch` a tuple (a, p, n) of `miner` becomes (a, a, another sample of a's class).
 
     The plain tuples are drawn first, so those that are not switched are the same for every `switch`.
 
     >>> from levelfield.miners import create
-    >>> from levelfield.randomness import stream
-    >>> geometry = Geometry(torch.eye(3), normalize=True)
-    >>> create("random", switch=1.0)(geometry, torch.tensor([0, 0, 1]), generator=stream(0, "miner")).tolist()
+    >>> create("random", switch=1.0)(torch.eye(3), torch.tensor([0, 0, 1])).tolist()
     [[0, 0, 1], [1, 1, 0]]
     """
 
@@ -68,7 +67,7 @@ class Switched:
 
     one_per_anchor = True
 
-    def __call__(self, geometry: Geometry, labels: Tensor, *, generator: torch.Generator) -> Tensor:
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         triplets = self.miner(geometry, labels, generator=generator)
         assert isinstance(triplets, Tensor)  # one_per_anchor says so
         if not len(triplets):
@@ -80,8 +79,9 @@ class Switched:
             own_class[rows] = draw_uniform(positive.index_select(0, own_class[rows]), generator)
         return switch_triplets(triplets, own_class, uniform, switch=self.switch)
 
-    def probabilities(self, geometry: Geometry, labels: Tensor) -> dict[str, Tensor]:
+    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`switch` (n,), the laws given a switch, and the marginals `positive`, `negative` over both cases."""
+        geometry = self.geometry_of(embeddings, labels)
         plain = self.miner.probabilities(geometry, labels)  # type: ignore[attr-defined]
         gives = plain["positive"].sum(1) > 0
         dtype = plain["positive"].dtype

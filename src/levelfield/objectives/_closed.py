@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.geometry import Geometry
+from levelfield.geometry import Geometry, full_precision
 
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
 
@@ -107,11 +106,6 @@ def _compressed_rows(first: Tensor, second: Tensor, values: Tensor, n: int) -> T
     counts.index_add_(0, first + 1, torch.ones_like(first))
     columns, values = second.index_select(0, order), values.index_select(0, order)
     return torch.sparse_csr_tensor(counts.cumsum(0), columns, values, (n, n), check_invariants=False)
-
-
-def full_precision(device: str) -> AbstractContextManager[None]:
-    """Autocast is off inside: exponentials and squares overflow in half precision."""
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 Slopes = Callable[[Tensor], Sequence[Tensor | None]]

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput
-from levelfield.geometry import Geometry
+from levelfield.geometry import Geometry, full_precision
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
 from levelfield.miners.switch import Switched, switched_share
-from levelfield.objectives._closed import full_precision
 from levelfield.objectives._given import Given, checked
 from levelfield.randomness import stream
 from levelfield.registry import Registry

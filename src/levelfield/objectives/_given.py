@@ -10,6 +10,7 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.geometry import working
 from levelfield.miners import Tuples
+from levelfield.miners._alone import check_batch, kind_of
 
 
 class Given(NamedTuple):
@@ -28,7 +29,7 @@ def checked(given: Given, objective: str, *, dim: int | None, takes_tuples: bool
     rows, labels, tuples, weights, roles, generator = given
     _check_batch(rows, labels, objective, dim)
     if not isinstance(generator, torch.Generator):
-        raise BadInput(f"Objective '{objective}' got {_kind(generator)} as generator; a torch.Generator is needed.")
+        raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; a torch.Generator is needed.")
     rows, labels = working(rows), labels.long().contiguous()
     if tuples is not None:
         if not takes_tuples:
@@ -39,8 +40,8 @@ def checked(given: Given, objective: str, *, dim: int | None, takes_tuples: bool
             raise BadInput(f"Objective '{objective}' takes no weights per anchor.")
         if not isinstance(weights, Tensor) or weights.shape != labels.shape:
             raise BadInput(
-                f"Objective '{objective}' got {_kind(weights)} as weights for {len(labels)} embeddings: one weight per "
-                "embedding is needed, as a tensor."
+                f"Objective '{objective}' got {kind_of(weights)} as weights for {len(labels)} embeddings: one weight "
+                "per embedding is needed, as a tensor."
             )
         weights = weights.to(rows.dtype)
     return Given(rows, labels, tuples, weights, roles, generator)
@@ -56,23 +57,7 @@ def check_rows(rows: Tensor, batch: int, objective: str, what: str, *, least: in
 
 
 def _check_batch(rows: Tensor, labels: Tensor, objective: str, dim: int | None) -> None:
-    if not isinstance(rows, Tensor) or not isinstance(labels, Tensor):
-        raise BadInput(
-            f"Objective '{objective}' got {_kind(rows)} as embeddings and {_kind(labels)} as labels: "
-            "tensors are needed."
-        )
-    if rows.dim() != 2 or labels.dim() != 1 or not rows.is_floating_point():
-        raise BadInput(
-            f"Objective '{objective}' got embeddings of shape {tuple(rows.shape)} ({rows.dtype}) and "
-            f"labels of shape {tuple(labels.shape)}: floating rows (batch, dim) and labels (batch,) are needed."
-        )
-    if len(rows) != len(labels):
-        raise BadInput(
-            f"Objective '{objective}' got {len(rows)} embeddings but {len(labels)} labels: "
-            "one label per embedding is needed."
-        )
-    if labels.is_floating_point() or labels.is_complex():
-        raise BadInput(f"Objective '{objective}' got labels of type {labels.dtype}; integers are needed.")
+    check_batch(rows, labels, f"Objective '{objective}'")
     if dim is not None and rows.shape[1] != dim:
         raise BadInput(f"Objective '{objective}' was made for dim={dim} and got embeddings of {rows.shape[1]} numbers.")
 
@@ -83,8 +68,8 @@ def _indices(tuples: Tuples, batch: int, objective: str) -> Tuples:
         return _rows(tuples, batch, objective)
     if not (isinstance(tuples, tuple | list) and [isinstance(pairs, Tensor) for pairs in tuples] == [True, True]):
         raise BadInput(
-            f"Objective '{objective}' got {_kind(tuples)} as tuples: one tensor is needed, such as triplets (t, 3), or "
-            "two of pairs, positive (p, 2) and negative (q, 2). Columns that came apart: torch.stack((a, p, n), 1)."
+            f"Objective '{objective}' got {kind_of(tuples)} as tuples: one tensor is needed, such as triplets (t, 3), "
+            "or two of pairs, positive (p, 2) and negative (q, 2). Columns that came apart: torch.stack((a, p, n), 1)."
         )
     first, second = (_rows(pairs.reshape(-1, 2) if not pairs.numel() else pairs, batch, objective) for pairs in tuples)
     for pairs in (first, second):
@@ -104,15 +89,3 @@ def _rows(tuples: Tensor, batch: int, objective: str) -> Tensor:
     fourth = tuples.dim() == 2 and tuples.shape[1] == 4  # of quadruplets, -1 where there is none
     check_rows(tuples, batch, objective, "tuples", least=-1 if fourth else 0)
     return tuples
-
-
-def _kind(value: Any) -> str:
-    """What came, in words.
-
-    >>> _kind(torch.ones(2, 3)), _kind(7), _kind((torch.ones(2), torch.ones(2)))
-    ('a tensor of shape (2, 3)', 'a value of type int', 'a tuple of 2')
-    """
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)}"
-    name = type(value).__name__
-    return f"a {name} of {len(value)}" if isinstance(value, tuple | list) else f"a value of type {name}"

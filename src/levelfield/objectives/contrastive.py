@@ -33,7 +33,7 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
         use="The first to try: two margins that mean distances, no class vectors, any labels; strong with "
         "distance-weighted pairs.",
         tuples="pairs",
-        miners=("distance_weighted", "all", "random", "semihard", "softhard", "multi_similarity"),
+        miners=("distance_weighted", "all", "random", "semihard", "softhard", "batch_hard", "multi_similarity"),
         sources={"pos_margin": "002 A.1", "neg_margin": "002 A.1", "miner": "002 A.2", "reduction": "002 eq. 1"},
         search={"neg_margin": (0.3, 1.4, "linear"), "pos_margin": (0.0, 0.5, "linear")},
     ),

@@ -35,7 +35,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
         use="When triplets are too strict: one learned boundary parts near from far; with distance-weighted "
         "negatives a strong baseline.",
         tuples="triplets",
-        miners=("distance_weighted", "random", "semihard", "softhard", "all"),
+        miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
             "margin": "Wu et al. 2017, section 5; 001, 002",
             "beta": "Wu et al. 2017, section 5",

@@ -62,7 +62,7 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
         tuples="triplets",
         batch="3 classes, 2 per class",
         least=(3, 2),
-        miners=("distance_weighted", "random", "semihard", "softhard", "all"),
+        miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
             "margin1": "002 A.1 (its code: 0.2)",
             "margin2": "002 A.1 (its code: 0.2)",

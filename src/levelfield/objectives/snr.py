@@ -63,7 +63,7 @@ class Signals:
         "D_aj = var(x_a - x_j) / var(x_a)",
         use="In place of triplet or contrastive where distances should be relative to the anchor's own strength.",
         tuples="triplets",
-        miners=("distance_weighted", "random", "semihard", "softhard", "all"),
+        miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
             "margin": "002 A.1",
             "pos_margin": "PML",

@@ -35,7 +35,7 @@ def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0
         formula="mean [d_ap - d_an + margin]+",
         use="When only the order of distances matters; stands and falls with the miner (semihard is the safe one).",
         tuples="triplets",
-        miners=("semihard", "distance_weighted", "softhard", "random", "all"),
+        miners=("semihard", "distance_weighted", "softhard", "batch_hard", "random", "all"),
         sources={"margin": "002 A.1", "squared": "002 eq. 2 (its code squares)", "miner": "Schroff et al. 2015"},
         search={"margin": (0.02, 0.5, "log"), "squared": [False, True]},
     ),

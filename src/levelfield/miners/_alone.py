@@ -1,0 +1,102 @@
+"""What all miners share: called by an objective with a geometry, or alone with plain embeddings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadInput
+from levelfield.geometry import Geometry, full_precision
+from levelfield.randomness import stream
+
+Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs
+
+
+class BaseMiner(ABC):
+    """`miner(embeddings, labels) -> tuples`, indices into the batch. A subclass writes `mine`.
+
+    embeddings: raw rows (b, d), which the miner compares as unit rows; or a `Geometry`, which says itself what is
+    compared: `Geometry(embeddings, normalize=False)` for raw distances. labels: (b,) integers. No gradient passes
+    through a miner.
+
+    generator: where a miner that draws takes its random numbers from. Without one it draws from its own, made from
+    seed 0 when the miner is first called (objectives have the same rule): two calls differ, two runs of a script
+    are equal, and torch's global generator is neither used nor changed.
+
+    >>> from levelfield import miners
+    >>> embeddings = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
+    >>> miners.create("batch_hard")(embeddings, torch.tensor([0, 0, 1, 1])).tolist()
+    [[0, 1, 2], [1, 0, 2], [2, 3, 1], [3, 2, 1]]
+    """
+
+    normalize: ClassVar[bool] = True  # plain embeddings are compared as unit rows
+
+    def __call__(
+        self, embeddings: Geometry | Tensor, labels: Tensor, *, generator: torch.Generator | None = None
+    ) -> Tuples:
+        generator = self._own_generator if generator is None else generator
+        if not isinstance(generator, torch.Generator):
+            raise BadInput(f"{self._label} got {kind_of(generator)} as generator; a torch.Generator is needed.")
+        geometry = self.geometry_of(embeddings, labels)
+        with full_precision(labels.device.type):
+            return self.mine(geometry, labels.long().contiguous(), generator)
+
+    @abstractmethod
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
+        """The tuples of a checked batch: labels (b,) int64, geometry of the batch with itself."""
+
+    def geometry_of(self, embeddings: Geometry | Tensor, labels: Tensor) -> Geometry:
+        """The geometry that `mine` gets of plain rows, which are checked; of a geometry, itself."""
+        rows = embeddings.rows if isinstance(embeddings, Geometry) else embeddings
+        check_batch(rows, labels, self._label)
+        if isinstance(embeddings, Geometry):
+            if not embeddings.with_itself:
+                raise BadInput(f"{self._label} needs the geometry of a batch with itself, made without columns.")
+            return embeddings
+        if not rows.isfinite().all():
+            wrong = int((~rows.isfinite()).any(1).nonzero()[0])
+            raise BadInput(f"{self._label} got embeddings that are not finite numbers, row {wrong} first.")
+        return Geometry(rows.detach(), normalize=self.normalize)
+
+    @cached_property
+    def _own_generator(self) -> torch.Generator:
+        return stream(0, "miner")
+
+    @property
+    def _label(self) -> str:
+        return f"Miner {type(self).__name__}"
+
+
+def check_batch(rows: Tensor, labels: Tensor, who: str) -> None:
+    """Refuse what is no batch of embeddings (b, d) with one integer label each. `who` got it, in words."""
+    if not isinstance(rows, Tensor) or not isinstance(labels, Tensor):
+        raise BadInput(
+            f"{who} got {kind_of(rows)} as embeddings and {kind_of(labels)} as labels: tensors are needed."
+        )
+    if rows.dim() != 2 or labels.dim() != 1 or not rows.is_floating_point():
+        raise BadInput(
+            f"{who} got embeddings of shape {tuple(rows.shape)} ({rows.dtype}) and "
+            f"labels of shape {tuple(labels.shape)}: floating rows (batch, dim) and labels (batch,) are needed."
+        )
+    if len(rows) != len(labels):
+        raise BadInput(
+            f"{who} got {len(rows)} embeddings but {len(labels)} labels: one label per embedding is needed."
+        )
+    if labels.is_floating_point() or labels.is_complex():
+        raise BadInput(f"{who} got labels of type {labels.dtype}; integers are needed.")
+
+
+def kind_of(value: Any) -> str:
+    """What came, in words.
+
+    >>> kind_of(torch.ones(2, 3)), kind_of(7), kind_of((torch.ones(2), torch.ones(2)))
+    ('a tensor of shape (2, 3)', 'a value of type int', 'a tuple of 2')
+    """
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    name = type(value).__name__
+    return f"a {name} of {len(value)}" if isinstance(value, tuple | list) else f"a value of type {name}"

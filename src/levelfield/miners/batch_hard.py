@@ -1,0 +1,58 @@
+"""The hardest triplet of every anchor: its farthest positive and its nearest negative."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from levelfield.geometry import Geometry
+from levelfield.miners._alone import BaseMiner
+from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._draws import no_triplets, one_each
+from levelfield.relatives import hide_, relatives
+
+
+@register(
+    "batch_hard",
+    MinerFacts(
+        paper="Hermans et al. 2017, eq. 5",
+        rule="p = argmax_{p in P(a)} d_ap, n = argmin_{n in N(a)} d_an; the lowest index of equals",
+    ),
+)
+@dataclass(frozen=True)
+class BatchHard(BaseMiner):
+    """One triplet per anchor with a positive and a negative: the farthest positive, the nearest negative. No chance.
+
+    Of equal distances the lowest index is taken. Squaring the distances changes nothing. Hermans et al. compare raw
+    rows, for which a `Geometry(embeddings, normalize=False)` is needed. Memory: O(n^2).
+
+    >>> line = torch.tensor([[0.0], [2.0], [1.0], [5.0]])
+    >>> BatchHard()(Geometry(line, normalize=False), torch.tensor([0, 0, 1, 1])).tolist()
+    [[0, 1, 2], [1, 0, 2], [2, 3, 0], [3, 2, 1]]
+    """
+
+    one_per_anchor = True
+
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
+        if not len(labels):
+            return no_triplets(labels)
+        table, distance = relatives(labels), geometry.distance.detach()
+        # argmax and argmin give the first of equals, and a distance that is no number wins: the loss then shows it
+        place = torch.where(table.valid, distance.gather(1, table.others), -torch.inf).argmax(1)
+        farthest_positive = table.others.gather(1, place[:, None]).squeeze(1)
+        nearest_negative = hide_(distance.clone(), table, torch.inf).argmin(1)
+        return one_each(table, farthest_positive, nearest_negative)
+
+    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """`positive`, `negative`: (n, n), 1 at the triplet of the anchor."""
+        geometry = self.geometry_of(embeddings, labels)
+        anchor, positive, negative = self.mine(geometry, labels, self._own_generator).T
+        found = {}
+        for name, chosen in (("positive", positive), ("negative", negative)):
+            law = torch.zeros(len(labels), len(labels), dtype=geometry.rows.dtype, device=labels.device)
+            law[anchor] = functional.one_hot(chosen, len(labels)).to(law.dtype)
+            found[name] = law
+        return found
