@@ -7,7 +7,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 _HOMES = {"load": "levelfield.embedder", "evaluate": "levelfield.evaluation", "compare": "levelfield.studies"}
-__all__ = ["__version__", "compare", "evaluate", "load"]
+_HOMES |= {"trusting": "levelfield.trust"}
+__all__ = ["__version__", "compare", "evaluate", "load", "trusting"]
 
 
 def __getattr__(name: str) -> Any:

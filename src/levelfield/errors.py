@@ -38,6 +38,10 @@ class Unfair(LevelfieldError):
     """A method departs from the conditions without declaring it: declare the deviation or remove it."""
 
 
+class NotTrusted(LevelfieldError):
+    """Code that a folder names and nobody allowed to run: read the file, then name it with --trust."""
+
+
 class RunFailed(LevelfieldError):
     """A run stopped (non-finite loss, crash): see the run's folder."""
 

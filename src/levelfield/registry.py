@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
+import os
 import sys
-from collections.abc import Callable
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import distributions
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
+from levelfield.trust import permitted
 
 T = TypeVar("T")
 
@@ -69,11 +73,17 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def _load_plugins(self) -> None:
-        """Import what installed packages offer under the entry point group `levelfield`; they register themselves."""
+        """Import what installed packages offer under the entry point group `levelfield`; they register themselves.
+
+        What lies in the working directory is not installed, even where Python looks for modules there.
+        """
         if not self._plugins_loaded:
             self._plugins_loaded = True
-            for point in entry_points(group="levelfield"):
-                point.load()
+            here = os.path.realpath(os.curdir)
+            installed = [place for place in sys.path if place and os.path.realpath(place) != here]
+            for package in distributions(path=installed):
+                for point in package.entry_points.select(group="levelfield"):
+                    point.load()
 
 
 def is_file_reference(name: str) -> bool:
@@ -85,13 +95,49 @@ def is_file_reference(name: str) -> bool:
     return ".py:" in name
 
 
+def references_in(content: Any) -> Iterator[str]:
+    """Every `file.py:Name` in plain data, such as a study's, wherever it is.
+
+    >>> list(references_in({"methods": ["margin", {"drml": {"objective": "my_losses.py:MyLoss"}}]}))
+    ['my_losses.py:MyLoss']
+    """
+    if isinstance(content, str) and is_file_reference(content):
+        yield content
+    elif isinstance(content, Mapping):
+        for item in content.items():
+            yield from references_in(list(item))
+    elif isinstance(content, list | tuple):
+        for item in content:
+            yield from references_in(item)
+
+
 def load_from_file(reference: str) -> Any:
-    """The object that `path/to/file.py:Name` names. The file is run, so the user must have named it."""
+    """The object that `path/to/file.py:Name` names. The file is run, once, so the user must have named it."""
+    path, own_only = permitted(reference)
     path_text, _, name = reference.rpartition(":")
-    path = Path(path_text).expanduser().resolve()
     if not path.is_file():
         raise BadInput(f"'{reference}' names the file {path_text}, which does not exist.")
-    module_name = f"levelfield_user_{path.stem}"
+    module = _module(path, path_text)
+    if not hasattr(module, name):
+        raise unknown(f"name in {path_text}", name, [n for n in vars(module) if not n.startswith("_")])
+    found = getattr(module, name)
+    if not callable(found):
+        raise BadInput(f"'{reference}' is {found!r}; a class or a function is needed.")
+    if own_only and getattr(found, "__module__", None) != module.__name__:
+        raise BadInput(f"'{reference}' is not written in {path_text}, only imported there: it is not used.")
+    return found
+
+
+def _module(path: Path, path_text: str) -> ModuleType:
+    """The file as a module, run once for each content. Its folder is not searched for further modules."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"Cannot read {path_text}: {error.strerror or error}.") from error
+    digest = hashlib.blake2b(os.fsencode(path) + b"\0" + content, digest_size=6).hexdigest()
+    module_name = f"levelfield_user_{path.stem}_{digest}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise BadInput(f"{path_text} cannot be read as a Python file.")
@@ -100,14 +146,10 @@ def load_from_file(reference: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # somebody's own code may raise anything
+        del sys.modules[module_name]
         told = f"{type(error).__name__}: {error}"
         raise BadInput(f"{path_text} cannot be run: {told} (levelfield -v shows where).") from error
-    if not hasattr(module, name):
-        raise unknown(f"name in {path_text}", name, [n for n in vars(module) if not n.startswith("_")])
-    found = getattr(module, name)
-    if not callable(found):
-        raise BadInput(f"'{reference}' is {found!r}; a class or a function is needed.")
-    return found
+    return module
 
 
 def is_pml_reference(name: str) -> bool:

@@ -13,6 +13,7 @@ from levelfield import __version__
 from levelfield.cli import check, compare, datasets, ensemble, evaluate, look, maps, published, ranks, toy, train, use
 from levelfield.cli.console import error_console
 from levelfield.errors import LevelfieldError
+from levelfield.trust import trusting
 
 app = typer.Typer(
     name="levelfield",
@@ -62,7 +63,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line. Errors on purpose print one message; the exit code is never 0 then."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = app(arguments, standalone_mode=False)
+        with trusting():  # a command runs no file but those that it trusts because the user named them
+            code = app(arguments, standalone_mode=False)
     except LevelfieldError as error:
         if {"-v", "--verbose"} & set(arguments):
             traceback.print_exc()

@@ -14,7 +14,9 @@ from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.objectives import Objective
 from levelfield.plain_yaml import read_yaml
 from levelfield.randomness import isolated
+from levelfield.registry import references_in
 from levelfield.testing import CLASSES, DIM, verdicts
+from levelfield.trust import trust
 
 _MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
 
@@ -37,6 +39,7 @@ def check(
     Ends with 1 if one is broken.
     """
     chosen = _read(settings or [])
+    trust(*references_in([name, chosen]))
 
     def make(**extra: Any) -> Objective:
         with isolated(0, "check"):  # a loss may draw its parameters globally; each time they must be the same

@@ -20,6 +20,7 @@ from levelfield.cli.options import (
     Overrides,
     RootOption,
     SkipOption,
+    TrustOption,
     WorkersOption,
     quoted,
     root_override,
@@ -28,6 +29,7 @@ from levelfield.cli.options import (
 from levelfield.cli.plans import print_counted, print_plan
 from levelfield.data.checking import some
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
+from levelfield.registry import references_in
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import check_figures, draw_figures, figures_of
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
@@ -36,6 +38,7 @@ from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import estimate
 from levelfield.studies.execution import Outcome
 from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.named_code import named_by
 from levelfield.studies.own_data import demo_content, fit_to
 from levelfield.studies.reading import read_study
 from levelfield.studies.run import Options
@@ -43,6 +46,7 @@ from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, parse_study
 from levelfield.studies.store import is_finished
 from levelfield.studies.theory import countable
+from levelfield.trust import trust
 
 
 def add_to(app: typer.Typer) -> None:
@@ -68,11 +72,13 @@ def compare(
     on: Annotated[str | None, typer.Option("--on", help="The study's form for another dataset, as cars.")] = None,
     skip_unreadable: SkipOption = False,
     tensorboard: BoardOption = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Train every method of a study under equal conditions and say which is best, and how sure that is."""
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
+    trust(*named_by(study, overrides), *references_in(str(data)))
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_figures(figures_of(chosen))
     try:
@@ -175,9 +181,11 @@ def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) 
     photos = quoted(named if named.exists() else example.parent)
     place = "" if out == Path("runs") else f" --out {quoted(out)}"
     console.print("\nNext:")
+    own = dict.fromkeys(reference.rpartition(":")[0] for reference in named_by(study))
+    trusted = "".join(f" --trust {quoted(Path(file))}" for file in own)
     for command in (
         f"levelfield search {run} --gallery {photos} {quoted(example)}",
         f"levelfield embed {run} {photos} --out embeddings.npy",
-        f"levelfield train {quoted(out / study.name / 'study.yaml')} --method best --all-classes{place}",
+        f"levelfield train {quoted(out / study.name / 'study.yaml')} --method best --all-classes{place}{trusted}",
     ):
         console.print(f"  {command}", soft_wrap=True)

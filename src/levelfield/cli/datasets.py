@@ -17,7 +17,9 @@ from levelfield.data.leaks import RADIUS, find_leaks
 from levelfield.data.roots import VARIABLE
 from levelfield.data.verification import official_facts, verify
 from levelfield.errors import BadSpecification
+from levelfield.registry import references_in
 from levelfield.reports.pairs import pair_sheet
+from levelfield.trust import trust
 
 _MARKS = {"good": "ok", "remark": "note", "problem": "PROBLEM"}
 RootArgument = Annotated[
@@ -117,6 +119,7 @@ def leaks(
 def _catalog(data: str, root: Path | None, allow_incomplete: bool) -> Catalog:
     if data in official.names():
         return create(data, root=root, allow_incomplete=allow_incomplete)
+    trust(*references_in(data))
     if root is not None:
         raise BadSpecification(f"'{data}' is no benchmark, so it has no root: name the folder alone.")
     return create(data)

@@ -17,6 +17,7 @@ from levelfield.cli.arrays import read_array, read_labels
 from levelfield.cli.console import bar, error_console, is_quiet
 from levelfield.cli.evaluated import Evaluated, show
 from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
+from levelfield.cli.options import TrustOption
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import Rates, Threshold, evaluate, same_or_not, split
 from levelfield.evaluation.distances import DISTANCES
@@ -108,6 +109,7 @@ def measure(
     out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write what --json prints.")] = None,
     signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show how each figure was made.")] = False,
     as_json: Annotated[bool, _option(_OUTPUT, "--json", "Print JSON, signatures included.")] = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Measure a run's stored test embeddings, or anybody's arrays."""
     subject = _subject(run, embeddings, labels, gallery, gallery_labels, query_ids)

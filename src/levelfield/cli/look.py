@@ -16,12 +16,14 @@ from rich.text import Text
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
+from levelfield.cli.options import TrustOption
 from levelfield.data import corruptions
 from levelfield.data.shelves import kept
 from levelfield.embedder import backbones
 from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
+from levelfield.registry import references_in
 from levelfield.reports import show, with_published, write_all
 from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
@@ -29,6 +31,7 @@ from levelfield.reports.robustness import robustness, show_robustness, write_rob
 from levelfield.studies import gather, read_study
 from levelfield.studies.own_data import fit_to
 from levelfield.studies.store import read_plan
+from levelfield.trust import trust
 
 
 class Kind(StrEnum):
@@ -127,6 +130,7 @@ def report(
     leaks: Annotated[
         bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
     ] = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Print the leaderboard of existing runs, write it as CSV, JSON and Markdown, draw figures. Trains nothing.
 
@@ -161,6 +165,7 @@ def init(
     root: Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that is named.")] = None,
 ) -> None:
     """Look at your photos and write an editable study file for them."""
+    trust(*references_in(str(folder)))
     with looking() as told:
         content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=told)
     target = out or Path(f"{content['name']}.yaml")

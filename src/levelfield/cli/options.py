@@ -10,7 +10,8 @@ from typing import Annotated
 import torch
 import typer
 
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.trust import trust
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
@@ -23,6 +24,23 @@ CacheOption = Annotated[Path | None, typer.Option("--cache", help="Where compute
 RootOption = Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that the data names.")]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
 BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
+
+TrustOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trust", help="A Python file whose code may run although only a folder names it; may come again.",
+        callback=lambda files: _trusted(files or []),
+    ),
+]
+
+
+def _trusted(files: list[Path]) -> list[Path]:
+    """Trust the files of --trust for the rest of this command."""
+    for file in files:
+        if not file.is_file() or file.suffix != ".py":
+            raise BadInput(f"--trust {file}: there is no such Python file.")
+    trust(*files)
+    return files
 
 
 def root_override(root: Path | None) -> list[str]:

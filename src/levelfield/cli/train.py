@@ -16,6 +16,7 @@ from levelfield.cli.options import (
     OutOption,
     Overrides,
     RootOption,
+    TrustOption,
     WorkersOption,
     quoted,
     root_override,
@@ -24,12 +25,14 @@ from levelfield.cli.options import (
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.leaderboard import gather
+from levelfield.studies.named_code import named_by
 from levelfield.studies.plan import needed_labels, with_needed
 from levelfield.studies.reading import read_study
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, assign, parse_study
 from levelfield.studies.store import read_plan
+from levelfield.trust import trust
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,8 +55,10 @@ def train(
     workers: WorkersOption = 0,
     cache: CacheOption = None,
     tensorboard: BoardOption = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
+    trust(*named_by(study, overrides or []))
     whole = read_study(study, [*root_override(root), *(overrides or [])])
     content = whole.model_dump(mode="json") | {"vary": {}}
     label = method

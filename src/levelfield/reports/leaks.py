@@ -17,6 +17,7 @@ from levelfield.studies.ground import Ground
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.opening import EMBEDDED
 from levelfield.studies.runs import PlannedRun, RunSpec
+from levelfield.trust import trusting
 
 FILE = "leaks.json"
 _FORMAT = 1
@@ -107,6 +108,7 @@ def leak_links(board: Leaderboard) -> list[str]:
             for place in pictures]
 
 
+@trusting()
 def _look(
     test_set: str, spec: RunSpec, near: bool, progress: Callable[[str, int, int], object] | None
 ) -> Crossing:

@@ -18,6 +18,7 @@ from levelfield.studies.measuring import refined_text
 from levelfield.studies.members import spec_of
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
+from levelfield.trust import trusting
 
 PARTS = ("validation", "training")
 
@@ -71,6 +72,7 @@ def refiner(folder: Path) -> Method:
     return method
 
 
+@trusting()
 def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Raw embeddings of a run's validation or training classes, by its model, and the classes' names."""
     if how_refined(folder):

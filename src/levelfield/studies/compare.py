@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from levelfield.studies.corrupting import record_all
 from levelfield.studies.execution import Event, Outcome, run_all
 from levelfield.studies.ground import check_trunk
 from levelfield.studies.leaderboard import Leaderboard, gather, ranking
+from levelfield.studies.named_code import named_by
 from levelfield.studies.opening import open_catalog
 from levelfield.studies.plan import check_methods, plan
 from levelfield.studies.reading import read_study
@@ -31,6 +33,7 @@ from levelfield.studies.specification import Study, parse_study
 from levelfield.studies.store import write_plan
 from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation
+from levelfield.trust import trusted, trusting
 
 
 def prepare(
@@ -80,22 +83,26 @@ def compare(
     jobs: int = 0,
     options: Options | None = None,
     listen: Callable[[Event], None] = lambda event: None,
+    trust: Sequence[Path | str] = (),
 ) -> Leaderboard:
     """Run a study (what is finished is skipped) and return its leaderboard.
 
     In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`. `jobs` processes work side by
     side; a script that asks for them needs `if __name__ == "__main__":`. 0 works in this process.
+
+    trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
     """
-    if isinstance(study, dict):
-        study = parse_study(study)
-    elif not isinstance(study, Study):
-        study = read_study(study)
-    options = options or Options()
-    runs = prepare(study, device=options.device)
-    folder = Path(out) / study.name
-    outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
-    outcome.refuse_if_all_failed(len(runs))
-    return gather(study.name, runs, folder, study.metrics, claims=study.claims)
+    with trusting(*named_by(study), *trust):
+        if isinstance(study, dict):
+            study = parse_study(study)
+        elif not isinstance(study, Study):
+            study = read_study(study)
+        options = options or Options()
+        runs = prepare(study, device=options.device)
+        folder = Path(out) / study.name
+        outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
+        outcome.refuse_if_all_failed(len(runs))
+        return gather(study.name, runs, folder, study.metrics, claims=study.claims)
 
 
 def carry_out(
@@ -113,6 +120,7 @@ def carry_out(
         content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(folder / "study.yaml", content)
         write_plan(folder, runs)
+    options = replace(options, trust=trusted())
     outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
     if study.corruptions:
         outcome.unmeasured = _corrupt(study, runs, folder, outcome, jobs, listen)

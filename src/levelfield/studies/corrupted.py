@@ -28,6 +28,7 @@ from levelfield.studies.ground import ground_for
 from levelfield.studies.items import refined
 from levelfield.studies.members import spec_of
 from levelfield.studies.stored_method import load_method
+from levelfield.trust import trusting
 
 Hear = Callable[[Path, str, int, int], object]  # of a run: what is done, how much of it, out of how much
 FOLDER = "corrupted"
@@ -103,6 +104,7 @@ def recorded(folder: Path, name: str) -> dict[str, float]:
     return values
 
 
+@trusting()
 def _tested(folder: Path) -> tuple[Path, ...]:
     """The test images of a run, if it can be asked again."""
     ground = ground_for(spec_of(folder, trained=False), None, "cpu")

@@ -19,6 +19,7 @@ import torch
 from levelfield.errors import LevelfieldError
 from levelfield.studies.corrupted import Hear, record, recorded
 from levelfield.studies.execution import end_of, start
+from levelfield.trust import as_trusted, trusted
 
 
 def record_all(
@@ -34,7 +35,7 @@ def record_all(
     failed: dict[Path, str] = {}
     try:
         for share in shares:
-            process, ours = start(context, _work, list(folders), share, list(metrics), threads)
+            process, ours = start(context, _work, list(folders), share, list(metrics), threads, trusted())
             workers[ours] = (process, share)
         while workers:
             for pipe in wait(list(workers)):
@@ -75,7 +76,10 @@ def _missing(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[st
     return [name for name in names if any(set(metrics) - recorded(folder, name).keys() for folder in folders)]
 
 
-def _work(pipe: Connection, folders: list[Path], names: list[str], metrics: list[str], threads: int) -> None:
+def _work(
+    pipe: Connection, folders: list[Path], names: list[str], metrics: list[str], threads: int,
+    trust: tuple[str, ...] | None,
+) -> None:
     """A process's life: its corruptions, and how it went."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
@@ -86,6 +90,7 @@ def _work(pipe: Connection, folders: list[Path], names: list[str], metrics: list
         except ConnectionError:  # nobody listens any more: what is not done can be done another day
             sys.exit(1)
 
-    failed = _record(folders, names, metrics, say)
+    with as_trusted(trust):
+        failed = _record(folders, names, metrics, say)
     with contextlib.suppress(ConnectionError):
         pipe.send(failed)

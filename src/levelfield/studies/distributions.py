@@ -13,6 +13,7 @@ from levelfield.objectives import Hist
 from levelfield.studies.ground import ground_for
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
+from levelfield.trust import trusting
 
 
 class Distributions(NamedTuple):
@@ -24,6 +25,7 @@ class Distributions(NamedTuple):
     found_spreads: np.ndarray  # (C,), mean squared distance of the unit embeddings to their mean
 
 
+@trusting()
 def distributions_of(folder: Path) -> Distributions | None:
     """The distributions of a finished HIST run (003, B.2); None if it learned none. Images are embedded again."""
     objective = load_method(folder).objective

@@ -60,7 +60,8 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             code_digest=_file_digest(method.name, own.weights),
         )
         concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
-        runs = [PlannedRun(one, method.label, concerned) for one in _parts(spec, study.protocol.folds)]
+        seeded = methods.is_seeded(method.name) and not all_seeds
+        runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
 

@@ -34,6 +34,7 @@ from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import changed, only, settle
 from levelfield.training.memory import sees_unit_rows
+from levelfield.trust import as_trusted
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Options:
     workers: int = 0
     tensorboard: bool = False
     pace: Pace = field(default_factory=Pace)
+    trust: tuple[str, ...] | None = None
+    """Whose code the runs may run, as `levelfield.trust.trusted` says it; None: that of any file they name."""
 
 
 def execute(
@@ -56,6 +59,11 @@ def execute(
     tell: Tell = lambda text, done, total: None,
 ) -> None:
     """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
+    with as_trusted(options.trust):
+        _execute(spec, folder, metrics, options, tell)
+
+
+def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell) -> None:
     claim(folder, spec, versions())
     if spec.joined:
         needed = [needed_folder(folder, need) for need in spec.needs]

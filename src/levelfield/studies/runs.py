@@ -120,6 +120,8 @@ class PlannedRun:
     spec: RunSpec
     label: str
     variation: Variation = ()
+    seeded: bool = True
+    """Whether another seed would give another result."""
 
     def folder(self, study_folder: Path) -> Path:
         """Under its label, or where it was made under another one: a new label trains nothing again."""
@@ -131,12 +133,6 @@ class PlannedRun:
         """The leaderboard row this run counts in. Members share one, beside that of the run which joins them."""
         plain = self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
         return f"{plain} (separated)" if self.spec.is_part else plain
-
-    @property
-    def seeded(self) -> bool:
-        """Whether another seed would give another result."""
-        method = self.spec.method
-        return methods.is_seeded(method.name) and not methods.joins_seeds(method.name, method.settings)
 
     @property
     def title(self) -> str:

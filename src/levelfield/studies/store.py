@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import yaml
 
+from levelfield import methods
 from levelfield.errors import BadInput
 from levelfield.files import write_json, write_text
 from levelfield.plain_yaml import read_written
+from levelfield.registry import is_file_reference
 from levelfield.studies.runs import PlannedRun, RunSpec, recorded_identity
 
 FINISHED = "metrics.json"
@@ -94,7 +96,8 @@ def read_result(folder: Path) -> Result | None:
 def write_plan(study_folder: Path, runs: list[PlannedRun]) -> None:
     """Write down which runs a study consists of, so that a report needs nothing but its folder."""
     entries = [
-        {"label": run.label, "variation": run.variation, "spec": run.spec.model_dump(mode="json")} for run in runs
+        {"label": run.label, "variation": run.variation, "seeded": run.seeded, "spec": run.spec.model_dump(mode="json")}
+        for run in runs
     ]
     write_json(study_folder / "runs.json", entries)
 
@@ -106,10 +109,17 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
     entries = json.loads((study_folder / "runs.json").read_text(encoding="utf-8"))
     return [
         PlannedRun(
-            RunSpec.model_validate(entry["spec"]),
+            spec := RunSpec.model_validate(entry["spec"]),
             entry["label"],
             tuple((key, value) for key, value in entry["variation"]),
+            bool(entry.get("seeded", _seeded(spec))),
         )
         for entry in entries
     ]
+
+
+def _seeded(spec: RunSpec) -> bool:
+    """As earlier versions did not write it down. Somebody's own file is not run to learn it."""
+    name, settings = spec.method.name, spec.method.settings
+    return is_file_reference(name) or (methods.is_seeded(name) and not methods.joins_seeds(name, settings))
 

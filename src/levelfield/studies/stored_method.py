@@ -17,6 +17,7 @@ from levelfield.methods import Method
 from levelfield.randomness import isolated, stream
 from levelfield.studies.runs import RunSpec
 from levelfield.studies.store import read_spec
+from levelfield.trust import trusting
 
 WEIGHTS = "method.safetensors"
 
@@ -48,10 +49,11 @@ def save_method(folder: Path, method: Method, *, num_classes: int) -> None:
     write_whole(folder / WEIGHTS, lambda file: file.write(content))
 
 
+@trusting()
 def load_method(folder: Path, *, device: str = "cpu") -> Method:
     """The trained method of a finished run, in test mode. No image is opened.
 
-    A loss from somebody's own file is run again from the file that the run names.
+    A loss from somebody's own file is run again from the file that the run names, if that file is trusted.
     """
     if not (folder / "training.json").exists():
         raise BadInput(f"{folder} is no finished run, so it holds no trained method.")

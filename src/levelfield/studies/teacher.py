@@ -23,6 +23,7 @@ from levelfield.studies.members import ENSEMBLE
 from levelfield.studies.runs import Needed, RunSpec, needed_folder
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
+from levelfield.trust import trusting
 
 OUTPUTS = "teacher.npy"
 _ROWS = 4096  # whose logits are computed at a time
@@ -75,6 +76,7 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
     return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
 
 
+@trusting()
 def _of_one(
     folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell, scratch: Path | None
 ) -> np.ndarray:

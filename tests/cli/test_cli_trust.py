@@ -1,0 +1,150 @@
+"""A folder from a stranger is data: no command runs code that only a folder names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cli_room import Levelfield
+
+from levelfield.studies import ground
+from levelfield.studies.runs import RunSpec
+
+EVIL = """
+from pathlib import Path
+Path(__file__).with_name("canary").touch()
+import torch
+from levelfield import data
+
+class Loss(torch.nn.Module):
+    def forward(self, embeddings, labels):
+        return (embeddings ** 2).mean()
+
+def photos():
+    return data.create(Path(__file__).with_name("photos"))
+"""
+REFERENCES = {
+    "method": lambda spec: spec["method"].update(name="evil.py:Loss", settings={}),
+    "objective in a setting": lambda spec: spec["method"].update(name="drml", settings={"objective": "evil.py:Loss"}),
+    "miner": lambda spec: spec["method"].update(name="triplet", settings={"miner": "evil.py:Loss"}),
+    "data": lambda spec: spec.update(data={"name": "evil.py:photos"}),
+    "batching": lambda spec: spec["method"]["settings"].update(batching="evil.py:Loss"),
+    "protocol": lambda spec: spec["protocol"].update(name="evil.py:Loss"),
+}
+COMMANDS = {
+    "report": ["report", "STUDY"],
+    "report --leaks": ["report", "STUDY", "--leaks"],
+    "report --figure": ["report", "STUDY", "--figure", "distributions"],
+    "evaluate": ["evaluate", "RUN"],
+    "evaluate --refine": ["evaluate", "RUN", "--refine", "kmeans:clusters=2"],
+    "evaluate --corrupt": ["evaluate", "RUN", "--corrupt", "jpeg"],
+    "evaluate --threshold": ["evaluate", "RUN", "--threshold", "--choose-on", "training"],
+    "embed": ["embed", "RUN", "photos", "--out", "e.npy"],
+    "search": ["search", "RUN", "--gallery", "photos", "photos/class 00/0.png"],
+    "maps": ["maps", "RUN", "--image", "photos/class 00/0.png", "--out", "m.png"],
+    "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
+    "ranks": ["ranks", "STUDY"],
+    "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
+    "list": ["list", "methods"],
+}
+NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "maps", "ensemble", "list")
+
+
+def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, str]:
+    """A compared study whose files name code; the places that commands are told."""
+    ground._ground.cache_clear()  # what another test read with trust
+    (room / "evil.py").write_text(EVIL)
+    study = room / "runs" / "small"
+    planned = json.loads((study / "runs.json").read_text())
+    for entry in planned:
+        if entry["label"] == "contrastive":
+            before = RunSpec.model_validate(entry["spec"])
+            change(entry["spec"])
+            spec = RunSpec.model_validate(entry["spec"])
+            folder = (study / "contrastive" / before.folder_name).rename(study / "contrastive" / spec.folder_name)
+            (folder / "run.yaml").write_text(yaml.safe_dump({"identity": spec.identity, **entry["spec"]}))
+    (study / "runs.json").write_text(json.dumps(planned))
+    content = yaml.safe_load((study / "study.yaml").read_text())
+    for method in content["methods"]:
+        if method["label"] == "contrastive":
+            change({"method": method, "data": {}, "protocol": {}, "conditions": {}})
+    (study / "study.yaml").write_text(yaml.safe_dump(content))
+    run, other = (next(study.glob(f"{label}/seed0-*")) for label in ("contrastive", "normalized_softmax"))
+    return {"STUDY": str(study), "RUN": str(run), "OTHER": str(other)}
+
+
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_no_command_runs_code_that_a_folder_names(kind: str, compared: Path, levelfield: Levelfield) -> None:
+    places = stranger(compared, REFERENCES[kind])
+    for name, words in COMMANDS.items():
+        told = [_placed(word, places) for word in words]
+        ended = levelfield(*told)
+        assert "Traceback" not in ended.err, (name, ended.err)
+        assert not (compared / "canary").exists(), name
+        if kind == "method" and name in NEEDS_NO_CODE:
+            assert ended.code == 0, (name, ended.err)
+
+
+def _placed(word: str, places: dict[str, str]) -> str:
+    first, slash, rest = word.partition("/")
+    return places.get(first, first) + slash + rest
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [("method", "evaluate --refine"), ("data", "evaluate --threshold"), ("data", "evaluate --corrupt"),
+     ("data", "report --leaks"), ("method", "train")],
+)  # fmt: skip
+def test_what_needs_code_names_the_file_and_takes_trust(
+    kind: str, command: str, compared: Path, levelfield: Levelfield
+) -> None:
+    places = stranger(compared, REFERENCES[kind])
+    words = [_placed(word, places) for word in COMMANDS[command]]
+    told = levelfield(*words).error
+    assert "--trust evil.py" in told
+    levelfield(*words, "--trust", "evil.py")
+    assert (compared / "canary").exists()
+
+
+def test_a_study_that_the_user_names_runs_what_it_names(room: Path, levelfield: Levelfield) -> None:
+    (room / "evil.py").write_text(EVIL)
+    ended = levelfield("compare", "small.yaml", "methods=[evil.py:Loss, lda]", "seeds=1", "metrics=recall@1")
+    assert (room / "canary").exists()
+    assert "--trust evil.py" in ended.printed  # the next command reads the folder's study.yaml
+    assert "recall@1" in levelfield("report", "runs/small").printed
+
+
+def test_only_what_is_written_in_a_trusted_file_can_be_named_by_a_folder(
+    compared: Path, levelfield: Levelfield
+) -> None:
+    def shell(spec: dict[str, Any]) -> None:
+        spec["data"] = {"name": "evil.py:run", "args": ["touch", "pwned"]}
+
+    places = stranger(compared, shell)
+    (compared / "evil.py").write_text("from subprocess import run\n")
+    told = levelfield("evaluate", places["RUN"], "--threshold", "--choose-on", "training", "--trust", "evil.py").error
+    assert "only imported there" in told
+    assert not (compared / "pwned").exists()
+
+
+def test_trust_wants_a_python_file(compared: Path, levelfield: Levelfield) -> None:
+    assert "no such Python file" in levelfield("report", "runs/small", "--trust", "gone.py").error
+
+
+def test_no_module_of_the_working_directory_is_imported(tmp_path: Path) -> None:
+    for shadow in ("signal", "torch", "yaml", "typing", "levelfield_plugin"):
+        (tmp_path / f"{shadow}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('canary').touch()\n")
+    package = tmp_path / "evil-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[levelfield]\nevil = levelfield_plugin\n")
+    words = [str(Path(sys.executable).with_name("levelfield")), "list", "miners"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert not (tmp_path / "canary").exists()

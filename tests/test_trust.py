@@ -1,0 +1,99 @@
+"""Which files of code may run, and that one is run once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelfield.errors import BadInput, NotTrusted
+from levelfield.registry import load_from_file, references_in
+from levelfield.trust import as_trusted, trust, trusted, trusting
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Path:
+    """A file that writes down each time it is run."""
+    path = tmp_path / "mine.py"
+    path.write_text("from pathlib import Path\nwith open(__file__ + '.ran', 'a') as log: log.write('x')\n"
+                    "def one(): return 1\ndef two(): return 2\n")  # fmt: skip
+    return path
+
+
+def times(path: Path) -> int:
+    log = path.with_name(path.name + ".ran")
+    return len(log.read_text()) if log.exists() else 0
+
+
+def test_a_caller_who_names_a_file_runs_it_once(counting: Path) -> None:
+    assert load_from_file(f"{counting}:one") is load_from_file(f"{counting}:one")
+    assert load_from_file(f"{counting}:two")() == 2
+    assert times(counting) == 1
+
+
+def test_a_changed_file_is_run_again(counting: Path) -> None:
+    load_from_file(f"{counting}:one")
+    counting.write_text("def one(): return 'changed'\n")
+    assert load_from_file(f"{counting}:one")() == "changed"
+
+
+def test_two_files_of_one_name_stay_apart(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(f"def which(): return {name!r}\n")
+    assert [load_from_file(f"{tmp_path}/{name}/mine.py:which")() for name in ("a", "b", "a")] == ["a", "b", "a"]
+
+
+def test_inside_only_what_is_named_runs(counting: Path) -> None:
+    with trusting(), pytest.raises(NotTrusted, match=r"--trust .*mine\.py"):
+        load_from_file(f"{counting}:one")
+    with trusting(f"{counting}:one"):
+        assert load_from_file(f"{counting}:one")() == 1
+        with pytest.raises(NotTrusted):
+            load_from_file(f"{counting}:two")
+        with trusting():
+            assert load_from_file(f"{counting}:one")() == 1
+    with trusting(counting):
+        assert load_from_file(f"{counting}:two")() == 2
+
+
+def test_trust_ends_with_its_context(counting: Path) -> None:
+    trust(counting)
+    assert trusted() is None  # nothing was restricted
+    with trusting():
+        trust(counting)
+        assert load_from_file(f"{counting}:one")() == 1
+        handed = trusted()
+    assert trusted() is None
+    with as_trusted(handed):
+        assert load_from_file(f"{counting}:one")() == 1
+    with trusting(), pytest.raises(NotTrusted):
+        load_from_file(f"{counting}:one")
+
+
+def test_a_trusted_file_stands_for_one_that_lay_elsewhere(counting: Path, tmp_path: Path) -> None:
+    with trusting(counting):
+        assert load_from_file("gone/mine.py:one")() == 1
+        with pytest.raises(NotTrusted, match="It is not at"):
+            load_from_file("gone/other.py:one")
+
+
+def test_what_a_trusted_file_only_imports_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from subprocess import run\n")
+    with trusting(tmp_path / "mine.py"), pytest.raises(BadInput, match="only imported"):
+        load_from_file(f"{tmp_path}/mine.py:run")
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("margin", []),
+        ("a.py:A", ["a.py:A"]),
+        ({"methods": [{"a.py:A": {"miner": {"b.py:B": {}}}}], "vary": {"data": ["c.py:c"]}},
+         ["a.py:A", "b.py:B", "c.py:c"]),
+        (None, []),
+    ],
+)  # fmt: skip
+def test_references_are_found_wherever_they_are(content: Any, found: list[str]) -> None:
+    assert list(references_in(content)) == found
