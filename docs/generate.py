@@ -107,6 +107,7 @@ def gallery() -> str:
             ("Batch", fact.batch),
             ("Miners", _names(fact.miners) or "none: it uses the whole batch by its own rule"),
             ("Needs", _names(fact.needs)),
+            ("Cross-batch memory", "yes" if fact.memory else "no"),
             ("Per-anchor weights", "yes" if fact.weights else "no"),
             ("In pieces (`accumulate`)", "yes" if fact.separable else "no"),
             *((f"Law that cannot hold ({law.replace('_', ' ')})", reason) for law, reason in fact.tags.items()),

@@ -101,7 +101,7 @@ def test_a_triplet_an_anchor_is_equation_31():
     value = total(method.terms(embeddings, labels, others, 0.3, stream(0, "miner")))
     generator = stream(0, "miner")
     both = entries(labels, others, 0.3)
-    drawn = [method.objective.miner(None, entry.labels, generator=generator) for entry in both]
+    drawn = [method.objective.miner(embeddings, entry.labels, generator=generator) for entry in both]
     assert [len(triplets) for triplets in drawn] == [12, 12]
     expected = mixed_triplet_loss(embeddings, drawn, [entry.weights for entry in both])
     torch.testing.assert_close(value, expected)

@@ -82,7 +82,7 @@ def test_a_miner_of_pml_gives_what_pml_gives() -> None:
         (rows(), LABELS.tolist(), "a list of 10 as labels"),
         (rows().masked_fill(torch.arange(10)[:, None] == 6, torch.nan), LABELS, "row 6"),
         (Geometry(rows(), normalize=True), LABELS[:7], "10 embeddings but 7 labels"),
-        (Geometry(rows(), rows(), normalize=True), LABELS, "a batch with itself"),
+        (Geometry(rows(), rows().flip(0), normalize=True), LABELS, "the first columns must be the rows"),
     ],
 )
 def test_wrong_input_is_named(embeddings: Any, labels: Any, said: str) -> None:
@@ -93,3 +93,50 @@ def test_wrong_input_is_named(embeddings: Any, labels: Any, said: str) -> None:
 def test_a_seed_is_no_generator() -> None:
     with pytest.raises(BadInput, match=r"type int as generator; a torch\.Generator"):
         miners.create("random")(rows(), LABELS, generator=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [name for name in miners.names() if not miners.describe(name).random])
+def test_with_columns_the_rows_alone_are_anchors(name: str) -> None:
+    columns, anchors = rows().double(), 6
+    alone = miners.create(name)(Geometry(columns[:anchors], columns, normalize=True), LABELS)
+    every = miners.create(name)(columns, LABELS)
+    parts = zip(*(found if isinstance(found, tuple) else (found,) for found in (alone, every)), strict=True)
+    for some, all_of_them in parts:
+        assert some.tolist() == [indices for indices in all_of_them.tolist() if indices[0] < anchors]
+
+
+@pytest.mark.parametrize("name", ["semihard", "softhard", "distance_weighted", "random", "n_pair"])
+def test_with_columns_a_miner_draws_by_the_law_of_the_anchor(name: str) -> None:
+    columns, anchors, miner = rows().double(), 4, miners.create(name)
+    some, whole = Geometry(columns[:anchors], columns, normalize=True), Geometry(columns, normalize=True)
+    law, laws = (miner.probabilities(points, LABELS) for points in (some, whole))  # type: ignore[attr-defined]
+    for kind in law:
+        torch.testing.assert_close(law[kind], laws[kind][:anchors])
+    seen = torch.zeros(anchors, 10)
+    generator = stream(0, "draws")
+    for _ in range(300):
+        found = miner(some, LABELS, generator=generator)
+        assert isinstance(found, torch.Tensor)
+        assert found[:, 0].tolist() == [0, 1, 2, 3]
+        seen[found[:, 0], found[:, 1]] += 1
+        if found.shape[1] == 3:
+            assert (LABELS[found[:, 2]] != LABELS[found[:, 0]]).all()
+    torch.testing.assert_close(seen / 300, law["positive"].float(), atol=0.12, rtol=0)  # 4 standard errors of 300 draws
+
+
+@pytest.mark.parametrize(
+    "settings", [{"mode": "closest"}, {"mode": "all"}, {"mode": "all", "margin": None}], ids=lambda s: str(s)
+)
+def test_with_columns_semihard_lists_those_of_the_anchors(settings: dict[str, Any]) -> None:
+    columns, miner = rows().double(), miners.create("semihard", **settings)
+    found = miner(Geometry(columns[:5], columns, normalize=False), LABELS)
+    every = miner(Geometry(columns, normalize=False), LABELS)
+    assert listed(found) == [indices for indices in listed(every) if indices[0] < 5]
+
+
+def test_with_columns_a_switch_stays_in_the_class_of_the_anchor() -> None:
+    columns = rows()
+    miner = miners.create("distance_weighted", switch=1.0)
+    found = listed(miner(Geometry(columns[:4], columns, normalize=True), LABELS))
+    assert [(a, p) for a, p, _ in found] == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert all(LABELS[a] == LABELS[n] and a != n for a, _, n in found)

@@ -32,7 +32,7 @@ __all__ = [
 _registry: Registry[Method] = Registry("method", "methods")
 register = _registry.register
 _SHARED = ("batch", "batching", "lr", "refine", "trials")
-_EVERYBODYS = (*_SHARED, "mixup", "student")  # settings of a method, whatever its objective
+_EVERYBODYS = (*_SHARED, "memory", "mixup", "student")  # settings of a method, whatever its objective
 
 
 def names() -> list[str]:
@@ -65,10 +65,14 @@ def create(
             return _made(name, named, settings, offered)
     _check_spelling(name, settings)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
-    mixup, student = settings.pop("mixup", None), settings.pop("student", None)
+    mixup, student, memory = (settings.pop(key, None) for key in ("mixup", "student", "memory"))
     if student is not None and mixup not in (None, False):
         raise BadSpecification("'mixup' and 'student' do not go together: a teacher knows no mixed image.")
+    if memory is not None and mixup not in (None, False):
+        raise BadSpecification("'mixup' and 'memory' do not go together: a mixed image has two classes.")
     objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
+    if memory is not None and memory is not False:
+        objective = _remembering(objective, memory, dim)
     if student is not None:
         from levelfield.methods.student import Student
 
@@ -175,6 +179,17 @@ def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key not in (*own, *_EVERYBODYS) and (close := nearest(key, [*own, *_EVERYBODYS])) in _EVERYBODYS:
             raise BadSpecification(f"The method '{name}' has no setting '{key}'. Did you mean '{close}'?")
+
+
+def _remembering(objective: objectives.Objective, memory: Any, dim: int) -> objectives.Objective:
+    """The objective with a cross-batch memory: `memory: true`, its size, or its settings."""
+
+    def made(*, size: int = 1024, start: int = 0) -> objectives.Objective:
+        return objectives.CrossBatchMemory(objective, dim=dim, size=size, start=start)
+
+    chosen = {} if memory is True else memory if isinstance(memory, Mapping) else {"size": memory}
+    check_keywords("memory", chosen, made)
+    return made(**chosen)
 
 
 def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offered: dict[str, Any]) -> Method:

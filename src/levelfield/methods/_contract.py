@@ -51,6 +51,9 @@ class Batch:
         return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
 
 
+_COUNTED = ("extra_parameters", "learned_buffers")
+
+
 @dataclass(frozen=True)
 class Deviation:
     """A point in which a method departs from the conditions.
@@ -66,7 +69,7 @@ class Deviation:
     @property
     def text(self) -> str:
         shown = [
-            f"{v:g}" if isinstance(v, float) else f"{v:,}" if self.what == "extra_parameters" else str(v)
+            f"{v:g}" if isinstance(v, float) else f"{v:,}" if self.what in _COUNTED else str(v)
             for v in (self.method, self.condition)
         ]
         if self.what.startswith("lr_of_"):  # as a multiple of the head's rate
@@ -248,6 +251,8 @@ class Method(nn.Module):
         extra = self.wider_head + sum(p.numel() for g in groups for p in g.parameters)
         if extra:
             declared.append(Deviation("extra_parameters", None, extra))
+        if learned := getattr(self.objective, "learned_buffers", 0):
+            declared.append(Deviation("learned_buffers", None, learned))
         if self.norm_rows:
             declared.append(Deviation("head_norm", None, "yes"))
         if self.layout is not None:

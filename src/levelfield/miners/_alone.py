@@ -21,7 +21,8 @@ class BaseMiner(ABC):
 
     embeddings: raw rows (b, d), which the miner compares as unit rows; or a `Geometry`, which says itself what is
     compared: `Geometry(embeddings, normalize=False)` for raw distances. labels: (b,) integers. No gradient passes
-    through a miner.
+    through a miner. With `Geometry(embeddings, columns, ...)` only the embeddings are anchors; their partners are
+    among the columns, whose first rows are the embeddings again, and labels are those of the columns.
 
     generator: where a miner that draws takes its random numbers from. Without one it draws from its own, made from
     seed 0 when the miner is first called (objectives have the same rule): two calls differ, two runs of a script
@@ -47,15 +48,15 @@ class BaseMiner(ABC):
 
     @abstractmethod
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
-        """The tuples of a checked batch: labels (b,) int64, geometry of the batch with itself."""
+        """The tuples of a checked batch: labels int64 of the geometry's columns, the first of which are its rows."""
 
     def geometry_of(self, embeddings: Geometry | Tensor, labels: Tensor) -> Geometry:
         """The geometry that `mine` gets of plain rows, which are checked; of a geometry, itself."""
-        rows = embeddings.rows if isinstance(embeddings, Geometry) else embeddings
+        rows = embeddings.columns if isinstance(embeddings, Geometry) else embeddings
         check_batch(rows, labels, self._label)
         if isinstance(embeddings, Geometry):
             if not embeddings.with_itself:
-                raise BadInput(f"{self._label} needs the geometry of a batch with itself, made without columns.")
+                _check_anchors(embeddings, self._label)
             return embeddings
         if not rows.isfinite().all():
             wrong = int((~rows.isfinite()).any(1).nonzero()[0])
@@ -69,6 +70,16 @@ class BaseMiner(ABC):
     @property
     def _label(self) -> str:
         return f"Miner {type(self).__name__}"
+
+
+def _check_anchors(geometry: Geometry, who: str) -> None:
+    anchors = geometry.columns[: len(geometry.rows)].detach()
+    rows = geometry.rows.detach()
+    if anchors.shape != rows.shape or not torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True):
+        raise BadInput(
+            f"{who} got {len(rows)} rows against {len(geometry.columns)} columns: the first columns must be the rows "
+            "themselves. For a batch with itself make the geometry without columns."
+        )
 
 
 def check_batch(rows: Tensor, labels: Tensor, who: str) -> None:

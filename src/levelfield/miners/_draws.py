@@ -51,9 +51,9 @@ def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:
     tensor([1, 0, 3, 2])
     """
     class_size = table.counts + 1
-    place = (uniform * (len(uniform) - class_size)).long()
+    place = (uniform * (len(table.order) - class_size)).long()
     place += class_size * (place >= table.start)
-    return table.order.index_select(0, place.clamp_max_(len(uniform) - 1))
+    return table.order.index_select(0, place.clamp_max_(len(table.order) - 1))
 
 
 def draw_stranger(table: Relatives, generator: torch.Generator) -> Tensor:
@@ -105,7 +105,7 @@ def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
 def one_each(table: Relatives, positive: Tensor, negative: Tensor) -> Tensor:
     """Triplets (t, 3) of the anchors that have both a relative and a stranger."""
     counts = table.counts
-    usable = (counts > 0) & (counts < len(counts) - 1)
+    usable = (counts > 0) & (counts < len(table.order) - 1)
     triplets = torch.stack((torch.arange(len(counts), device=counts.device), positive, negative), 1)
     return triplets if all_known(usable) else triplets[usable]
 

@@ -40,4 +40,4 @@ class All(BaseMiner):
     """
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        return all_triplets(*related(labels))
+        return all_triplets(*related(labels, len(geometry.rows)))

@@ -39,7 +39,7 @@ class BatchHard(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        table, distance = relatives(labels), geometry.distance.detach()
+        table, distance = relatives(labels, len(geometry.rows)), geometry.distance.detach()
         # argmax and argmin give the first of equals, and a distance that is no number wins: the loss then shows it
         place = torch.where(table.valid, distance.gather(1, table.others), -torch.inf).argmax(1)
         farthest_positive = table.others.gather(1, place[:, None]).squeeze(1)
@@ -52,7 +52,7 @@ class BatchHard(BaseMiner):
         anchor, positive, negative = self.mine(geometry, labels, self._own_generator).T
         found = {}
         for name, chosen in (("positive", positive), ("negative", negative)):
-            law = torch.zeros(len(labels), len(labels), dtype=geometry.rows.dtype, device=labels.device)
+            law = torch.zeros(len(geometry.rows), len(labels), dtype=geometry.rows.dtype, device=labels.device)
             law[anchor] = functional.one_hot(chosen, len(labels)).to(law.dtype)
             found[name] = law
         return found

@@ -79,14 +79,14 @@ class DistanceWeighted(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        table = relatives(labels)
+        table = relatives(labels, len(geometry.rows))
         if self.per_anchor == "positives":
             chosen_p, asked = table.others, table.valid
         else:
             chosen_p, asked = draw_relative(table, generator)[:, None], table.valid[:, :1]
         uniform = uniforms(asked.numel(), labels, generator).view(asked.shape)
         chosen_n, gives = self._draw(geometry, table, uniform)
-        anchors = torch.arange(len(labels), device=labels.device)[:, None].expand_as(chosen_p)
+        anchors = torch.arange(len(chosen_p), device=labels.device)[:, None].expand_as(chosen_p)
         triplets, kept = torch.stack((anchors, chosen_p, chosen_n), 2), asked & gives[:, None]
         return triplets.view(-1, 3) if all_known(kept) else triplets[kept]
 
@@ -120,12 +120,12 @@ class DistanceWeighted(BaseMiner):
             torch.searchsorted(running, below_one[rows] * running[:, -1:], right=True, out=chosen[rows])
         if self.empty == "uniform" and not all_known(some):
             anyone = torch.stack([stranger_at(table, column) for column in uniform.T], 1)
-            chosen, some = torch.where(some[:, None], chosen, anyone), table.counts < len(table.others) - 1
+            chosen, some = torch.where(some[:, None], chosen, anyone), table.counts < len(table.order) - 1
         return chosen, some
 
     def _law(self, geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Positives, the law of the negative (n, n), and who gives a triplet."""
-        positive, negative = related(labels)
+        positive, negative = related(labels, len(geometry.rows))
         squared = geometry.squared_distance.detach()
         kept = negative & (squared < _ANTIPODES)
         if self.upper is not None:

@@ -57,5 +57,6 @@ class MultiSimilarityMiner(BaseMiner):
         number("epsilon", self.epsilon)
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        positive, negative = kept_pairs(geometry.similarity.detach(), *related(labels), epsilon=self.epsilon)
+        masks = related(labels, len(geometry.rows))
+        positive, negative = kept_pairs(geometry.similarity.detach(), *masks, epsilon=self.epsilon)
         return positive.nonzero(), negative.nonzero()

@@ -33,14 +33,14 @@ class NPairMiner(BaseMiner):
     """
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        table = relatives(labels)
-        anchors = torch.arange(len(labels), device=labels.device)
+        table = relatives(labels, len(geometry.rows))
+        anchors = torch.arange(len(table.counts), device=labels.device)
         usable = (table.counts > 0) & (table.counts < len(labels) - 1)
         return torch.stack((anchors, draw_relative(table, generator)), 1)[usable]
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`: the (n, n) law given the anchor. `negatives`: 1 for each that is used."""
         geometry = self.geometry_of(embeddings, labels)
-        positive, negative = related(labels)
+        positive, negative = related(labels, len(geometry.rows))
         usable = (positive.any(1) & negative.any(1))[:, None]
         return {"positive": even(positive & usable, geometry.rows.dtype), "negatives": (negative & usable).long()}

@@ -48,14 +48,14 @@ class Random(BaseMiner):
         if not len(labels):
             return no_triplets(labels)
         if self.mode == "triplets":
-            return _some_of_all(*related(labels), generator)
-        table = relatives(labels)
+            return _some_of_all(*related(labels, len(geometry.rows)), generator)
+        table = relatives(labels, len(geometry.rows))
         return one_each(table, draw_relative(table, generator), draw_stranger(table, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor. Mode `triplets`: those, and each one's chance."""
         geometry = self.geometry_of(embeddings, labels)
-        positive, negative = related(labels)
+        positive, negative = related(labels, len(geometry.rows))
         dtype = geometry.rows.dtype
         if self.mode == "triplets":
             listed = all_triplets(positive, negative)

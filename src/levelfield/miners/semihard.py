@@ -55,12 +55,12 @@ class Semihard(BaseMiner):
             return no_triplets(labels)
         distance = geometry.distance.detach()
         if self.mode == "closest":
-            table = relatives(labels)
+            table = relatives(labels, len(geometry.rows))
             few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may fall on any index
-            return _closest_of_few(distance, table) if few else _closest(distance, *related(labels))
+            return _closest_of_few(distance, table) if few else _closest(distance, *related(labels, len(geometry.rows)))
         if self.mode == "all":
-            return self._all(distance, *related(labels))
-        table = relatives(labels)
+            return self._all(distance, *related(labels, len(geometry.rows)))
+        table = relatives(labels, len(geometry.rows))
         chosen_p = draw_relative(table, generator)
         low = distance.gather(1, chosen_p[:, None])
         high = None if self.margin is None else low + self.margin
@@ -69,7 +69,7 @@ class Semihard(BaseMiner):
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Mode `random`: `positive` (n, n), `negative_given_positive` (n, n, n), `fallback` (n, n): O(n^3) memory."""
         geometry = self.geometry_of(embeddings, labels)
-        positive, negative = related(labels)
+        positive, negative = related(labels, len(geometry.rows))
         usable = (positive.any(1) & negative.any(1))[:, None]
         pair = positive & usable
         distance = geometry.distance.detach()
@@ -112,7 +112,7 @@ def _closest_of_few(distance: Tensor, table: Relatives) -> Tensor:
             nearest, index = beyond.min(1)
             chosen[rows, k] = torch.where(nearest < torch.inf, index, farthest)
     anchors = torch.arange(len(distance), device=distance.device)[:, None].expand_as(chosen)
-    kept = table.valid & (table.counts < len(distance) - 1)[:, None]
+    kept = table.valid & (table.counts < len(table.order) - 1)[:, None]
     return torch.stack((anchors, table.others, chosen), 2)[kept]
 
 

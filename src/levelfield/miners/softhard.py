@@ -36,7 +36,7 @@ class Softhard(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        table, distance = relatives(labels), geometry.distance.detach()
+        table, distance = relatives(labels, len(geometry.rows)), geometry.distance.detach()
         near = distance.gather(1, table.others)
         farthest_positive = torch.where(table.valid, near, -torch.inf).amax(1, keepdim=True)
         nearest_negative = hide_(distance.clone(), table, torch.inf).amin(1, keepdim=True)
@@ -54,7 +54,7 @@ class Softhard(BaseMiner):
 
 
 def _candidates(geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    positive, negative = related(labels)
+    positive, negative = related(labels, len(geometry.rows))
     distance = geometry.distance.detach()
     nearest_negative = distance.masked_fill(~negative, torch.inf).amin(1, keepdim=True)
     farthest_positive = distance.masked_fill(~positive, -torch.inf).amax(1, keepdim=True)

@@ -75,7 +75,7 @@ class Switched(BaseMiner):
         uniform, own_class = uniforms(len(triplets), triplets, generator), triplets[:, 0].clone()
         rows = (uniform < self.switch).nonzero()[:, 0]
         if len(rows):
-            positive, _ = related(labels)
+            positive, _ = related(labels, len(geometry.rows))
             own_class[rows] = draw_uniform(positive.index_select(0, own_class[rows]), generator)
         return switch_triplets(triplets, own_class, uniform, switch=self.switch)
 
@@ -85,8 +85,8 @@ class Switched(BaseMiner):
         plain = self.miner.probabilities(geometry, labels)  # type: ignore[attr-defined]
         gives = plain["positive"].sum(1) > 0
         dtype = plain["positive"].dtype
-        itself = torch.diag(gives.to(dtype))
-        others = even(related(labels)[0] & gives[:, None], dtype)
+        itself = torch.eye(*plain["positive"].shape, dtype=dtype, device=gives.device) * gives[:, None]
+        others = even(related(labels, len(geometry.rows))[0] & gives[:, None], dtype)
         return {
             "switch": gives.to(dtype) * self.switch,
             "positive_switched": itself,

@@ -38,6 +38,7 @@ class Facts:
     sources: Mapping[str, str] = field(default_factory=dict)  # setting -> where its default comes from
     search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
     separable: bool = False  # the loss is a mean over independent samples
+    memory: bool = False  # it can compare the batch with a memory of earlier ones (`Given.columns`)
     weights: bool = True  # takes a weight per anchor
     tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> why, in one sentence
     name: str = ""  # filled when registered
@@ -98,9 +99,12 @@ class Objective(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """The loss. embeddings: raw rows (b, d). labels: (b,) integers. weights: (b,), one per anchor."""
-        given = self._given(embeddings, labels, tuples, weights, roles, generator)
-        with full_precision(embeddings.device.type):
-            value = self.quick(given)
+        return self.loss_of(self._given(embeddings, labels, tuples, weights, roles, generator))
+
+    def loss_of(self, given: Given) -> Tensor:
+        """The loss of checked input, in closed form where there is one."""
+        with full_precision(given.embeddings.device.type):
+            value = self.quick(given) if given.columns is None else None
             return self.total(self.parts(given)) if value is None else value
 
     def terms(
@@ -148,6 +152,11 @@ class Objective(nn.Module):
     def norm_rows(self) -> bool:
         """Whether the network it is made for ends with a layer norm without parameters, so that test rows need it."""
         return False
+
+    @property
+    def learned_buffers(self) -> int:
+        """How many numbers besides its parameters its calls have changed so far, for the ledger."""
+        return 0
 
     @property
     def separable(self) -> bool:

@@ -8,13 +8,19 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadInput
-from levelfield.geometry import working
+from levelfield.geometry import Geometry, working
 from levelfield.miners import Tuples
 from levelfield.miners._alone import check_batch, kind_of
+from levelfield.relatives import related
 
 
 class Given(NamedTuple):
-    """One call's input, checked: rows (b, d) in float32 or float64, labels (b,) int64."""
+    """One call's input, checked: rows (b, d) in float32 or float64, labels (b,) int64.
+
+    columns: other rows (m, d) that the batch is compared with, the first b of which are the batch again, without
+    gradient; the labels are then theirs (m,), and the second and later entries of a tuple are columns. Without, the
+    batch is compared with itself.
+    """
 
     embeddings: Tensor
     labels: Tensor
@@ -22,11 +28,20 @@ class Given(NamedTuple):
     weights: Tensor | None
     roles: Any
     generator: torch.Generator
+    columns: Tensor | None = None
+
+    def geometry(self, *, normalize: bool) -> Geometry:
+        """The batch against what it is compared with."""
+        return Geometry(self.embeddings, self.columns, normalize=normalize)
+
+    def related(self) -> tuple[Tensor, Tensor]:
+        """Positives and negatives of the batch's rows, in the shape of the geometry's matrices."""
+        return related(self.labels, len(self.embeddings))
 
 
 def checked(given: Given, objective: str, *, dim: int | None, takes_tuples: bool, takes_weights: bool) -> Given:
     """`given` as the objective of that name computes with it. `dim`: the only width it can have, None for any."""
-    rows, labels, tuples, weights, roles, generator = given
+    rows, labels, tuples, weights, roles, generator, _ = given
     _check_batch(rows, labels, objective, dim)
     if not isinstance(generator, torch.Generator):
         raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; a torch.Generator is needed.")

@@ -11,7 +11,7 @@ from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
-from levelfield.relatives import Relatives, hide_, put_, related, relatives
+from levelfield.relatives import Relatives, hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
@@ -33,6 +33,7 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
         use="The first to try: two margins that mean distances, no class vectors, any labels; strong with "
         "distance-weighted pairs.",
         tuples="pairs",
+        memory=True,
         miners=("distance_weighted", "all", "random", "semihard", "softhard", "batch_hard", "multi_similarity"),
         sources={"pos_margin": "002 A.1", "neg_margin": "002 A.1", "miner": "002 A.2", "reduction": "002 eq. 1"},
         search={"neg_margin": (0.3, 1.4, "linear"), "pos_margin": (0.0, 0.5, "linear")},
@@ -67,7 +68,7 @@ class Contrastive(Objective):
         self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        geometry = given.geometry(normalize=self.normalize)
         tuples = self.chosen(geometry, given)
         if tuples is None:
             return self._of_everything(geometry, given)
@@ -140,7 +141,7 @@ class Contrastive(Objective):
         return tuples[:, :2], tuples[:, ::2]
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
-        positive, negative = related(given.labels)
+        positive, negative = given.related()
         distance = geometry.squared_distance if self.squared else geometry.distance
         terms = contrastive_terms(distance, positive, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
         weights = None if given.weights is None else given.weights[:, None]

@@ -11,13 +11,14 @@ from levelfield.geometry import Geometry
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, norms, strangers
-from levelfield.relatives import put_, related, relatives
+from levelfield.relatives import put_, relatives
 from levelfield.settings import number, one_of
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
     """[log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ of each anchor (n,); 0 without a positive or a negative.
 
+    >>> from levelfield.relatives import related
     >>> distance = torch.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
     >>> generalized_lifted_terms(distance, *related(torch.tensor([0, 0, 1])), margin=1.0)
     tensor([2., 2., 0.])
@@ -34,6 +35,7 @@ def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tenso
         formula="mean_a [log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ + nu mean_i |x_i|^nu_power",
         use="When the whole batch should count at once, hardest images most, without choosing a miner.",
         tuples="none",
+        memory=True,
         sources={
             "margin": "002 A.1",
             "nu": "002 A.1",
@@ -64,8 +66,8 @@ class GeneralizedLifted(Objective):
         self.normalize = one_of("normalize", normalize, (True, False))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
-        positive, negative = related(given.labels)
+        geometry = given.geometry(normalize=self.normalize)
+        positive, negative = given.related()
         terms = generalized_lifted_terms(geometry.distance, positive, negative, margin=self.margin)
         self.active = (terms.detach() > 0).sum()
         valid = (positive.any(1) & negative.any(1)).sum().clamp_min(1)

@@ -13,7 +13,7 @@ from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import Entries, attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import check_classes
-from levelfield.relatives import hide_, put_, related, relatives
+from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
@@ -35,6 +35,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
         use="When triplets are too strict: one learned boundary parts near from far; with distance-weighted "
         "negatives a strong baseline.",
         tuples="triplets",
+        memory=True,
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
             "margin": "Wu et al. 2017, section 5; 001, 002",
@@ -104,7 +105,7 @@ class Margin(Objective):
         return {"beta": self.beta_optimiser} if isinstance(self.beta, nn.Parameter) and self.beta_optimiser else {}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        geometry = given.geometry(normalize=self.normalize)
         if self.beta_per_class:
             check_classes(given.labels, len(self.beta), self._label)
         triplets = self.chosen_triplets(geometry, given)
@@ -198,9 +199,9 @@ class Margin(Objective):
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """Over all triplets each positive pair counts once per negative of its anchor, and the other way round."""
-        positive, negative = related(given.labels)
+        positive, negative = given.related()
         positives, negatives = positive.sum(1), negative.sum(1)
-        beta = self._beta(given.labels).expand(len(given.labels))
+        beta = self._beta(given.labels[: len(positive)]).expand(len(positive))
         pull, push = margin_terms(geometry.distance, geometry.distance, beta[:, None], margin=self.margin)
         pulled = ((pull.detach() > 0) & positive).sum(1)
         pushed = ((push.detach() > 0) & negative).sum(1)

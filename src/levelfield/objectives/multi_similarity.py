@@ -13,7 +13,7 @@ from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._closed import closed, log_one_plus_sum_exp_
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import log_one_plus_sum_exp
-from levelfield.relatives import hide_, put_, related, relatives
+from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
@@ -22,6 +22,7 @@ def multi_similarity_terms(
 ) -> tuple[Tensor, Tensor]:
     """The two log-sums of each anchor (002 eq. 12); `positive` and `negative` say how often each pair counts.
 
+    >>> from levelfield.relatives import related
     >>> positive, negative = related(torch.tensor([0, 0, 1]))
     >>> pull, push = multi_similarity_terms(torch.eye(3), positive, negative, alpha=2.0, beta=40.0, base=0.5)
     >>> pull
@@ -41,6 +42,7 @@ def multi_similarity_terms(
         "+ 1/beta log(1 + sum_neg e^(beta (s - base))) ]",
         use="The usual choice when batches hold several images of each class: it mines and weighs the pairs itself.",
         tuples="pairs",
+        memory=True,
         sources={
             "alpha": "Wang et al. 2019; 002 A.1",
             "beta": "authors' code; 002 A.1 (Wang et al. write 50)",
@@ -81,7 +83,7 @@ class MultiSimilarity(Objective):
         self.reduction = one_of("reduction", reduction, ("batch", "valid"))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        geometry = given.geometry(normalize=self.normalize)
         positive, negative = self._counted(geometry, given)
         pull, push = multi_similarity_terms(
             geometry.similarity, positive, negative, alpha=self.alpha, beta=self.beta, base=self.base
@@ -130,7 +132,7 @@ class MultiSimilarity(Objective):
                 raise BadInput("Objective 'multi_similarity' takes two lists of pairs as tuples: positive, negative.")
             first, second = given.tuples
             return _counts(first, geometry.similarity), _counts(second, geometry.similarity)
-        positive, negative = related(given.labels)
+        positive, negative = given.related()
         if self.epsilon is None:
             return positive, negative
         return kept_pairs(geometry.similarity.detach(), positive, negative, epsilon=self.epsilon)

@@ -10,13 +10,14 @@ from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import against_strangers
 from levelfield.objectives._sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
-from levelfield.relatives import related, relatives
+from levelfield.relatives import relatives
 from levelfield.settings import number, one_of
 
 
 def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -> Tensor:
     """log(1 + sum_{n in N(a)} e^((s_an - s_ap) / temperature)) for every p that may be a positive of a: (n, n).
 
+    >>> from levelfield.relatives import related
     >>> import torch
     >>> nt_xent_terms(torch.eye(3), related(torch.tensor([0, 0, 1]))[1], temperature=0.07)[0, 1]
     tensor(0.6931)
@@ -32,6 +33,7 @@ def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -
         formula="mean over (a, p) of log(1 + sum_n e^((s_an - s_ap) / temperature))",
         use="Few images of each class and large batches, as in self-supervised training; one temperature, no miner.",
         tuples="none",
+        memory=True,
         sources={"temperature": "PML 2.9; Wu et al. 2018", "normalize": "Chen et al. 2020"},
         search={"temperature": (0.02, 0.5, "log")},
     ),
@@ -52,8 +54,8 @@ class NTXent(Objective):
         self.normalize = one_of("normalize", normalize, (True, False))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
-        positive, negative = related(given.labels)
+        geometry = given.geometry(normalize=self.normalize)
+        positive, negative = given.related()
         terms = nt_xent_terms(geometry.similarity, negative, temperature=self.temperature)
         self.active = ((terms.detach() > 0) & positive).sum()
         weights = None if given.weights is None else given.weights[:, None]

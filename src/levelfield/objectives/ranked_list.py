@@ -13,7 +13,7 @@ from levelfield.geometry import Geometry
 from levelfield.objectives._closed import LOG2_E, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
-from levelfield.relatives import hide_, put_, related, relatives
+from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
@@ -42,6 +42,7 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
         "w = e^(temperature (alpha - d)); the stars keep the terms above 0",
         use="To keep some spread within a class while every hard negative of the batch is used, without a miner.",
         tuples="none",
+        memory=True,
         batch="2 per class (001: 3)",
         sources={
             "alpha": "Wang et al. 2019; 001",
@@ -95,8 +96,8 @@ class RankedList(Objective):
         self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        distance = Geometry(given.embeddings, normalize=self.normalize).distance
-        positive, negative = related(given.labels)
+        distance = given.geometry(normalize=self.normalize).distance
+        positive, negative = given.related()
         grad = self.weight_grad
         pull = ranked_terms(distance - self._inner, positive, temperature=self.temperature_pos, weight_grad=grad)
         push = ranked_terms(self.alpha - distance, negative, temperature=self.temperature, weight_grad=grad)

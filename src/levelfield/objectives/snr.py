@@ -15,7 +15,7 @@ from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
 from levelfield.objectives.contrastive import contrastive_terms
 from levelfield.objectives.triplet import triplet_terms
-from levelfield.relatives import Relatives, hide_, put_, related, relatives
+from levelfield.relatives import Relatives, hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no signal
@@ -24,8 +24,9 @@ CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no si
 class Signals:
     """Noise-to-signal ratios D(a, j) = var(x_a - x_j) / var(x_a) of rows (n, d), the anchor a first (002 eq. 15).
 
-    Variances are over the d coordinates; without `centered` they are sums of squares. `usable` (n,): who is no
-    constant row and can be an anchor; the ratios of the others are 0.
+    With `columns` (m, d) they are those of the rows against these. Variances are over the d coordinates; without
+    `centered` they are sums of squares. `usable` (n,): who is no constant row and can be an anchor; the ratios of the
+    others are 0.
 
     >>> signals = Signals(torch.tensor([[1.0, -1.0], [3.0, -3.0], [2.0, 2.0]]), centered=True)
     >>> signals.of(torch.tensor([0, 1]), torch.tensor([1, 0]))
@@ -34,12 +35,15 @@ class Signals:
     tensor([ True,  True, False])
     """
 
-    def __init__(self, rows: Tensor, *, centered: bool) -> None:
-        self.rows = rows - rows.mean(1, keepdim=True) if centered else rows
+    def __init__(self, rows: Tensor, columns: Tensor | None = None, *, centered: bool) -> None:
+        if centered:
+            rows = rows - rows.mean(1, keepdim=True)
+            columns = None if columns is None else columns - columns.mean(1, keepdim=True)
+        self.rows = rows
         self.energy = self.rows.square().sum(1)
         self.usable = self.energy.detach() > CONSTANT
         self.inverse = self.energy.masked_fill(~self.usable, torch.inf).reciprocal()
-        self.geometry = Geometry(self.rows, normalize=False)
+        self.geometry = Geometry(self.rows, columns, normalize=False)
 
     def of(self, anchor: Tensor, other: Tensor) -> Tensor:
         return self.geometry.distance_of(anchor, other, squared=True) * self.inverse.index_select(0, anchor)
@@ -63,6 +67,7 @@ class Signals:
         "D_aj = var(x_a - x_j) / var(x_a)",
         use="In place of triplet or contrastive where distances should be relative to the anchor's own strength.",
         tuples="triplets",
+        memory=True,
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
             "margin": "002 A.1",
@@ -115,12 +120,13 @@ class SNR(Objective):
         self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
-        signals = Signals(geometry.rows, centered=self.centered)
+        geometry = given.geometry(normalize=self.normalize)
+        columns = None if geometry.with_itself else geometry.columns
+        signals = Signals(geometry.rows, columns, centered=self.centered)
         tuples = self._tuples(geometry, given)
         terms = (self._triplets if self.form == "triplet" else self._pairs)(signals, given, tuples)
         if self.lam:
-            means = geometry.rows.sum(1).abs() * self._shares(given.labels, tuples, geometry.rows.dtype)
+            means = geometry.rows.sum(1).abs() * self._shares(given, tuples, geometry.rows.dtype)
             terms["zero_mean"] = (means if given.weights is None else means * given.weights).sum()
         return terms
 
@@ -131,7 +137,7 @@ class SNR(Objective):
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         tuples = self._tuples(geometry, given)
         signals = Signals(geometry.rows, centered=self.centered)
-        shares = self._shares(given.labels, tuples, geometry.rows.dtype)
+        shares = self._shares(given, tuples, geometry.rows.dtype)
         slope: Tensor | Entries
         if tuples is None:
             ratio = signals.matrix_in_place()
@@ -172,7 +178,7 @@ class SNR(Objective):
         return {"triplet": mean(terms, usable, self.reduction, weights)}
 
     def _all_triplets(self, signals: Signals, given: Given) -> Tensor:
-        positive, negative = related(given.labels)
+        positive, negative = given.related()
         positive = positive & signals.usable[:, None]
         weights = given.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
@@ -190,9 +196,9 @@ class SNR(Objective):
 
     def _pairs(self, signals: Signals, given: Given, tuples: Tuples | None) -> dict[str, Tensor]:
         if tuples is None:
-            anchors = torch.arange(len(given.labels), device=given.labels.device)[:, None]
+            anchors = torch.arange(len(given.embeddings), device=given.labels.device)[:, None]
             ratio, usable = signals.matrix(), signals.usable[:, None]
-            sides = [(ratio, mask & usable, anchors) for mask in related(given.labels)]
+            sides = [(ratio, mask & usable, anchors) for mask in given.related()]
         else:
             lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
             sides = [(signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in lists]
@@ -206,16 +212,17 @@ class SNR(Objective):
             terms[name] = mean(losses, counted, self.reduction, weights)
         return terms
 
-    def _shares(self, labels: Tensor, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
+    def _shares(self, given: Given, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
         """Weight of each row in the regulariser (n,), or the same for all; `lam` in sum."""
+        rows = len(given.embeddings)
         if self.reg_over == "batch" or (tuples is None and self.form == "contrastive"):
-            return self.lam / max(1, len(labels))
+            return self.lam / max(1, rows)
         if tuples is None:
-            positives = relatives(labels).counts
-            often = positives * (len(positives) - 1 - positives)
+            positives = relatives(given.labels, rows).counts
+            often = positives * (len(given.labels) - 1 - positives)
         else:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
-            often = torch.bincount(anchors, minlength=len(labels))
+            often = torch.bincount(anchors, minlength=rows)
         return often.to(dtype) * self.lam / often.sum().clamp_min(1)
 
     def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
@@ -13,7 +14,7 @@ from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
-from levelfield.relatives import related, relatives
+from levelfield.relatives import relatives
 from levelfield.settings import number, one_of
 
 
@@ -35,6 +36,7 @@ def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0
         formula="mean [d_ap - d_an + margin]+",
         use="When only the order of distances matters; stands and falls with the miner (semihard is the safe one).",
         tuples="triplets",
+        memory=True,
         miners=("semihard", "distance_weighted", "softhard", "batch_hard", "random", "all"),
         sources={"margin": "002 A.1", "squared": "002 eq. 2 (its code squares)", "miner": "Schroff et al. 2015"},
         search={"margin": (0.02, 0.5, "log"), "squared": [False, True]},
@@ -72,7 +74,9 @@ class Triplet(Objective):
         self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        if self.swap and given.columns is not None:
+            raise BadInput("Objective 'triplet' with swap compares positives with negatives: it takes no memory.")
+        geometry = given.geometry(normalize=self.normalize)
         triplets = self.chosen_triplets(geometry, given)
         if triplets is None:
             return {"triplet": self._of_everything(geometry, given)}
@@ -121,7 +125,7 @@ class Triplet(Objective):
 
     def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
         """All triplets, a block of positive pairs against all negatives at a time."""
-        positive, negative = related(given.labels)
+        positive, negative = given.related()
         weights = given.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
 

@@ -1,0 +1,127 @@
+"""Cross-batch memory (XBM, Wang et al. 2020): the batch is compared with the rows of earlier batches, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.miners import Tuples
+from levelfield.objectives._contract import Given, Objective, registry
+from levelfield.settings import whole
+
+
+class CrossBatchMemory(Objective):
+    """`objective` on the tuples whose anchors are in the batch and whose partners are in a queue of the latest rows.
+
+    Of each call (Wang et al. 2020, algorithm 1; pytorch-metric-learning's CrossBatchMemory):
+
+    1. The batch enters the queue as constants, raw rows with their labels. The oldest beyond `size` leave it.
+    2. The wrapped loss of the batch's rows, as anchors, against all of the queue: mined by its miner, or all of them.
+       An anchor is never compared with its own copy, but with the copies of the rest of its batch.
+
+    The gradient flows through the anchors alone. So in the first call the loss is the plain one, and its gradient lacks
+    what a row gets as a partner of others: with pairs in both orders, half of it.
+
+    start: in so many first calls the objective is what it is alone, and nothing is remembered: rows of a network that
+    still moves fast are soon out of date (Wang et al. begin after 1,000 steps).
+
+    In evaluation mode (`eval()`) nothing is remembered either. The queue is part of `state_dict`. size: at least the
+    batch. dim: width of the rows. Memory: O(batch * size); with triplets of `miner="all"` no list is made.
+
+    >>> from levelfield import objectives
+    >>> memory = CrossBatchMemory(objectives.create("contrastive", miner="all"), size=8, dim=4)
+    >>> rows, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
+    >>> memory(rows, labels), memory(rows, labels)  # the second time half of the positives are the rows themselves
+    (tensor(1.4142), tensor(0.9428))
+    """
+
+    rows: Tensor
+    labels: Tensor
+    counts: Tensor
+
+    def __init__(self, objective: nn.Module, *, dim: int, size: int = 1024, start: int = 0) -> None:
+        super().__init__()
+        if not (isinstance(objective, Objective) and objective.facts.memory):
+            fitting = ", ".join(name for name in registry.names() if registry.facts(name).memory)
+            name = getattr(getattr(objective, "facts", None), "name", "") or type(objective).__name__
+            raise BadSpecification(f"'memory' does not go with '{name}'. It goes with {fitting}.")
+        self.objective = objective
+        self.facts = objective.facts  # type: ignore[misc]
+        self.dim = whole("dim", dim, least=1)
+        self.size = whole("size", size, least=2)  # PML
+        self.start = whole("start", start, least=0)
+        self.register_buffer("rows", torch.zeros(size, dim))
+        self.register_buffer("labels", torch.full((size,), -1))
+        self.register_buffer("counts", torch.zeros(2, dtype=torch.int64))  # calls so far, rows in the queue
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        tuples: Tuples | None = None,
+        weights: Tensor | None = None,
+        roles: Any = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The loss; in training mode the batch is remembered."""
+        if tuples is not None:
+            raise BadInput("A cross-batch memory chooses its tuples in batch and memory; it takes none.")
+        given = self._given(embeddings, labels, None, weights, roles, generator)
+        calls, held = self.counts.tolist()
+        if calls >= self.start:
+            given = self._against_queue(given, held)
+        loss = self.objective.loss_of(given)
+        self.active, self.shown, self.switched = (
+            self.objective.active, self.objective.shown, self.objective.switched,
+        )
+        if self.training:
+            self._remember(given, calls, held)
+        return loss
+
+    def reset(self) -> None:
+        """Forget everything, as before the first call."""
+        self.rows.zero_()
+        self.labels.fill_(-1)
+        self.counts.zero_()
+
+    @property
+    def learned_buffers(self) -> int:
+        calls, held = self.counts.tolist()
+        return (self.counts.numel() if calls else 0) + (self.rows.numel() + self.labels.numel() if held else 0)
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {f"objective.{name}": rate for name, rate in self.objective.lr_multipliers().items()}
+
+    def part_of(self, parameter: str) -> str:
+        return self.objective.part_of(parameter.removeprefix("objective."))
+
+    @property
+    def normalize(self) -> bool:
+        return bool(getattr(self.objective, "normalize", True))
+
+    @property
+    def separable(self) -> bool:
+        return False
+
+    def _against_queue(self, given: Given, held: int) -> Given:
+        batch = given.embeddings
+        if len(batch) > self.size:
+            raise BadInput(f"A memory of {self.size} rows got a batch of {len(batch)}: its size must be at least that.")
+        older = min(held, self.size - len(batch))
+        if self.rows.dtype != batch.dtype or self.rows.device != batch.device:
+            self.rows, self.labels = self.rows.to(batch), self.labels.to(batch.device)
+        return given._replace(
+            columns=torch.cat((batch.detach(), self.rows[:older])),
+            labels=torch.cat((given.labels, self.labels[:older])),
+        )
+
+    @torch.no_grad()
+    def _remember(self, given: Given, calls: int, held: int) -> None:
+        if given.columns is not None:  # newest first
+            held = len(given.columns)
+            self.rows[:held], self.labels[:held] = given.columns, given.labels
+        self.counts.copy_(torch.tensor([calls + 1, held]))
