@@ -1,0 +1,100 @@
+"""The rates in the papers' studies are the published ones, and rows that a claim compares wrap the same loss."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelfield import methods
+from levelfield.methods import Method
+from levelfield.published import hyperparameters
+from levelfield.studies import reading
+from levelfield.studies.choices import Competitor
+from levelfield.studies.reading import content_of
+from levelfield.studies.specification import Study
+
+FOLDER = Path(__file__).parents[2] / "studies" / "papers"
+read_study = cache(reading.read_study)
+
+
+def forms(file: Path) -> list[Study]:
+    """A study as it stands, on each other data, and in small."""
+    elsewhere = [read_study(file, on=name) for name in content_of(file).get("also", {})]
+    return [read_study(file), *elsewhere, read_study(file, mini=True)]
+
+
+def made(method: Competitor) -> Method:
+    return methods.create(method.name, num_classes=16, dim=64, **method.settings)
+
+
+def rates(study: Study, method: Competitor) -> dict[str, float]:
+    """The absolute rate of each group of own parameters."""
+    built = made(method)
+    head = built.lr or study.conditions.lr
+    return {group.name: group.multiplier * head for group in built.groups()}
+
+
+def published(preset: str, key: str) -> float:
+    """What 003's tables say of HIST."""
+    _, place, *variant = preset.split("/")
+    names = {"cub": "CUB-200-2011", "cars": "CARS196", "sop": "SOP"}
+    backbone = "BN-Inception" if "bn_inception" in variant else "ResNet50"
+    entries = [e for e in hyperparameters() if e.method == "hist" and e.dataset == names[place]]
+    [value] = [e.params[key] for e in entries if e.params["backbone"] == backbone]
+    return float(value)
+
+
+@pytest.mark.parametrize("name", ["000_table1", "000_table2", "000_table3"])
+def test_the_rows_of_000_have_the_rates_of_its_code(name: str) -> None:
+    study = read_study(FOLDER / f"{name}.yaml")
+    assert (study.conditions.lr, study.conditions.trunk_lr, study.conditions.optimiser) == (1e-3, 5e-5, "adamw")
+    found = {m.label: rates(study, m) for m in study.methods}
+    assert found["ProxyAnchor"] == pytest.approx({"proxies": 1e-2})
+    assert found["DRML-PA"] == pytest.approx({"proxies": 1e-2, "branch_proxies": 1e-2})
+    assert not any(m.conditions or "lr" in m.settings for m in study.methods), "the same for all rows"
+
+
+@pytest.mark.parametrize("name", ["000_table1", "000_table2", "000_table3"])
+def test_drml_wraps_the_loss_of_the_row_that_it_is_compared_with(name: str) -> None:
+    for study in forms(FOLDER / f"{name}.yaml"):
+        by_label = {method.label: method for method in study.methods}
+        pairs = [claim.parts for claim in study.claims if claim.source != "control"]
+        assert len(pairs) == 3
+        for first, _, second in pairs:
+            drml, plain = by_label[first].settings, by_label[second].settings
+            assert drml["objective"] == by_label[second].name
+            if second == "ProxyAnchor":  # 000's code has settings of its own for both
+                assert (drml["settings"]["preset"], plain["preset"]) == ("000/cub/drml", "000")
+                continue
+            assert drml["settings"] == {key: value for key, value in plain.items() if key != "batch"}
+            assert drml.get("batch") == plain.get("batch")
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("001_table*.yaml")), ids=lambda file: file.stem)
+def test_the_betas_of_001_are_trained_by_sgd_at_its_rate(file: Path) -> None:
+    for study in forms(file):
+        for method in study.methods:
+            if method.name == "margin" and method.settings.get("preset") == "001":
+                [beta] = made(method).groups()
+                assert (beta.optimiser, study.conditions.momentum) == ("sgd", 0.9)
+                assert rates(study, method)["beta"] == pytest.approx(0.1, rel=1e-4)
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("003*.yaml")), ids=lambda file: file.stem)
+def test_hist_is_rescaled_to_the_rate_of_the_head_by_its_rule(file: Path) -> None:
+    """The rule in the docstring of `hist`: own rates as published, and tau times the head's rate, if that is larger."""
+    for study in forms(file):
+        for method in study.methods:
+            if method.name != "hist":
+                continue
+            preset, found = method.settings["preset"], rates(study, method)
+            expected = {"hgnn": published(preset, "lr_hgnn")}
+            expected |= dict.fromkeys(("means", "log_vars"), published(preset, "lr_distributions"))
+            known = {name: rate for name, rate in expected.items() if name in found}
+            assert {name: found[name] for name in known} == pytest.approx(known, rel=1e-3)
+            slower = min(1.0, published(preset, "lr") / study.conditions.lr)
+            objective: Any = made(method).objective
+            assert objective.tau == pytest.approx(published(preset, "tau") * slower, rel=1e-3)
