@@ -14,6 +14,7 @@ import yaml
 from cli_room import Levelfield, make_photos
 
 from levelfield.cli import main
+from levelfield.reports.figures import FIGURES
 from levelfield.studies.execution import run_all
 
 QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
@@ -31,17 +32,17 @@ def next_commands(said: str) -> list[list[str]]:
 
 
 def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Levelfield, room: Path) -> None:
-    """The whole way with all of the demo's methods, and with spaces in every path."""
+    """The whole way with all methods, validation classes that choose the steps, and spaces in every path."""
     photos = make_photos(room / "my photos", classes=20, each=8)
     said = levelfield("compare", "--data", photos, "--out", "all my runs", *QUICK).printed
-    assert "The batch is 10x4 instead of 25x4: there are 10 training classes." in said
-    assert "Trains on 10 classes (80 images), tests on the other 10 (80 images)." in " ".join(said.split())
+    assert "The batch is 7x4 instead of 25x4: there are 7 training classes." in said
+    assert "Trains on 7 classes (56 images), validates on 3 classes (24 images), tests on" in " ".join(said.split())
     assert said.index("Estimated time") < said.index("best first by recall@1")
     study = yaml.safe_load((room / "all my runs/my photos/study.yaml").read_text())
-    assert study["conditions"]["batch"] == "10x4"
-    assert study["conditions"]["dim"] == 79
+    assert study["conditions"]["batch"] == "7x4"
+    assert study["conditions"]["dim"] == 55
     assert all(method["label"] in said for method in study["methods"])
-    assert len(study["methods"]) == 10
+    assert len(study["methods"]) == 8
     commands = next_commands(said)
     assert [words[0] for words in commands] == ["search", "embed", "train"]
     assert "Nearest to" in levelfield(*commands[0]).printed
@@ -103,7 +104,6 @@ def test_photographs_are_seen_larger_unless_the_user_says_so(levelfield: Levelfi
     assert "Photographs: seen at 160 px" in plan
     own = " ".join(levelfield("compare", "--data", "large", *TINY, "--dry-run").printed.split())
     assert "160 px" not in own
-    assert "Photographs: pooling average." in own
 
 
 def test_data_given_beside_a_study_replaces_the_studys_own(levelfield: Levelfield, room: Path) -> None:
@@ -252,6 +252,45 @@ def test_real_worker_processes_give_the_same_figures(
     [real] = Path("real").rglob("embeddings.npy")
     [here] = Path("runs/small/contrastive").glob("seed0-*/embeddings.npy")
     assert real.read_bytes() == here.read_bytes()
+
+
+def test_a_figure_that_cannot_be_drawn_is_found_before_training(levelfield: Levelfield, room: Path) -> None:
+    refused = levelfield("compare", "small.yaml", "figures=[leaderboard, sweep]").error
+    assert "'sweep' cannot be drawn of this study: nothing varies" in refused
+    assert not Path("runs").exists()
+
+
+def test_the_board_is_printed_even_if_a_drawing_fails(
+    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Path:
+        raise ValueError("no room on the page")
+
+    monkeypatch.setitem(FIGURES, "spectra", fail)
+    ended = levelfield("compare", "small.yaml", "figures=[spectra, leaderboard]")
+    assert "best first by recall@1" in ended.out
+    assert "Next:" in ended.out
+    assert "spectra: ValueError: no room on the page" in ended.error
+    assert Path("runs/small/leaderboard.png").exists()
+
+
+@pytest.mark.parametrize("starting", [True, False])
+def test_the_steps_that_validation_chose_train_on_every_class(
+    levelfield: Levelfield, room: Path, starting: bool
+) -> None:
+    """With a gain that no step can reach the first look is kept: the start, or the first step."""
+    words = ["methods=[contrastive]", "seeds=1", "conditions.batch=2x2", "protocol.validation=0.5"]
+    words += [f"conditions.validate_start={starting}", "conditions.select=recall@1", "conditions.validate_every=1"]
+    words += ["conditions.min_delta=1.0"]
+    asked = ("train", "small.yaml", *words, "--method", "contrastive", "--all-classes")
+    assert "run `levelfield compare` first" in levelfield(*asked).error
+    assert levelfield("-q", "compare", "small.yaml", *words).code == 0
+    said = levelfield("train", "runs/small/study.yaml", "--all-classes").printed
+    [described] = Path("runs/small-all-classes").rglob("run.yaml")
+    trained = yaml.safe_load(described.read_text())
+    assert trained["method"]["name"] == ("start" if starting else "contrastive")
+    assert (trained["conditions"]["steps"], trained["conditions"]["select"]) == (1, "budget")
+    assert ("chose the start of 'contrastive'" if starting else "Steps: 1, as the validation classes chose") in said
 
 
 def test_main_reads_the_command_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:

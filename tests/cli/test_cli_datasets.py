@@ -101,4 +101,4 @@ def test_init_and_compare_say_that_a_copy_is_not_the_official_one(levelfield: Le
     assert "not the official one" in levelfield("init", "cub", "--root", birds).error
     assert "not the official one" in levelfield("compare", "--data", "cub", "--root", birds).error
     words = ("--data", "cub", "--root", birds, "data.allow_incomplete=true", "methods=[lda]", "--dry-run")
-    assert "tests on the other 4 (16 images)" in levelfield("compare", *words).printed
+    assert "tests on 4 classes (16 images)" in levelfield("compare", *words).printed

@@ -30,16 +30,14 @@ from levelfield.cli.plans import print_counted, print_plan
 from levelfield.data.checking import some
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.registry import references_in
-from levelfield.reports import show, with_published, write_all
-from levelfield.reports.figures import check_figures, draw_figures, figures_of
-from levelfield.reports.leaks import crossings, with_leaks, write_crossings
-from levelfield.reports.robustness import robustness, show_robustness, write_robustness
+from levelfield.reports.figures import check_figures, figures_of
+from levelfield.reports.finish import finish
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.estimate import estimate
 from levelfield.studies.execution import Outcome
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.named_code import named_by
-from levelfield.studies.own_data import demo_content, fit_to
+from levelfield.studies.own_data import fit_to, photos_content
 from levelfield.studies.reading import read_study
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
@@ -80,7 +78,7 @@ def compare(
         overrides, study = [study, *overrides], None
     trust(*named_by(study, overrides), *references_in(str(data)))
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
-    check_figures(figures_of(chosen))
+    check_figures(figures_of(chosen), chosen)
     try:
         with looking() as told:
             runs = prepare(chosen, device=device, progress=told)
@@ -100,18 +98,11 @@ def compare(
     with StudyBars([run.title for run in runs]) as bars:
         outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, listen=bars.listen)
     outcome.refuse_if_all_failed(len(runs))
-    board = with_published(gather(chosen.name, runs, folder, chosen.metrics, claims=chosen.claims), runs)
-    crossing = crossings(board, runs, folder)
-    leaks = write_crossings(crossing, folder)
-    board = with_leaks(board, crossing, folder)
-    robust = robustness(chosen, board, runs, folder)
-    paths = write_all(board, folder) + write_robustness(robust, folder)
-    paths += draw_figures(figures_of(chosen), board, runs, folder) + leaks
-    show(board, console)
-    show_robustness(robust, console)
-    console.print(f"\nWritten: {', '.join(str(path) for path in paths)}", soft_wrap=True, highlight=False)
-    _print_next(board, chosen, out, data)
-    _fail_for_what_is_missing(board, outcome, runs, folder)
+    report = finish(chosen, runs, folder)
+    report.show(console)
+    _print_next(report.board, chosen, out, data)
+    _fail_for_what_is_missing(report.board, outcome, runs, folder)
+    report.refuse_if_not_drawn()
 
 
 def choose_study(
@@ -136,16 +127,15 @@ def choose_study(
         raise BadSpecification(
             "Name a study file (levelfield compare studies/demo.yaml) or photos (levelfield compare --data FOLDER)."
         )
-    wished = parse_study(demo_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
+    wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
     with looking() as told:
         content, changes = fit_to(
             data,
             root=root,
-            allow_incomplete=bool(wished.data.settings.get("allow_incomplete")),
             skip_unreadable=skip_unreadable,
+            wished=wished,
             fixed=fixed,
-            protocol=wished.protocol,
             progress=told,
         )
     if not is_quiet():

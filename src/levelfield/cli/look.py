@@ -24,11 +24,9 @@ from levelfield.embedder.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.registry import references_in
-from levelfield.reports import show, with_published, write_all
-from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of
-from levelfield.reports.leaks import crossings, with_leaks, write_crossings
-from levelfield.reports.robustness import robustness, show_robustness, write_robustness
-from levelfield.studies import gather, read_study
+from levelfield.reports.figures import FIGURES, check_figures, figures_of
+from levelfield.reports.finish import finish
+from levelfield.studies import read_study
 from levelfield.studies.own_data import fit_to
 from levelfield.studies.store import read_plan
 from levelfield.trust import trust
@@ -142,17 +140,13 @@ def report(
     for name in chosen:
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
-    board = with_published(gather(study.name, runs, folder, chosen, claims=study.claims), runs)
     with bar("looking for leaks") as progress:
-        crossing = crossings(board, runs, folder, near=leaks, progress=lambda _, done, total: progress(done, total))
-    sheets = write_crossings(crossing, folder) if leaks else []
-    board = with_leaks(board, crossing, folder, out)
-    robust = robustness(study, board, runs, folder)
-    paths = write_all(board, out or folder) + write_robustness(robust, out or folder)
-    paths += draw_figures(wanted, board, runs, folder, out) + sheets
-    show(board, console)
-    show_robustness(robust, console)
-    console.print(f"\nWritten: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
+        made = finish(
+            study, runs, folder, out=out, metrics=chosen, figures=wanted,
+            near_leaks=leaks, draw_leaks=leaks, progress=progress,
+        )  # fmt: skip
+    made.show(console)
+    made.refuse_if_not_drawn()
 
 
 def init(

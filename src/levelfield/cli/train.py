@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +28,7 @@ from levelfield.studies.leaderboard import gather
 from levelfield.studies.named_code import named_by
 from levelfield.studies.plan import needed_labels, with_needed
 from levelfield.studies.reading import read_study
+from levelfield.studies.refitting import chosen_steps, without_validation
 from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, assign, parse_study
@@ -75,9 +76,11 @@ def train(
     if not any(methods.joins_seeds(m.name, m.settings) for m in whole.methods if m.label in needed):
         content["seeds"] = [seed]
     if all_classes:
-        content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}}
-        if whole.conditions.select != "budget":
-            raise BadSpecification("With --all-classes no class is left to validate: set conditions.select=budget.")
+        content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}, "figures": []}
+        if whole.conditions.select != "budget" and any(methods.trains(m["name"]) for m in content["methods"]):
+            steps = chosen_steps(out / whole.name, needed)
+            content["conditions"] = without_validation(content["conditions"], steps)
+            label = _say_steps(label, steps, content)
     chosen = parse_study(content)
     with looking() as told:
         planned = prepare(chosen, tested=False, device=device, progress=told)
@@ -101,6 +104,16 @@ def train(
     if outcome.unmeasured:
         reason = next(iter(outcome.unmeasured.values()))
         raise LevelfieldError(f"It could not be measured on corrupted images: {reason}")
+
+
+def _say_steps(label: str, steps: int, content: dict[str, Any]) -> str:
+    """Say how many steps the validation classes chose. Without any step, the start is what trains: its label."""
+    if steps:
+        console.print(f"Steps: {steps}, as the validation classes chose in the compared runs (median).")
+        return label
+    console.print(f"The validation classes chose the start of '{label}' (no step improved it): that is what is fitted.")
+    content["methods"] = [{"name": "start", "label": "head at its start"}]
+    return "head at its start"
 
 
 def _winner(study: Study, out: Path) -> PlannedRun:

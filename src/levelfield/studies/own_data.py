@@ -1,83 +1,97 @@
-"""A study for somebody's own photos: the demo's methods, with conditions fitted to what is there."""
+"""A study for somebody's own photos: losses with their defaults, and conditions fitted to what is there."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, seen, survey
 from levelfield.studies.choices import ProtocolChoice
+from levelfield.studies.specification import Study, parse_study
+from levelfield.studies.stopping import choose_stopping
 
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
-PHOTOGRAPHS: dict[str, Any] = {"image": 160, "taps": ["final"], "pooling": "average"}
+SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
 
 
 def fit_to(
     path: Path,
     *,
     root: Path | None = None,
-    allow_incomplete: bool = False,
     skip_unreadable: bool = False,
-    fixed: set[str] | None = None,
-    protocol: ProtocolChoice | None = None,
+    wished: Study | None = None,
+    fixed: Set[str] = frozenset(),
     progress: seen.Progress | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """A study for the photos under `path` and, in sentences, what was found and changed.
+    """A study for the photos under `path` and, in sentences, what was found and chosen.
 
-    root, allow_incomplete: of the benchmark that `path` names. fixed: keys the user sets, which are left alone.
-    protocol: the division, if it is not the standard one. progress: hears (done, total) of the images that are looked
-    at for the first time.
+    root: of the benchmark that `path` names. wished: what the user asks for, of which the keys in `fixed` are left
+    alone. progress: hears (done, total) of the images that are looked at for the first time.
     """
-    given = {"root": str(root)} if root is not None else {}
-    settings = given | ({"allow_incomplete": True} if allow_incomplete else {})
+    content = photos_content()
+    wished = wished or parse_study(content)
+    settings: dict[str, Any] = {"root": str(root)} if root is not None else {}
+    settings |= {"allow_incomplete": True} if wished.data.settings.get("allow_incomplete") else {}
     catalog = create(str(path) if str(path) in official.names() else path, **settings)
     catalog = seen.look(catalog, skip_unreadable=skip_unreadable, progress=progress)
-    fixed = fixed or set()
-    protocol = protocol or ProtocolChoice()
-    fold = protocol.divide(catalog)[0]
-    content = demo_content()
-    conditions = content["conditions"]
-    content |= {"name": _study_name(path), "about": f"The demo's methods on {path}."}
-    content["data"] = {"name": str(path), **settings}
-    if skip_unreadable:
-        content["data"]["skip_unreadable"] = True
-    conditions["tuning_trials"] = 0  # the demo's settings were chosen on drawings; nothing was tried on these photos
-    for method in content["methods"]:
-        for settings in method.values():
-            if isinstance(settings, dict):
-                settings.pop("trials", None)
+    settings |= {"skip_unreadable": True} if skip_unreadable else {}
+    content |= {"name": _study_name(path), "data": {"name": str(path), **settings}}
+    content["about"] = f"Six losses with their default settings on {path}."
     facts = survey(catalog)
     changes = [f"{path}: {facts}.", *catalog.notes]
-    if facts.shorter_side is not None and facts.shorter_side[1] >= DRAWINGS:
-        fitting = {key: value for key, value in PHOTOGRAPHS.items() if f"conditions.{key}" not in fixed}
-        conditions.update(fitting)
-        if fitting == PHOTOGRAPHS:
-            changes.append(
-                f"Photographs: seen at {conditions['image']} px, the network's last features averaged over the image "
-                "(the demo's small drawings keep the layout of earlier stages). Larger is slower: conditions.image=224."
-            )
-        elif fitting:
-            changes.append("Photographs: " + ", ".join(f"{key} {value}" for key, value in fitting.items()) + ".")
+    conditions = content["conditions"]
+    if facts.shorter_side is not None:
+        changes += _fit_view(conditions, facts.shorter_side[1] < DRAWINGS, fixed)
+    stopping = choose_stopping(catalog, wished.protocol, fixed, wished.conditions.steps)
+    protocol = wished.protocol
+    if stopping is not None:
+        conditions.update(stopping.conditions)
+        if stopping.protocol is not None:
+            content["protocol"] = stopping.protocol
+            protocol = ProtocolChoice(**stopping.protocol)
+    fold = protocol.divide(catalog)[0]
+    changes += _fit_batch_and_dim(conditions, catalog.labels[fold.train], fixed)
+    parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
+    told = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
+    changes.append(", ".join(told) + ".")
+    return content, changes + ([stopping.text] if stopping is not None else [])
+
+
+def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[str]:
+    """Photographs are seen at 160 px by their last features; small drawings keep the layout of earlier stages."""
+    if small:
+        conditions.update({key: value for key, value in SMALL.items() if f"conditions.{key}" not in fixed})
+        return []
+    if {f"conditions.{key}" for key in SMALL} & fixed:
+        return []
+    return [
+        f"Photographs: seen at {conditions['image']} px, the network's last features averaged over the image. "
+        "Larger is slower: conditions.image=224."
+    ]
+
+
+def _fit_batch_and_dim(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) -> list[str]:
+    """Batches that the training classes can fill, and no more dimensions than their images can span."""
+    changes = []
     if "conditions.batch" not in fixed:
-        layout = fit_batch(catalog.labels[fold.train], *Layout.parse(conditions["batch"]))
+        layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
         if layout.change:
             conditions["batch"] = str(layout)
             changes.append(layout.change)
-    width = len(set(catalog.labels[fold.train].tolist()))
-    if len(fold.train) < conditions["dim"] + 1 and "conditions.dim" not in fixed:
-        conditions["dim"] = max(2, min(conditions["dim"], len(fold.train) - 1))
-        changes.append(
-            f"The embedding has {conditions['dim']} dimensions: there are only {len(fold.train)} training images."
-        )
-    changes.append(
-        f"Trains on {width} classes ({len(fold.train)} images), tests on the other "
-        f"{catalog.num_classes - width} ({len(fold.test)} images)."
-    )
-    return content, changes
+    if len(labels) < conditions["dim"] + 1 and "conditions.dim" not in fixed:
+        conditions["dim"] = dim = max(2, min(conditions["dim"], len(labels) - 1))
+        changes.append(f"The embedding has {dim} dimensions: there are only {len(labels)} training images.")
+    return changes
+
+
+def _counted(labels: np.ndarray) -> str:
+    return f"{len(np.unique(labels))} classes ({len(labels)} images)"
 
 
 def _study_name(path: Path) -> str:
@@ -88,6 +102,15 @@ def _study_name(path: Path) -> str:
 
 def demo_content() -> dict[str, Any]:
     """The embedded demo study as plain data."""
-    text = resources.files("levelfield.studies").joinpath("demo.yaml").read_text(encoding="utf-8")
+    return _embedded("demo.yaml")
+
+
+def photos_content() -> dict[str, Any]:
+    """The embedded study for somebody's own photos as plain data, before it is fitted to them."""
+    return _embedded("photos.yaml")
+
+
+def _embedded(name: str) -> dict[str, Any]:
+    text = resources.files("levelfield.studies").joinpath(name).read_text(encoding="utf-8")
     content: dict[str, Any] = yaml.safe_load(text)
     return content

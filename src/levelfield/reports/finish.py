@@ -1,0 +1,74 @@
+"""The end of a study: its leaderboard and everything that is written beside it, for `compare` and `report` alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from levelfield.errors import LevelfieldError
+from levelfield.reports.against_published import with_published
+from levelfield.reports.figures import draw_figures, figures_of
+from levelfield.reports.leaks import crossings, with_leaks, write_crossings
+from levelfield.reports.robustness import Robustness, robustness, show_robustness, write_robustness
+from levelfield.reports.tables import show, write_all
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.runs import PlannedRun
+from levelfield.studies.specification import Study
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a study says. not_drawn: why a figure is missing, by its name."""
+
+    board: Leaderboard
+    robust: Robustness | None
+    paths: list[Path]
+    not_drawn: dict[str, str] = field(default_factory=dict)
+
+    def show(self, console: Console) -> None:
+        show(self.board, console)
+        show_robustness(self.robust, console)
+        console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
+
+    def refuse_if_not_drawn(self) -> None:
+        """For the exit code, after everything that there is was shown."""
+        if self.not_drawn:
+            told = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in self.not_drawn.items())
+            raise LevelfieldError(f"The leaderboard is complete, but a figure could not be drawn. {told}.")
+
+
+def finish(
+    study: Study,
+    runs: list[PlannedRun],
+    folder: Path,
+    *,
+    out: Path | None = None,
+    metrics: Sequence[str] = (),
+    figures: Sequence[str] = (),
+    near_leaks: bool = False,
+    draw_leaks: bool = True,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Report:
+    """Gather the finished runs in `folder` and write tables and figures into `out`.
+
+    A figure that cannot be drawn takes nothing else with it. metrics, figures: instead of the study's own.
+    """
+    out = out or folder
+    board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
+    board = with_published(board, runs)
+    crossing = crossings(board, runs, folder, near=near_leaks, progress=lambda _, done, total: progress(done, total))
+    sheets = write_crossings(crossing, folder) if draw_leaks else []
+    board = with_leaks(board, crossing, folder, out)
+    robust = robustness(study, board, runs, folder)
+    paths = write_all(board, out) + write_robustness(robust, out)
+    not_drawn: dict[str, str] = {}
+    for name in figures or figures_of(study):
+        try:
+            paths += draw_figures([name], board, runs, folder, out)
+        except Exception as error:  # whatever a drawing dies of: the board is worth more, and the reason is reported
+            known = isinstance(error, LevelfieldError)
+            not_drawn[name] = str(error) if known else f"{type(error).__name__}: {error}"
+    return Report(board, robust, paths + sheets, not_drawn)

@@ -1,0 +1,93 @@
+"""A study for somebody's own photos: the losses' defaults, and steps that validation classes choose where they can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_world import NETWORK, carry_out, make_photos
+
+from levelfield.errors import BadSpecification
+from levelfield.studies import parse_study, prepare
+from levelfield.studies.own_data import fit_to, photos_content
+from levelfield.studies.refitting import chosen_steps
+from levelfield.studies.specification import Study
+
+
+def fitted(photos: Path, *overrides: str) -> tuple[Study, str]:
+    """As `levelfield compare --data photos` does it: the study, and what it says."""
+    wished = parse_study(photos_content() | {"data": str(photos)}, overrides)
+    content, changes = fit_to(photos, wished=wished, fixed={text.partition("=")[0] for text in overrides})
+    return parse_study(content, overrides), " ".join(changes)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 classes: 10 train, and 3 of them can validate."""
+    return make_photos(tmp_path_factory.mktemp("own") / "photos", classes=20, each=3)
+
+
+def test_every_loss_has_its_own_defaults() -> None:
+    methods = parse_study(photos_content()).methods
+    assert not any(method.settings or method.conditions for method in methods)
+
+
+def test_validation_classes_choose_the_steps(photos: Path) -> None:
+    study, said = fitted(photos)
+    assert study.protocol.validation == pytest.approx(0.3)
+    conditions = study.conditions
+    assert (conditions.select, conditions.validate_start, conditions.patience) == ("map@r", True, 2)
+    assert "Trains on 7 classes (21 images), validates on 3 classes (9 images), tests on 10 classes (30 images)" in said
+    assert "3 of the 10 training classes" in said
+    assert "at most 200" in said
+
+
+def test_with_fewer_than_8_training_classes_the_steps_are_few_and_fixed(tmp_path: Path) -> None:
+    study, said = fitted(make_photos(tmp_path / "photos", classes=14, each=3))
+    assert (study.conditions.select, study.conditions.steps, study.protocol.validation) == ("budget", 10, 0)
+    assert "Steps: 10 for every run, because 7 training classes are too few" in said
+
+
+def test_what_the_user_sets_is_left_alone(photos: Path) -> None:
+    study, said = fitted(photos, "conditions.select=budget", "conditions.steps=300")
+    assert (study.conditions.select, study.conditions.steps, study.protocol.validation) == ("budget", 300, 0)
+    assert "Steps:" not in said
+    study, said = fitted(photos, "conditions.steps=30", "conditions.patience=5")
+    assert (study.conditions.steps, study.conditions.patience, study.conditions.select) == (30, 5, "map@r")
+    assert "at most 30" in said
+    study, said = fitted(photos, "protocol=standard")
+    assert (study.conditions.select, study.conditions.steps) == ("budget", 10)
+    assert "keeps no classes back" in said
+    study, said = fitted(photos, "protocol.validation=0.5")
+    assert (study.protocol.validation, study.conditions.select) == (0.5, "map@r")
+    assert "5 validation classes" in said
+
+
+def test_classes_that_cannot_be_divided_do_not_validate(photos: Path, tmp_path: Path) -> None:
+    """The training half is one group."""
+    rows = [
+        f"{path},{path.parent.name},{'first' if number < 30 else path.parent.name}"
+        for number, path in enumerate(sorted(photos.glob("*/*.png")))
+    ]
+    listed = tmp_path / "list.csv"
+    listed.write_text("path,label,group\n" + "\n".join(rows))
+    study, said = fitted(listed)
+    assert study.conditions.select == "budget"
+    assert "none of the training classes can be kept back" in said
+
+
+def test_the_start_is_chosen_where_training_harms(photos: Path, tmp_path: Path) -> None:
+    """Noise has nothing to learn from: with a rate that destroys the head, what is kept is the start itself."""
+    overrides = [f"conditions.{key}={value}" for key, value in NETWORK.items()]
+    overrides += ["conditions.image=32", "conditions.taps=final", "conditions.pooling=average", "conditions.lr=10.0"]
+    study, _ = fitted(photos, *overrides, "methods=[start, contrastive]", "seeds=1", "metrics=[recall@1]")
+    runs, outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    start, trained = (run.folder(tmp_path) for run in prepare(study))
+    assert (start / "embeddings.npy").read_bytes() == (trained / "embeddings.npy").read_bytes()
+    assert len(runs) == 2
+
+
+def test_without_compared_runs_nobody_knows_the_steps(tmp_path: Path) -> None:
+    with pytest.raises(BadSpecification, match="run `levelfield compare` first"):
+        chosen_steps(tmp_path / "nothing", {"margin"})
