@@ -89,6 +89,9 @@ def link_whole(source: Path, target: Path) -> None:
     >>> (home / "copy" / "a.txt").read_text()
     'first'
     """
+    if source.is_symlink():
+        raise BadInput(f"{source} is a link to another place ({source.resolve()}), which may hold anything: what is "
+                       "joined must lie in its own folder.")
     real = source.resolve()
     if target.exists() and target.samefile(real):
         return

@@ -64,10 +64,10 @@ def permitted(reference: str) -> tuple[Path, bool]:
     moved = [Path(one) for one in allowed if Path(one).name == path.name]
     if len(moved) == 1:
         return moved[0], True
-    where = f"Read it ({path})" if path.is_file() else f"It is not at {path}. Find it, read it"
+    where = "Read that file" if path.is_file() else f"The file is not at {path}: find it, read it"
     raise NotTrusted(
-        f"'{reference}' needs the code in {path_text}, and code that only a folder names is not run. {where} and, if "
-        f"you trust it, add --trust {path_text} (in Python: with levelfield.trusting({path_text!r}):)."
+        f"'{reference}' is code that a folder names, and such code is not run unasked. {where} and, if you trust it, "
+        f"add --trust {path_text} (in Python: `with levelfield.trusting(FILE):`)."
     )
 
 

@@ -109,3 +109,17 @@ def test_images_are_looked_at_once(levelfield: Levelfield, leaky: Path) -> None:
     assert "looking at 34 images (once)" in levelfield("compare", "small.yaml", "--dry-run").err
     assert "looking at" not in levelfield("compare", "small.yaml", "--dry-run").err
     assert "looking at" not in levelfield("-q", "datasets", "leaks", "photos", "--radius", "-1").err
+
+
+def test_no_file_that_leaks_json_names_is_deleted(compared: Path, levelfield: Levelfield) -> None:
+    study, precious = compared / "runs" / "small", compared / "precious.txt"
+    precious.write_text("mine")
+    kept = [precious, study / "study.yaml", study / "photo.png"]
+    kept[-1].write_bytes(b"picture")
+    levelfield("report", study, "--leaks")
+    for name in ("../../precious.txt", str(precious), "study.yaml", "photo.png"):
+        content = json.loads((study / "leaks.json").read_text())
+        content["test_sets"][0]["picture"] = name
+        (study / "leaks.json").write_text(json.dumps(content))
+        levelfield("report", study, "--leaks")
+        assert all(path.exists() for path in kept)

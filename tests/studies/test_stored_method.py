@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from small_world import run_one, small_study
 
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, NotTrusted
 from levelfield.studies.stored_method import load_method
+from levelfield.trust import trusting
 
 OWN = """
 import torch
@@ -60,17 +61,20 @@ def test_a_loss_of_somebodys_own_is_made_again_from_its_file(photos: Path, tmp_p
     folder = run_one(small_study(photos, [f"{file}:Own"]), tmp_path)
     stored = load_file(folder / "method.safetensors")
     (name,) = (name for name in stored if name.endswith("proxies"))
-    assert torch.equal(load_method(folder).state_dict()[name], stored[name])
-    file.unlink()
-    with pytest.raises(BadInput, match="does not exist"):
+    with pytest.raises(NotTrusted, match=r"own\.py"):
         load_method(folder)
+    with trusting(file):
+        assert torch.equal(load_method(folder).state_dict()[name], stored[name])
+        file.unlink()
+        with pytest.raises(BadInput, match="does not exist"):
+            load_method(folder)
 
 
 def test_what_is_no_tensor_is_not_stored_and_said(photos: Path, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)
     folder = run_one(small_study(photos, [f"{file}:Remembers"]), tmp_path)
-    with pytest.raises(BadInput, match="no tensor"):
+    with trusting(file), pytest.raises(BadInput, match="no tensor"):
         load_method(folder)
 
 
@@ -80,9 +84,12 @@ def test_messages_for_folders_that_hold_no_method(photos: Path, tmp_path: Path) 
     folder = run_one(small_study(photos, ["proxy_anchor"]), tmp_path)
     stored = folder / "method.safetensors"
     content = stored.read_bytes()
-    stored.write_bytes(content[:100])
-    with pytest.raises(BadInput, match="damaged"):
-        load_method(folder)
+    flipped = bytearray(content)
+    flipped[-5] ^= 1
+    for damaged in (content[:100], bytes(flipped)):
+        stored.write_bytes(damaged)
+        with pytest.raises(BadInput, match="damaged"):
+            load_method(folder)
     facts = '{"num_classes": 4, "width": 3, "left_out": []}'
     save_file({"objective.other": torch.zeros(1)}, stored, {"levelfield": facts})
     with pytest.raises(BadInput, match="does not fit"):

@@ -116,8 +116,11 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 def _options(name: str) -> dict[str, Any]:
     """Checks the name; what timm must be told to build it."""
     base = name.split(".")[0]  # timm marks the pretraining after a dot: resnet18.a1_in1k
-    if base.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
-        return {}
+    if ":" in name:  # timm takes hf-hub:, local-dir: and others for places to load code's settings and weights from
+        raise BadInput(
+            f"The backbone '{name}' names a place to download from or a folder; only networks that timm builds by name "
+            "are used (levelfield list backbones). Weights of your own: weights: FILE.safetensors."
+        )
     if not timm.is_model(base):
         raise unknown("backbone", name, names(), see="levelfield list backbones")
     return {"dynamic_img_size": True} if is_model_in_modules(base, _ANY_SIZE) else {}

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor, nn
@@ -19,48 +18,47 @@ from torch.nn import functional
 
 from levelfield.data.views import View
 from levelfield.embedder.blocks import in_blocks
-from levelfield.embedder.model import DESCRIPTION, FORMAT, WEIGHTS, Model, Picture, Pictures, listed, load
+from levelfield.embedder.model import Model, Picture, Pictures, listed, load
+from levelfield.embedder.model_files import (
+    DESCRIPTION,
+    MEMBERS,
+    WEIGHTS,
+    member_folders,
+    read_description,
+    write_model,
+)
 from levelfield.embedder.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
-from levelfield.files import link_whole, write_text
-
-MEMBERS = "members"
+from levelfield.files import link_whole
 
 
-def save_ensemble(folder: Path, member_folders: Sequence[Path], about: Mapping[str, Any]) -> None:
-    """Write the models of `member_folders` into `folder`, which needs none of them afterwards.
+def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
+    """Write the models of `folders` into `folder`, which needs none of them afterwards.
 
     Weights are second names of the members' files where the file system has that, so that they take no room. A folder
     becomes a model with its last file. `about`: anything worth keeping that YAML can hold.
     """
-    names = [f"{MEMBERS}/{place}" for place in range(len(member_folders))]
-    facts = {"format": FORMAT, MEMBERS: names, "about": dict(about)}
-    text = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
-    for name, source in zip(names, member_folders, strict=True):
+    names = [f"{MEMBERS}/{place}" for place in range(len(folders))]
+    for name, source in zip(names, folders, strict=True):
         _copy(Path(source), folder / name)
-    write_text(folder / DESCRIPTION, text)
+    write_model(folder, {MEMBERS: names, "about": dict(about)})
 
 
 def _copy(source: Path, target: Path) -> None:
     """One model, which may be an ensemble itself."""
-    if not (source / DESCRIPTION).is_file():
-        raise BadInput(f"{source} holds no trained model: {DESCRIPTION} is missing. A finished run's folder is needed.")
-    inner = (yaml.safe_load((source / DESCRIPTION).read_text(encoding="utf-8")) or {}).get(MEMBERS)
-    for name in inner or ():
-        _copy(source / name, target / name)
-    if not inner:
-        if not (source / WEIGHTS).is_file():
-            raise BadInput(f"{source} holds no trained model: {WEIGHTS} is missing. A finished run's folder is needed.")
+    facts = read_description(source)
+    if MEMBERS in facts:
+        for place in member_folders(source, facts):
+            _copy(place, target / place.relative_to(source))
+    else:
         link_whole(source / WEIGHTS, target / WEIGHTS)
     link_whole(source / DESCRIPTION, target / DESCRIPTION)
 
 
 def load_ensemble(home: Path, facts: Mapping[str, Any], *, device: str, head: nn.Module | None) -> Ensemble:
     """The ensemble in `home`, whose model.yaml says `facts`."""
-    members = tuple(load(home / name, device=device, head=copy.deepcopy(head)) for name in facts[MEMBERS])
-    if not members:
-        raise BadInput(f"The ensemble in {home} has no member.")
+    members = tuple(load(place, device=device, head=copy.deepcopy(head)) for place in member_folders(home, facts))
     return Ensemble(members, facts.get("about", {}))
 
 

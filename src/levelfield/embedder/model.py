@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import safetensors.torch
 import torch
-import yaml
 from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
@@ -22,16 +20,17 @@ from levelfield.data.views import View
 from levelfield.embedder import backbones
 from levelfield.embedder.embedder import Embedder
 from levelfield.embedder.head import Head
+from levelfield.embedder.model_files import MEMBERS, read_description, read_weights, write_model
 from levelfield.embedder.relation import RelationHead
 from levelfield.embedder.trunk import Trunk
-from levelfield.errors import BadInput, BadSpecification
-from levelfield.files import write_text, write_whole
+from levelfield.errors import BadInput, BadSpecification, Damaged
+from levelfield.settings import number, whole
 
 if TYPE_CHECKING:
     from levelfield.embedder.ensemble import Ensemble
 
-WEIGHTS, DESCRIPTION = "model.safetensors", "model.yaml"
-FORMAT = 1
+LARGEST_IMAGE = 4096  # pixels of a side, 16 times what networks are trained with
+_WIDEST = 64  # branches: a head in blocks has so many times fewer numbers than width x dim
 HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation": RelationHead}
 """Heads that a model is loaded with. Each has `dim`, and `settings`: the keyword arguments that make it again."""
 
@@ -53,54 +52,47 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
         "interpolation": str(description.get("interpolation", "bicubic")),
     }
     facts = {
-        "format": FORMAT,
         "trunk": embedder.trunk.settings,
         "head": _described(embedder.head),
         **({} if embedder.codes == "float32" else {"codes": embedder.codes}),
         "view": view,
         "about": {name: value for name, value in description.items() if name not in view},
     }
-    text = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)
     # one layout on disk; loading copies into the layout of the network
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in embedder.state_dict().items()}
-    content = safetensors.torch.save(tensors)
-    write_whole(folder / WEIGHTS, lambda file: file.write(content))
-    write_text(folder / DESCRIPTION, text)
+    write_model(folder, facts, tensors)
 
 
 def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble:
-    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight.
+    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. No code is
+    run that the folder names, and files that are not what was written are refused (their checksum differs).
 
     What joins several runs gives an Ensemble, which is used in the same way.
 
     head: needed only for a model whose head is of somebody's own making; its weights are read from the folder.
     """
     home = Path(folder)
-    _there(home, DESCRIPTION)
-    try:
-        facts = yaml.safe_load((home / DESCRIPTION).read_text(encoding="utf-8"))
-        if facts["format"] != FORMAT:
-            raise BadInput(f"{home / DESCRIPTION} has format {facts['format']}; this levelfield reads {FORMAT}.")
-        if "members" in facts:
-            from levelfield.embedder.ensemble import load_ensemble
+    facts = read_description(home)
+    if MEMBERS in facts:
+        from levelfield.embedder.ensemble import load_ensemble
 
-            return load_ensemble(home, facts, device=device, head=head)
-        _there(home, WEIGHTS)
+        return load_ensemble(home, facts, device=device, head=head)
+    weights = read_weights(home)
+    try:
         trunk_facts = dict(facts["trunk"])
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
-        built = _rebuilt(facts["head"], head)
-        embedder = Embedder(Trunk(backbone, **trunk_facts), built, codes=facts.get("codes", "float32"))
-        embedder.load_state_dict(safetensors.torch.load_file(home / WEIGHTS), strict=True)
         view = described_view(facts["view"])
-    except (yaml.YAMLError, safetensors.SafetensorError, KeyError, TypeError, RuntimeError) as error:
-        raise BadInput(f"The model in {home} is damaged or was made by another version: {error}") from error
+        for side in (view.image, trunk_facts.get("image") or 1):
+            number("image", side, least=1, most=LARGEST_IMAGE)
+        built = _rebuilt(facts["head"], head, most=sum(each.numel() for each in weights.values()))
+        embedder = Embedder(Trunk(backbone, **trunk_facts), built, codes=facts.get("codes", "float32"))
+        embedder.load_state_dict(weights, strict=True)
+    except BadSpecification as error:
+        raise Damaged(f"The model in {home} is described by settings that cannot be: {error}") from error
+    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise Damaged(f"The model in {home} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}))
-
-
-def _there(home: Path, name: str) -> None:
-    if not (home / name).is_file():
-        raise BadInput(f"{home} holds no trained model: {name} is missing. A finished run's folder is needed.")
 
 
 def _described(head: nn.Module) -> dict[str, object] | None:
@@ -113,12 +105,16 @@ def _described(head: nn.Module) -> dict[str, object] | None:
     return {"own": type(head).__name__}
 
 
-def _rebuilt(facts: dict[str, Any] | None, given: nn.Module | None) -> nn.Module:
+def _rebuilt(facts: dict[str, Any] | None, given: nn.Module | None, *, most: int) -> nn.Module:
+    """The head that `facts` describe. most: numbers that are stored, so that none is made that is larger."""
     if facts is None:
         return nn.Identity()
     if "own" not in facts:
         settings = dict(facts)
-        return HEADS[settings.pop("kind", "linear")](**settings)
+        kind = HEADS[settings.pop("kind", "linear")]
+        if whole("width", settings["width"], least=1) * whole("dim", settings["dim"], least=1) > most * _WIDEST:
+            raise ValueError(f"a head of {settings['width']} x {settings['dim']} numbers is not what is stored")
+        return kind(**settings)
     if given is None:
         raise BadInput(f"This model has a head of its own: levelfield.load(RUN, head={facts['own']}(...)).")
     return given

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.contents import MEGABYTE, read_json
 from levelfield.data.leaks import RADIUS, Leaks, find_leaks
-from levelfield.errors import LevelfieldError
+from levelfield.errors import Damaged, LevelfieldError
 from levelfield.files import write_json
 from levelfield.reports.pairs import pair_sheet
 from levelfield.studies.ground import Ground
@@ -21,6 +22,7 @@ from levelfield.trust import trusting
 
 FILE = "leaks.json"
 _FORMAT = 1
+_PICTURE = re.compile(r"leaks(-\d{1,6})?\.png")  # the names of all sheets, whatever leaks.json says
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,9 @@ def crossings(
 def write_crossings(found: Sequence[Crossing], folder: Path) -> list[Path]:
     """Write leaks.json and the sheets that are not drawn yet; returns the paths."""
     before, paths = _stored(folder), []
-    for stale in {one.picture for one in before.values() if one.picture} - {one.picture for one in found}:
-        (folder / stale).unlink(missing_ok=True)
+    for stale in {path.name for path in folder.glob("leaks*.png")} - {one.picture for one in found}:
+        if _PICTURE.fullmatch(stale):
+            (folder / stale).unlink()
     sets = []
     for one in found:
         if one.leaks is None:
@@ -150,12 +153,14 @@ def _division(spec: RunSpec) -> dict[str, Any]:
 def _stored(folder: Path) -> dict[str, Crossing]:
     """What leaks.json says, by test set; nothing if it is damaged or of another format."""
     try:
-        content = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_json(folder / FILE, most=500 * MEGABYTE)
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            return {}
+        return {one["test_set"]: _crossing(one) for one in content["test_sets"]}
+    except (Damaged, AttributeError, KeyError, TypeError, ValueError):
         return {}
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        return {}
-    return {
-        one["test_set"]: Crossing(one["test_set"], one["division"], Leaks.from_data(one), picture=one["picture"])
-        for one in content["test_sets"]
-    }
+
+
+def _crossing(one: dict[str, Any]) -> Crossing:
+    picture = one["picture"] if _PICTURE.fullmatch(one["picture"] or "") else None
+    return Crossing(one["test_set"], one["division"], Leaks.from_data(one), picture=picture)

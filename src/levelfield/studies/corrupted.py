@@ -20,6 +20,7 @@ from levelfield.data.views import TestView
 from levelfield.embedder import load
 from levelfield.embedder.ensemble import Ensemble
 from levelfield.embedder.model import Model
+from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
@@ -189,4 +190,4 @@ def _noted(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:
-    return folder / FOLDER / f"{name}.{suffix}"
+    return within(folder, FOLDER) / f"{name}.{suffix}"

@@ -78,6 +78,8 @@ def free(folder: Path, members: Sequence[Member], *, force: bool) -> None:
         raise BadInput(f"{folder} exists already and is no ensemble: choose another --out.")
     if any(folder.resolve() == member.folder.resolve() for member in members):
         raise BadInput(f"{folder} is one of the runs to be joined: choose another --out.")
+    if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
+        raise BadInput(f"{link} is a link to another place, and nothing is written outside of --out: remove it.")
     begun = not (folder / "metrics.json").exists() and joined_here(folder) == joined_identity(members)
     if begun:
         return

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.errors import BadInput
+from levelfield.contents import read_json
+from levelfield.embedder.model_files import within
+from levelfield.errors import BadInput, Damaged
 from levelfield.methods import Deviation
 from levelfield.plain_yaml import read_written
 from levelfield.studies.measuring import refined_text
@@ -38,7 +40,7 @@ class Member:
         result = read_result(folder)
         if result is None or not (folder / "training.json").is_file():
             raise BadInput(f"{folder} is no finished run, and only finished ones can be joined.")
-        trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        trained = read_json(folder / "training.json")
         described = next((name for name in ("run.yaml", ENSEMBLE) if (folder / name).is_file()), None)
         facts = read_written(folder / described) if described else {}
         return cls(folder, result, trained, facts)
@@ -133,7 +135,15 @@ def joined_identity(members: Sequence[Member]) -> str:
 
 def joined_here(folder: Path) -> str:
     """The identity of the ensemble in a folder."""
-    return str(read_written(folder / ENSEMBLE)["identity"])
+    return str(read_ensemble(folder)["identity"])
+
+
+def read_ensemble(folder: Path) -> dict[str, Any]:
+    """What ensemble.yaml says is joined in a folder."""
+    content = read_written(folder / ENSEMBLE)
+    if not isinstance(content, dict) or "identity" not in content or not isinstance(content.get("members"), list):
+        raise Damaged(f"{folder / ENSEMBLE} does not say which runs are joined. Join them again.")
+    return content
 
 
 def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
@@ -143,8 +153,10 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
     """
     if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
-    count = len(read_written(folder / ENSEMBLE)["members"])
-    specs = [spec_of(folder / "members" / str(place), trained=trained) for place in range(count)]
+    count = len(read_ensemble(folder)["members"])
+    specs = [spec_of(within(folder, f"members/{place}"), trained=trained) for place in range(count)]
+    if not specs:
+        raise Damaged(f"{folder / ENSEMBLE} names no run that is joined.")
     first = specs[0]
     decisive = ("data", "data_digest", "protocol", *(("fold",) if trained else ()))
     for other in specs[1:]:

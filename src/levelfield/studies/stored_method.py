@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,17 @@ import safetensors.torch
 from torch import Tensor
 
 from levelfield import methods
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files import write_whole
 from levelfield.methods import Method
 from levelfield.randomness import isolated, stream
+from levelfield.settings import whole
 from levelfield.studies.runs import RunSpec
 from levelfield.studies.store import read_spec
 from levelfield.trust import trusting
 
 WEIGHTS = "method.safetensors"
+MOST_CLASSES = 10_000_000  # a method may make a row of numbers for each before its weights are compared
 
 
 def make_method(spec: RunSpec, *, num_classes: int, width: int) -> Method:
@@ -44,6 +48,7 @@ def save_method(folder: Path, method: Method, *, num_classes: int) -> None:
     if not state:
         return
     facts = {"num_classes": num_classes, "width": method.width, "left_out": sorted(state.keys() - kept.keys())}
+    facts["checksum"] = _checksum(facts, kept)
     # one entry: several have no order of their own, and the same run must give the same bytes
     content = safetensors.torch.save(kept, metadata={"levelfield": json.dumps(facts)})
     write_whole(folder / WEIGHTS, lambda file: file.write(content))
@@ -86,6 +91,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             facts: dict[str, Any] = json.loads(file.metadata()["levelfield"])
-        return facts, safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is damaged or was made by another version: {error}") from error
+        weights = safetensors.torch.load_file(path)
+        written = facts.pop("checksum", None)  # earlier versions wrote none
+        num_classes, _ = whole("num_classes", facts["num_classes"], least=1), whole("width", facts["width"])
+        sound = written is None or written == _checksum(facts, weights)
+    except (safetensors.SafetensorError, LevelfieldError, OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{path} is damaged or was made by another version: {error}") from error
+    if not sound:
+        raise Damaged(f"{path} is damaged: its checksum is not the one that was written. Train the run again.")
+    if num_classes > MOST_CLASSES:
+        raise Damaged(f"{path} says {num_classes:,} training classes; at most {MOST_CLASSES:,} are possible.")
+    return facts, weights
+
+
+def _checksum(facts: Mapping[str, Any], weights: Mapping[str, Tensor]) -> str:
+    total = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16)
+    total.update(safetensors.torch.save(dict(weights)))
+    return total.hexdigest()

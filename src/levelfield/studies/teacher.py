@@ -17,9 +17,8 @@ from levelfield.methods._groups import Groups
 from levelfield.methods.refine import cluster_groups
 from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
-from levelfield.plain_yaml import read_written
 from levelfield.studies.ground import Ground, Tell, ground_for
-from levelfield.studies.members import ENSEMBLE
+from levelfield.studies.members import read_ensemble
 from levelfield.studies.runs import Needed, RunSpec, needed_folder
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
@@ -72,7 +71,7 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
     if (folder / "run.yaml").is_file():
         spec = read_spec(folder)
         return spec.needs if spec.joined else None
-    told = read_written(folder / ENSEMBLE)["members"]
+    told = read_ensemble(folder)["members"]
     return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
 
 

@@ -1,0 +1,109 @@
+"""The files of a model: model.yaml says how to build it, model.safetensors holds every weight. Data, never code.
+
+The last line of model.yaml is a checksum of the text above it and of the weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import yaml
+from torch import Tensor
+
+from levelfield.contents import MEGABYTE, read_text
+from levelfield.errors import BadInput, Damaged
+from levelfield.files import write_text, write_whole
+from levelfield.plain_yaml import read_written
+
+WEIGHTS, DESCRIPTION, MEMBERS = "model.safetensors", "model.yaml", "members"
+FORMAT = 1
+_KEYS = {"format", "trunk", "head", "codes", "view", "about", MEMBERS, "checksum"}
+_CHECKSUM = re.compile(r"^checksum: '?([0-9a-f]{32})'?\n\Z", re.MULTILINE)
+_MEMBER = re.compile(rf"{MEMBERS}/\d{{1,6}}")
+
+_log = logging.getLogger(__name__)
+
+
+def write_model(folder: Path, facts: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None) -> None:
+    """Write what describes a model, and its weights unless it consists of members. The description comes last."""
+    text = yaml.safe_dump({"format": FORMAT, **facts}, sort_keys=False, allow_unicode=True)
+    if tensors is not None:
+        content = safetensors.torch.save(dict(tensors))
+        write_whole(folder / WEIGHTS, lambda file: file.write(content))
+    checksum = _checksum(text, None if tensors is None else folder / WEIGHTS)
+    write_text(folder / DESCRIPTION, f"{text}checksum: '{checksum}'\n")
+
+
+def read_description(home: Path) -> dict[str, Any]:
+    """The facts of a model, once the checksum of its files was compared."""
+    if not (home / DESCRIPTION).is_file():
+        raise _missing(home, DESCRIPTION)
+    facts, text = read_written(home / DESCRIPTION), read_text(home / DESCRIPTION)
+    if not isinstance(facts, dict) or "format" not in facts:
+        raise Damaged(f"{home / DESCRIPTION} does not describe a model.")
+    if facts["format"] != FORMAT:
+        raise BadInput(f"{home / DESCRIPTION} has format {facts['format']}; this levelfield reads {FORMAT}.")
+    if strange := [str(key) for key in facts if key not in _KEYS]:
+        raise Damaged(f"{home / DESCRIPTION} has the unknown key '{strange[0]}': it is damaged or of another version.")
+    if MEMBERS not in facts and not (home / WEIGHTS).is_file():
+        raise _missing(home, WEIGHTS)
+    _compare(home, text, facts)
+    return facts
+
+
+def read_weights(home: Path) -> dict[str, Tensor]:
+    """Every weight by its name."""
+    try:
+        return safetensors.torch.load_file(home / WEIGHTS)
+    except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
+        raise Damaged(f"{home / WEIGHTS} is no sound safetensors file: {error}.") from error
+
+
+def member_folders(home: Path, facts: Mapping[str, Any]) -> list[Path]:
+    """Where the members of a model lie: in folders of their own within its folder, and nowhere else."""
+    named = facts[MEMBERS]
+    if not isinstance(named, list) or not named:
+        raise Damaged(f"{home / DESCRIPTION} names no member.")
+    for name in named:
+        if not isinstance(name, str) or not _MEMBER.fullmatch(name):
+            raise Damaged(f"{home / DESCRIPTION} names the member {name!r}; members are {MEMBERS}/0, {MEMBERS}/1, ...")
+    return [within(home, name) for name in named]
+
+
+def within(home: Path, name: str) -> Path:
+    """The file or folder `name` of a folder; a link that leads out of it is refused."""
+    place = home / name
+    if place.resolve() != home.resolve() / name:
+        raise BadInput(f"{place} is a link to another place ({place.resolve()}). What a run consists of must lie in "
+                       "its folder.")
+    return place
+
+
+def _missing(home: Path, name: str) -> BadInput:
+    return BadInput(f"{home} holds no trained model: {name} is missing. A finished run's folder is needed.")
+
+
+def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:
+    weights = None if MEMBERS in facts else home / WEIGHTS
+    found = _CHECKSUM.search(text)
+    if found is None and "checksum" not in facts:
+        _log.warning("The model in %s has no checksum (an earlier version made it): damage would not be noticed.", home)
+    elif found is None or found[1] != _checksum(text[: found.start()], weights):
+        parts = DESCRIPTION if weights is None else f"{DESCRIPTION} and {WEIGHTS}"
+        raise Damaged(f"The model in {home} is damaged: the checksum of {parts} is not the one that was written. Copy "
+                      "it again from where it came, or train it again.")
+
+
+def _checksum(text: str, weights: Path | None) -> str:
+    total = hashlib.blake2b(text.encode(), digest_size=16)
+    if weights is not None:
+        with weights.open("rb") as file:
+            while part := file.read(MEGABYTE):
+                total.update(part)
+    return total.hexdigest()

@@ -1,0 +1,146 @@
+"""Files of a model that are damaged, or made to harm: one message, and nothing else happens."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from levelfield.embedder import Embedder, Head, Trunk, backbones, load, save_ensemble, save_model
+from levelfield.errors import BadInput, Damaged
+
+VIEW = {"image": 32, "mean": [0.5] * 3, "std": [0.5] * 3}
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    trunk = Trunk(backbones.create("test_resnet", weights="random"), cut="frozen")
+    return Embedder(trunk, Head(trunk.width, 4))
+
+
+@pytest.fixture
+def home(embedder: Embedder, tmp_path: Path) -> Path:
+    save_model(tmp_path / "run", embedder, VIEW)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def pair(home: Path, tmp_path: Path) -> Path:
+    save_ensemble(tmp_path / "pair", [home, home], {})
+    return tmp_path / "pair"
+
+
+def rewritten(home: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """A description as a stranger could write it: without a checksum, as earlier versions did."""
+    facts = yaml.safe_load((home / "model.yaml").read_text())
+    del facts["checksum"]
+    change(facts)
+    (home / "model.yaml").write_text(yaml.safe_dump(facts))
+    return home
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.yaml"])
+def test_a_flipped_bit_anywhere_is_noticed(name: str, home: Path) -> None:
+    path, whole = home / name, (home / name).read_bytes()
+    for place in np.random.default_rng(0).choice(len(whole), 12, replace=False):
+        flipped = bytearray(whole)
+        flipped[place] ^= 4
+        path.write_bytes(flipped)
+        with pytest.raises(BadInput, match=r"damaged|format|model"):
+            load(home)
+    path.write_bytes(whole)
+    load(home)
+
+
+def test_a_model_of_an_earlier_version_loads_with_a_note(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rewritten(home, lambda facts: None)
+    with caplog.at_level(logging.WARNING, logger="levelfield"):
+        assert load(home).dim == 4
+    assert "has no checksum" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f["trunk"].update(backbone="hf-hub:timm/resnet18"), "names a place to download from"),
+        (lambda f: f["trunk"].update(backbone="local-dir:/tmp/network"), "names a place to download from"),
+        (lambda f: f["trunk"].update(backbone="os.system"), "Unknown backbone"),
+        (lambda f: f["trunk"].update(weights="evil.pth"), "damaged"),
+        (lambda f: f["trunk"].update(image=10**9), "at most|between"),
+        (lambda f: f["view"].update(image=10**9), "at most|between"),
+        (lambda f: f["view"].update(steps=[{"evil.py:Loss": 3}]), "damaged"),
+        (lambda f: f["head"].update(kind="evil.py:Head"), "damaged"),
+        (lambda f: f["head"].update(dim=10**9), "not what is stored"),
+        (lambda f: f["head"].update(dim=-3), "at least 1"),
+        (lambda f: f.update(head={"own": "evil.py:Head"}), "head of its own"),
+        (lambda f: f.update(trunk=["evil"]), "damaged"),
+        (lambda f: f.update(codes="evil"), "codes|evil"),
+        (lambda f: f.update(evil=1), "unknown key 'evil'"),
+    ],
+)
+def test_a_crafted_description_gives_one_message(
+    change: Callable[[dict[str, Any]], object], message: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket.socket, "connect", _no_network)
+    with pytest.raises(Exception, match=message) as told:
+        load(rewritten(home, change))
+    assert type(told.value).__module__ == "levelfield.errors"
+
+
+def _no_network(*_: object) -> None:
+    raise AssertionError("the network was asked")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["!!python/object/apply:os.system ['touch pwned']", "[1, 2]", "", "format: 1\nmembers: []\n", "a: &a [*a]"],
+)
+def test_text_that_describes_no_model_gives_one_message(text: str, home: Path) -> None:
+    (home / "model.yaml").write_text(text)
+    with pytest.raises(BadInput):
+        load(home)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 8 + b"{}", (10**12).to_bytes(8, "little"), b"\x80\x04pickle."])
+def test_weights_that_are_none_give_one_message(content: bytes, home: Path) -> None:
+    rewritten(home, lambda facts: None)
+    (home / "model.safetensors").write_bytes(content)
+    with pytest.raises(Damaged, match="no sound safetensors"):
+        load(home)
+
+
+@pytest.mark.parametrize(
+    "members", [["../../.."], ["/etc"], ["members/../../x"], [".."], "members/0", [3], ["members/0/../1"]]
+)
+def test_members_lie_in_the_folder_and_nothing_is_written_elsewhere(members: Any, pair: Path, tmp_path: Path) -> None:
+    rewritten(pair, lambda facts: facts.update(members=members))
+    with pytest.raises(Damaged, match="member"):
+        load(pair)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(Damaged, match="member"):
+        save_ensemble(tmp_path / "out" / "inner" / "deep", [pair], {})
+    assert [path for path in sorted(tmp_path.rglob("*")) if "out" not in path.parts] == before
+    assert not (tmp_path / "out" / "model.yaml").exists()
+
+
+def test_a_member_that_is_a_link_to_its_parent_is_refused(pair: Path) -> None:
+    (pair / "members" / "0" / "model.yaml").unlink()
+    (pair / "members" / "0" / "model.safetensors").unlink()
+    (pair / "members" / "0").rmdir()
+    (pair / "members" / "0").symlink_to(pair)
+    with pytest.raises(BadInput, match="is a link to another place"):
+        load(pair)
+
+
+def test_a_linked_file_is_not_copied_into_an_ensemble(home: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    (home / "model.yaml").rename(secret)
+    (home / "model.yaml").symlink_to(secret)
+    with pytest.raises(BadInput, match="is a link to another place"):
+        save_ensemble(tmp_path / "out", [home], {})
