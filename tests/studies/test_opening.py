@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_world import make_photos, small_study
@@ -13,6 +14,9 @@ from levelfield.errors import BadInput, UnknownName
 from levelfield.studies import prepare
 from levelfield.studies.choices import ProtocolChoice
 from levelfield.studies.ground import ground_for
+from levelfield.studies.opening import open_catalog
+from levelfield.studies.plan import plan
+from levelfield.studies.specification import parse_study
 
 
 @pytest.fixture
@@ -74,3 +78,30 @@ def test_runs_of_all_folds_and_members_share_images_and_trunk(tmp_path: Path) ->
     assert len({id(ground.catalog) for ground in grounds}) == 1
     assert len({id(ground.still_trunk) for ground in grounds}) == 1
     assert len({tuple(ground.fold.train) for ground in grounds}) == 4
+
+
+def test_images_are_known_by_their_content_wherever_they_lie(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shutil.copytree(photos, tmp_path / "photos").parent)
+    shutil.copytree(photos, tmp_path / "elsewhere" / "copied")
+    shutil.make_archive("packed", "zip", "photos")
+    lines = [f"{path},{path.parent.name}\n" for path in sorted(Path("photos").glob("*/*"))]
+    Path("list.csv").write_text("".join(lines))
+    Path("mine.py").write_text("from levelfield import data\ndef photos(): return data.create('photos')\n")
+    places: list[Any] = [
+        "photos", "./photos/", str(tmp_path / "photos"), "photos/../photos", "elsewhere/copied", "packed.zip",
+        "list.csv", "mine.py:photos", {"name": "folder", "path": "photos"}, {"name": "csv", "path": "list.csv"},
+    ]  # fmt: skip
+    identities = {place if isinstance(place, str) else place["name"]: identity_on(place) for place in places}
+    assert len(set(identities.values())) == 1, identities
+    shutil.copy(next(Path("photos").glob("*/*")), Path("photos").joinpath("one more.png"))
+    assert identity_on("photos") in identities.values()  # in no class
+    shutil.copy(next(Path("photos").glob("*/*")), next(Path("photos").glob("*")) / "one more.png")
+    assert identity_on("photos") not in identities.values()
+
+
+def identity_on(data: Any) -> str:
+    study = parse_study({"data": data, "methods": ["margin"], "seeds": 1})
+    [run] = plan(study, digest=lambda choice: open_catalog(choice).digest)
+    return run.spec.identity

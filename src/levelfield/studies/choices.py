@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import to_jsonable_python
 
+from levelfield import data as datasets
 from levelfield.data import Catalog, protocols
 from levelfield.errors import nearest
 from levelfield.settings import accepted
@@ -42,6 +43,15 @@ class Data(BaseModel):
     @property
     def settings(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
+
+    @property
+    def is_a_place(self) -> bool:
+        """Whether it says where images lie (a folder, a list, a function), not which known dataset they are.
+
+        >>> Data(name="photos/birds").is_a_place, Data(name="emoji").is_a_place
+        (True, False)
+        """
+        return self.name in ("folder", "csv") or self.name not in datasets.names()
 
 
 class ProtocolChoice(BaseModel):

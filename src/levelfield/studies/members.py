@@ -158,9 +158,9 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
     if not specs:
         raise Damaged(f"{folder / ENSEMBLE} names no run that is joined.")
     first = specs[0]
-    decisive = ("data", "data_digest", "protocol", *(("fold",) if trained else ()))
+    decisive = ("protocol", *(("fold",) if trained else ()))
     for other in specs[1:]:
-        if any(getattr(other, key) != getattr(first, key) for key in decisive):
+        if _images(other) != _images(first) or any(getattr(other, key) != getattr(first, key) for key in decisive):
             raise BadInput(f"The members of {folder} were not trained on the same images, so that it has no training "
                            "or validation classes of its own.")
     return first
@@ -186,7 +186,13 @@ def _circumstances(spec: RunSpec) -> dict[str, Any]:
     # of the conditions those that are common; what a method has of its own stands in its ledger. dim: of all together
     shared = spec.common_conditions.model_dump(mode="json", exclude={"dim", "monitor", "threads"})
     protocol = {"protocol" if key == "name" else f"protocol {key}": said for key, said in spec.protocol}
-    return {"data": f"{spec.data.name} {spec.data_digest}".strip(), **protocol, **shared}
+    return {"data": _images(spec), **protocol, **shared}
+
+
+def _images(spec: RunSpec) -> str:
+    """The images of a run: a dataset's name and their content; wherever they lie, the same ones are the same."""
+    name = "images" if spec.data_digest and spec.data.is_a_place else spec.data.name
+    return f"{name} {spec.data_digest}".strip()
 
 
 def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, str]]) -> str:

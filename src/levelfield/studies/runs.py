@@ -61,6 +61,8 @@ class RunSpec(BaseModel):
         # the images are known by their content (`data_digest`), wherever they lie
         hidden = {"label", "conditions"}  # they are among the run's
         content = self.model_dump(mode="json", exclude={"method": hidden, "needs": True, "data": {"root"}})
+        if self.data_digest and self.data.is_a_place:
+            content["data"] = {}  # the same images elsewhere, or spelled otherwise, are the same data
         content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
         # what says nothing is left out, so that a run is what it was before there were such things
         silent = {"member": self.member is None, "joined": not self.joined, "needs": not self.needs}
