@@ -1,7 +1,8 @@
-"""A board of hand-written runs with the demo's labels."""
+"""A board of hand-written runs with the demo's labels, and the figures that a test draws."""
 
 from __future__ import annotations
 
+import matplotlib.figure
 import pytest
 from made_runs import METRICS, class_means, planned, write_run
 
@@ -33,3 +34,17 @@ def demo_board(tmp_path_factory: pytest.TempPathFactory) -> Leaderboard:
             deviations=["steps 0 (500)"] if idle else ["lr of beta 0.925", "extra parameters 774"][: number % 3],
         )
     return gather("demo", runs, folder, METRICS, draws=500)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
+    """The figures that are saved."""
+    found: list[matplotlib.figure.Figure] = []
+    save = matplotlib.figure.Figure.savefig
+
+    def saved(figure: matplotlib.figure.Figure, *where: object, **how: object) -> None:
+        found.append(figure)
+        save(figure, *where, **how)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", saved)
+    return found

@@ -12,6 +12,8 @@ import numpy as np
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.files import write_json
+from levelfield.studies import spectra
+from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.plan import plan
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import parse_study
@@ -79,3 +81,23 @@ def class_means(level: float, *, seed: int = 0, spread: float = 0.2) -> np.ndarr
 def change_metrics(folder: Path, **content: Any) -> None:
     path = folder / FINISHED
     path.write_text(json.dumps({**json.loads(path.read_text()), **content}))
+
+
+def trained_board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str, ...] = ("lda",)) -> Leaderboard:
+    """Every run is a little better and more compressed than the one before."""
+    for number, run in enumerate(runs):
+        trains = run.label not in untrained
+        summary = {"rho_train": 0.1 * (number + 1), "monitored": watched(run.spec.seed)} if trains else {}
+        place = write_run(run, folder, class_means(0.4 + 0.02 * number), steps=5 if trains else 0, **summary)
+        if trains:
+            rows = np.random.default_rng(number).normal(size=(30, 8)) * np.exp(-np.arange(8) * 0.2 * number)
+            spectra.record(rows, np.arange(30) % 5, place)
+    return gather("made", runs, folder, METRICS, draws=100)
+
+
+def watched(seed: int, steps: tuple[int, ...] = (0, 5, 10)) -> list[dict[str, Any]]:
+    """As `monitor: test` writes it."""
+    return [
+        {"step": step, "metric": "recall@1", "train": 0.5 + 0.04 * step, "test": 0.5 + 0.01 * (step + seed)}
+        for step in steps
+    ]

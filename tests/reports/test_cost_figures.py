@@ -20,14 +20,6 @@ LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
 SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
 
 
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
-    """The figures that are saved."""
-    found: list[matplotlib.figure.Figure] = []
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", lambda figure, *where, **how: found.append(figure))
-    return found
-
-
 def made(folder: Path, *, scale: float = 1.0, **content: object) -> tuple[Leaderboard, list[PlannedRun]]:
     runs = planned(list(LEVELS), seeds=1, **content)
     for run in runs:

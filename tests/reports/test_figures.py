@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import METRICS, change_metrics, class_means, planned, write_run
+from made_runs import METRICS, change_metrics, class_means, planned, trained_board, watched, write_run
 from PIL import Image
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
@@ -19,51 +20,19 @@ from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
 from levelfield.studies import spectra
 from levelfield.studies.distributions import compared
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.runs import PlannedRun
+from levelfield.studies.leaderboard import gather
+from levelfield.studies.rows import Cell
 from levelfield.studies.specification import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]
-
-
-def board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str, ...] = ("lda",)) -> Leaderboard:
-    """Every run is a little better and more compressed than the one before."""
-    for number, run in enumerate(runs):
-        trains = run.label not in untrained
-        summary = {"rho_train": 0.1 * (number + 1), "monitored": watched(run.spec.seed)} if trains else {}
-        place = write_run(run, folder, class_means(0.4 + 0.02 * number), steps=5 if trains else 0, **summary)
-        if trains:
-            rows = np.random.default_rng(number).normal(size=(30, 8)) * np.exp(-np.arange(8) * 0.2 * number)
-            spectra.record(rows, np.arange(30) % 5, place)
-    return gather("made", runs, folder, METRICS, draws=100)
-
-
-def watched(seed: int, steps: tuple[int, ...] = (0, 5, 10)) -> list[dict[str, Any]]:
-    """As `monitor: test` writes it."""
-    return [
-        {"step": step, "metric": "recall@1", "train": 0.5 + 0.04 * step, "test": 0.5 + 0.01 * (step + seed)}
-        for step in steps
-    ]
-
-
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
-    """The figures that are saved."""
-    found: list[matplotlib.figure.Figure] = []
-    save = matplotlib.figure.Figure.savefig
-
-    def saved(figure: matplotlib.figure.Figure, *where: object, **how: object) -> None:
-        found.append(figure)
-        save(figure, *where, **how)
-
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", saved)
-    return found
+TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoji", "methods": ["lda", "untrained"]}
+VALIDATES = {"protocol": {"validation": 0.2}, "conditions": {"select": "map@r"}}
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("sweep", "distributions")])
 def test_a_figure_is_written_beside_the_tables_or_elsewhere(tmp_path: Path, name: str) -> None:
     runs = planned(PAIRS, seeds=2)
-    made = board(runs, tmp_path / "study")
+    made = trained_board(runs, tmp_path / "study")
     (path,) = draw_figures([name], made, runs, tmp_path / "study")
     assert path == tmp_path / "study" / f"{name}.png"
     (other,) = draw_figures([name], made, runs, tmp_path / "study", tmp_path / "out")
@@ -75,18 +44,59 @@ def test_the_leaderboard_shows_every_row_with_its_interval(
     tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
     runs = planned(PAIRS, seeds=2)
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     draw_figures(["leaderboard"], made, runs, tmp_path)
     (axis,) = shown[0].axes
     assert [text.get_text() for text in axis.get_yticklabels()] == [row.label for row in made.rows]
     assert len(axis.containers) == len(made.rows)
 
 
+def test_rows_that_tie_with_the_best_are_shaded_and_the_legend_says_so(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(PAIRS, seeds=1)
+    made = trained_board(runs, tmp_path)
+    ties = [True, False, True, False]
+    rows = [replace(row, tied_with_best=tied) for row, tied in zip(made.rows, ties, strict=True)]
+    draw_figures(["leaderboard"], replace(made, rows=rows), runs, tmp_path)
+    shaded = [patch.get_y() + patch.get_height() / 2 for patch in shown[0].axes[0].patches]
+    assert shaded == [0, 2]
+    assert "not distinguishable from the best row" in told(shown[0])
+
+
+def test_nothing_is_said_of_ties_or_intervals_that_are_not_known(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(PAIRS, seeds=1)
+    made = trained_board(runs, tmp_path)
+    plain = {metric: Cell(0.5) for metric in made.metrics}
+    rows = [replace(row, tied_with_best=None, cells=plain) for row in made.rows]  # type: ignore[arg-type]
+    unknown = replace(made, rows=rows)
+    draw_figures(["leaderboard", "cost", "recall-rho", "spectra"], unknown, runs, tmp_path)
+    assert not shown[0].axes[0].patches
+    assert told(shown[0]) == {"trains nothing", "hollow: with a regulariser"}
+    bars = [bar for figure in shown for axis in figure.axes for bar in axis.containers]
+    assert not any(bar.has_xerr or bar.has_yerr for bar in bars)
+
+
+def told(figure: matplotlib.figure.Figure) -> set[str]:
+    return {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+
+
+def test_each_test_set_has_a_panel_of_its_own(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs = planned(["margin", "triplet"], seeds=1, vary={"data": ["emoji", "photos"]})
+    made = trained_board(runs, tmp_path)
+    draw_figures(["leaderboard"], made, runs, tmp_path)
+    rows = {axis.get_title(loc="left"): [text.get_text() for text in axis.get_yticklabels()]
+            for axis in shown[0].axes}  # fmt: skip
+    assert rows == {name: [row.label for row in made.rows if row.test_set == name] for name in made.signatures}
+
+
 def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(
     tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
     runs = planned(PAIRS, seeds=1)
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     draw_figures(["recall-rho"], made, runs, tmp_path)
     (axis,) = shown[0].axes
     arrows = [text for text in axis.texts if getattr(text, "arrow_patch", None) is not None]
@@ -100,14 +110,14 @@ def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(
 
 def test_rows_of_a_made_study_correlate_as_they_were_made(tmp_path: Path) -> None:
     runs = planned(PAIRS, seeds=1)
-    rows = drawn(board(runs, tmp_path), runs, tmp_path)
+    rows = drawn(trained_board(runs, tmp_path), runs, tmp_path)
     assert correlation([(row, row.rho) for row in rows if row.rho is not None], "recall@1") == pytest.approx(1.0)
     assert correlation([(rows[-1], 0.2)], "recall@1") is None
 
 
 def test_spectra_are_shares_and_a_pair_has_one_colour(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
     runs = planned(PAIRS, seeds=2)
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     draw_figures(["spectra"], made, runs, tmp_path)
     _, whole, classes = shown[0].axes
     for axis in (whole, classes):
@@ -124,7 +134,7 @@ def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(
     vary = {"methods.margin.switch": [0, 0.2, 0.1], "methods.triplet.switch": [0, 0.1, 0.2]}
     runs = planned(["margin", "triplet", "lda"], seeds=1, vary=vary)
     assert len(runs) == 7
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     draw_figures(["sweep"], made, runs, tmp_path)
     axis = shown[0].axes[0]
     lines = {line.get_label(): line for line in axis.lines}
@@ -136,13 +146,13 @@ def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(
 
 def test_words_stand_side_by_side_in_a_sweep(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
     runs = planned(["margin"], seeds=1, vary={"methods.margin.miner": ["random", "distance_weighted"]})
-    draw_figures(["sweep"], board(runs, tmp_path), runs, tmp_path)
+    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
     assert {text.get_text() for text in shown[0].axes[0].get_xticklabels()} == {"random", "distance_weighted"}
 
 
 def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
     runs = planned(["margin"], seeds=1, vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.6, 0.8, 1.0]})
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     draw_figures(["sweep"], made, runs, tmp_path)
     (image,) = shown[0].axes[0].images
     means = {json.dumps(row.variation): row.cells["recall@1"].mean for row in made.rows}
@@ -156,7 +166,7 @@ def test_words_with_numbers_stand_by_their_numbers_whoever_is_best(
     tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
     runs = planned(["margin"], seeds=1, vary={"conditions.batch": ["33x3", "50x2", "8x12", "100"]})
-    draw_figures(["sweep"], board(runs, tmp_path), runs, tmp_path)
+    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
     shown_words = [text.get_text() for text in shown[0].axes[0].get_xticklabels()]
     assert shown_words == ["8x12", "33x3", "50x2", "100"]
     assert list(shown[0].axes[0].lines[0].get_xdata()) == [0, 1, 2, 3]
@@ -166,7 +176,7 @@ def test_curves_show_each_seed_thin_and_the_mean_of_those_that_came_so_far(
     tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
     runs = planned(["margin", "triplet", "lda"], seeds=2)
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     early = next(run for run in runs if run.row == "margin" and run.spec.seed == 1)
     summary = json.loads((early.folder(tmp_path) / "metrics.json").read_text())["summary"]
     change_metrics(early.folder(tmp_path), summary={**summary, "monitored": watched(1, (0, 5))})
@@ -182,9 +192,24 @@ def test_curves_show_each_seed_thin_and_the_mean_of_those_that_came_so_far(
     assert [text.get_text() for text in shown[0].legends[0].get_texts()] == ["training classes", "test classes"]
 
 
+def test_curves_show_the_validation_classes_and_the_step_that_was_kept(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(["margin"], seeds=1, **VALIDATES)
+    history = [{"step": 5, "value": 0.2}, {"step": 10, "value": 0.4}, {"step": 15, "value": 0.3}]
+    write_run(runs[0], tmp_path, class_means(0.5), history=history, best_step=10)
+    draw_figures(["curves"], gather("made", runs, tmp_path, METRICS, draws=50), runs, tmp_path)
+    (axis,) = shown[0].axes
+    assert axis.get_ylabel() == "map@r"
+    thin, kept, mean = axis.lines
+    assert list(thin.get_ydata()) == list(mean.get_ydata()) == [0.2, 0.4, 0.3]
+    assert (list(kept.get_xdata()), list(kept.get_ydata())) == ([10], [0.4])
+    assert told(shown[0]) == {"validation classes", "step whose weights were kept"}
+
+
 def test_curves_of_different_metrics_are_not_drawn_together(tmp_path: Path) -> None:
     runs = planned(["margin"], seeds=2)
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     folder = runs[0].folder(tmp_path)
     summary = json.loads((folder / "metrics.json").read_text())["summary"]
     other = [{**entry, "metric": "map@r"} for entry in watched(0)]
@@ -211,7 +236,7 @@ def test_distributions_are_compared_class_by_class(tmp_path: Path, shown: list[m
 
 def test_figures_that_say_nothing_are_refused(tmp_path: Path) -> None:
     runs = planned(["lda"], seeds=1)
-    made = board(runs, tmp_path)
+    made = trained_board(runs, tmp_path)
     nothing = {
         "sweep": "0 keys",
         "spectra": "nothing was trained",
@@ -231,10 +256,6 @@ def test_a_study_that_varies_is_drawn_as_a_sweep_unless_it_says_otherwise() -> N
     assert figures_of(parse_study(plain)) == []
     assert figures_of(parse_study({**plain, "vary": {"conditions.dim": [8, 16]}})) == ["sweep"]
     assert figures_of(parse_study({**plain, "figures": "spectra"})) == ["spectra"]
-
-
-TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoji", "methods": ["lda", "untrained"]}
-VALIDATES = {"protocol": {"validation": 0.2}, "conditions": {"select": "map@r"}}
 
 
 @pytest.mark.parametrize(

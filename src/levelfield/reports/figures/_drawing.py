@@ -1,9 +1,12 @@
-"""What all figures share: colours, panels, and a file that appears whole. No window is ever opened."""
+"""What all figures share: panels, text that is taken literally, and a file that appears whole. No window is opened."""
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -13,31 +16,55 @@ from levelfield.files import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito: told apart by everybody
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#222222")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 FORMATS = ("png", "pdf", "svg")
+GRID = "#eeeeee"
+# labels are people's own: `$` in them begins no formula; an axis never says "+6.8e2"
+PLAIN: Any = {"text.parse_math": False, "axes.formatter.useoffset": False}
+SIZES: Any = {"axes.labelsize": 9, "axes.titlesize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8}
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
+def plainly(draw: Callable[P, T]) -> Callable[P, T]:
+    """Decorates every function that draws a figure: all text is shown as it is written."""
 
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
+        import matplotlib
 
-def marker(number: int) -> str:
-    return MARKERS[number % len(MARKERS)]
+        with matplotlib.rc_context(PLAIN | SIZES), warnings.catch_warnings():
+            # a sign that the font does not have becomes a box; that is no news for the screen
+            warnings.filterwarnings("ignore", message="(?s)Glyph .* missing from")
+            warnings.filterwarnings("ignore", message="(?s).*Matplotlib currently does not support .* natively")
+            return draw(*args, **kwargs)
+
+    return drawn
 
 
 def panels(
-    rows: int, columns: int, *, width: float, height: float, ratios: tuple[float, ...] = (), share: bool = False
+    rows: int,
+    columns: int,
+    *,
+    width: float,
+    height: float,
+    ratios: tuple[float, ...] = (),
+    heights: tuple[float, ...] = (),
+    share: bool = False,
 ) -> tuple[Figure, Any]:
     """A figure and its panels (rows, columns), without the upper and right edge. `share`: all have the same scale."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, width_ratios=ratios or None, sharex=share, sharey=share)
+    FigureCanvasAgg(figure)  # can tell how large a text will be
+    axes = figure.subplots(
+        rows, columns, squeeze=False, width_ratios=ratios or None, height_ratios=heights or None, sharex=share,
+        sharey=share,
+    )  # fmt: skip
     for axis in np.ravel(axes):
         axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(which="both", labelsize=8)
+        axis.set_axisbelow(True)
     return figure, axes
 
 

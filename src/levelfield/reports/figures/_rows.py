@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from levelfield.reports.figures._style import Style, is_regularised, styles, without_regulariser
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.rows import Cell, Row
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.spectra import read
 from levelfield.studies.store import Result, read_result
-
-REGULARISERS = ("switch", "mixup")
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,7 @@ class Drawn:
     method: str
     settings: dict[str, Any]
     results: list[Result]
+    style: Style  # of its label; a variation may set a regulariser
 
     def cell(self, metric: str) -> Cell:
         return self.row.cells[metric]
@@ -43,24 +43,30 @@ class Drawn:
 
     @property
     def regularised(self) -> bool:
-        return any(self.settings.get(key) for key in REGULARISERS)
+        return self.style.hollow
 
     @property
     def pair(self) -> str:
         """The same for a method with and without its regulariser."""
-        plain = {key: value for key, value in self.settings.items() if key not in REGULARISERS}
-        return json.dumps([self.method, plain, self.row.variation], sort_keys=True)
+        return json.dumps([self.method, without_regulariser(self.settings), self.row.variation], sort_keys=True)
 
 
 def drawn(board: Leaderboard, runs: list[PlannedRun], folder: Path) -> list[Drawn]:
     """All rows that have a finished run, best first."""
     found = []
+    looks = styles(runs)
     for row in board.rows:
         own = [run for run in runs if run.row == row.label and run.spec.seed in row.seeds]
         results = [result for run in own if (result := read_result(run.folder(folder))) is not None]
         method = own[0].spec.method
-        found.append(Drawn(row, own[0].label, method.name, method.settings, results))
+        look = replace(looks[own[0].label], hollow=is_regularised(method.settings))
+        found.append(Drawn(row, own[0].label, method.name, method.settings, results, look))
     return found
+
+
+def ends(cell: Cell) -> list[float]:
+    """All that a cell shows on an axis: its mean and, where they are known, the ends of its interval."""
+    return [value for value in (cell.mean, cell.low, cell.high) if value is not None]
 
 
 def errors(cell: Cell) -> list[list[float]] | None:

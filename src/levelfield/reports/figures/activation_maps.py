@@ -9,7 +9,8 @@ import numpy as np
 from PIL import Image
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import panels, save
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._labels import shortened
 
 
 class TopMaps(NamedTuple):
@@ -48,6 +49,7 @@ def overlaid(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
     return np.rint(0.5 * image + 0.5 * colours).astype(np.uint8)
 
 
+@plainly
 def draw_activation_maps(
     images: list[np.ndarray], activations: dict[str, list[np.ndarray]], path: Path, *, channels: int = 3
 ) -> Path:
@@ -55,16 +57,17 @@ def draw_activation_maps(
 
     images: uint8 (height, width, 3). activations: by label, the last feature map of each image.
     """
-    columns = len(images) * channels
-    figure, axes = panels(1 + len(activations), columns, width=1.2 * columns + 0.8, height=1.3 * (1 + len(activations)))
+    columns, names = len(images) * channels, ["image", *shortened(list(activations), 24)]
+    width = 1.2 * columns + 0.4 + 0.065 * max(map(len, names))
+    figure, axes = panels(1 + len(activations), columns, width=width, height=1.3 * (1 + len(activations)))
     for axis in axes.ravel():
         axis.set(xticks=[], yticks=[])
         axis.spines[:].set_visible(False)
     for number, image in enumerate(images):
         axes[0, number * channels].imshow(image)
-        for row, (label, maps) in enumerate(activations.items(), 1):
+        for row, maps in enumerate(activations.values(), 1):
             for place, heat in enumerate(top_maps(maps[number], channels=channels).maps):
                 axes[row, number * channels + place].imshow(overlaid(image, heat))
-            axes[row, 0].set_ylabel(label, fontsize=8)
-    axes[0, 0].set_ylabel("image", fontsize=8)
+    for axis, name in zip(axes[:, 0], names, strict=True):
+        axis.set_ylabel(name, fontsize=8, rotation=0, ha="right", va="center")
     return save(figure, path)

@@ -11,11 +11,13 @@ from PIL import Image
 
 from levelfield.data import corruptions
 from levelfield.data.corrupted_view import identity
-from levelfield.reports.figures._drawing import panels, save
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._labels import shortened
 
 _COLUMNS = 5
 
 
+@plainly
 def draw_corruptions(image: Image.Image, names: Sequence[str], path: Path, *, side: int = 224) -> Path:
     """The image with its shorter side brought to `side`, and what each corruption makes of it, by name."""
     scale = side / min(image.size)
@@ -29,7 +31,7 @@ def draw_corruptions(image: Image.Image, names: Sequence[str], path: Path, *, si
     figure, axes = panels(rows, columns, width=1.9 * columns, height=min(height, 8) * rows)
     for axis in axes.ravel():
         axis.set_axis_off()
-    for axis, (name, picture) in zip(axes.ravel(), shown.items(), strict=False):
+    for axis, name, picture in zip(axes.ravel(), shortened(list(shown), 24), shown.values(), strict=False):
         axis.imshow(picture)
-        axis.set_title(name, fontsize=9)
+        axis.set_title(name)
     return save(figure, path)

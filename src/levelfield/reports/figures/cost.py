@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import colour, marker, panels, save
-from levelfield.reports.figures._rows import Drawn, errors
+from levelfield.reports.figures._axes import limits, span_costs
+from levelfield.reports.figures._drawing import GRID, panels, plainly, save
+from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._placing import Points, number_points
+from levelfield.reports.figures._rows import Drawn, ends, errors
 from levelfield.studies.cost import COSTS, front
 
 AXES = {
@@ -15,74 +19,94 @@ AXES = {
     "peak_bytes": ("peak memory, MB", 1e-6),
     "rows_through_trunk": ("rows through the trunk", 1.0),
 }
-WIDE = 10.0  # costs that are so many times apart are drawn on a logarithmic axis
 
 
+@plainly
 def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     """A panel for each cost that is known and not the same for all, a line of panels for each test set.
 
     The front is a staircase. Rows that train nothing cost nothing here: the best of them is a level that the front
-    starts from.
+    starts from. Rows of one method look alike; with several of them all rows are numbered.
     """
     sets = list(dict.fromkeys(row.row.test_set for row in rows))
     paid = {cost: [getattr(row.row, cost) for row in rows if _known(row, cost)] for cost in COSTS}
     costs = [cost for cost, values in paid.items() if values and (cost == "seconds" or len(set(values)) > 1)]
     if not costs:
         raise BadInput("No row trained anything: nothing has a cost.")
-    figure, axes = panels(len(sets), len(costs), width=0.4 + 3.6 * len(costs), height=0.9 + 3.1 * len(sets))
-    names = list(dict.fromkeys(_name(row) for row in rows))
+    figure, axes = panels(len(sets), len(costs), width=0.4 + 3.4 * len(costs), height=0.5 + 3.0 * len(sets))
+    named: dict[str, Any] = {}
     for line, test_set in zip(axes, sets, strict=True):
         own = [row for row in rows if row.row.test_set == test_set]
         for axis, cost in zip(line, costs, strict=True):
-            _draw_panel(axis, own, cost, metric, names)
-            axis.set_xlabel(AXES[cost][0], fontsize=9)
-        line[0].set_ylabel(metric, fontsize=9)
-        line[0].set_title(test_set if len(sets) > 1 else "", fontsize=9, loc="left")
-    named: dict[str, Any] = {}
-    for axis in axes.flat:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            named.setdefault(label, handle)
-    figure.legend(named.values(), named, loc="outside lower center", ncols=2 * len(costs), fontsize=7, frameon=False)
+            named = _draw_panel(axis, own, cost, metric) | named
+            axis.set_xlabel(AXES[cost][0])
+            axis.set_ylim(limits(value for row in own for value in ends(row.cell(metric))))
+        line[0].set_ylabel(metric)
+        line[0].set_title(test_set if len(sets) > 1 else "", loc="left")
+    numbers = _numbers(rows)
+    order = [*dict.fromkeys(_name(row) for row in rows), *named]  # as on the leaderboard
+    told = [name for name in dict.fromkeys(order) if name in named]
+    short = [f"{numbers[name]}  {text}" if name in numbers else text
+             for name, text in zip(told, shortened(told), strict=True)]  # fmt: skip
+    legend_beside(figure, [named[name] for name in told], short)
+    if numbers:
+        by_set = [[row for row in rows if row.row.test_set == test_set] for test_set in sets]
+        number_points([_points(axis, own, cost, metric, numbers)
+                       for line, own in zip(axes, by_set, strict=True)
+                       for axis, cost in zip(line, costs, strict=True)])  # fmt: skip
     return save(figure, path)
 
 
-def _draw_panel(axis: Any, rows: list[Drawn], cost: str, metric: str, names: list[str]) -> None:
+def _draw_panel(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[str, Any]:
+    """What the legend names, by its name."""
+    axis.grid(axis="y", color=GRID)
     points = {row.row.label: row for row in rows if _known(row, cost)}
     if not points:
-        return
-    paid = {label: AXES[cost][1] * getattr(row.row, cost) for label, row in points.items()}
+        return {}
+    paid = {label: _paid(row, cost) for label, row in points.items()}
+    named: dict[str, Any] = {}
     for label, row in points.items():
-        cell, number = row.cell(metric), names.index(_name(row))
-        axis.errorbar(
-            paid[label], cell.mean, yerr=errors(cell), fmt=marker(number), color=colour(number), capsize=2,
-            markersize=5, elinewidth=0.8, label=_name(row),
+        cell = row.cell(metric)
+        named[_name(row)] = axis.errorbar(
+            paid[label], cell.mean, yerr=errors(cell), linestyle="none", capsize=2, elinewidth=0.8,
+            ecolor=(row.style.colour, 0.45),             label=_name(row), **row.style.points,
         )  # fmt: skip
-    if max(paid.values()) > WIDE * min(paid.values()) > 0:
-        axis.set_xscale("log")
-    else:
-        axis.margins(x=0.15)
-    _draw_front(axis, rows, paid, cost, metric)
-    axis.grid(axis="y", color="#eeeeee")
-    axis.set_axisbelow(True)
+    span_costs(axis, list(paid.values()))
+    return named | _draw_front(axis, rows, paid, cost, metric)
 
 
-def _draw_front(axis: Any, rows: list[Drawn], paid: dict[str, float], cost: str, metric: str) -> None:
+def _draw_front(axis: Any, rows: list[Drawn], paid: dict[str, float], cost: str, metric: str) -> dict[str, Any]:
     """Up where a dearer row is better, level in between, and level to the edge."""
     best = front([row.row for row in rows], cost, metric)
     shown = {row.row.label: row for row in rows}
     means = {label: row.cell(metric).mean for label, row in shown.items()}
     steps = [label for label in best if label in paid]
     free = [label for label in best if label not in paid]
-    limits = axis.get_xlim()
+    named: dict[str, Any] = {}
     if free:
-        name = f"{_name(shown[free[0]])} (trains nothing)"
-        axis.axhline(means[free[0]], color="#888888", linewidth=1, linestyle=":", zorder=0, label=name)
+        row = shown[free[0]]
+        name = f"{_name(row)} (trains nothing)"
+        named[name] = axis.axhline(means[free[0]], color=row.style.colour, linewidth=1, linestyle=row.style.line,
+                                   zorder=0, label=name)  # fmt: skip
     if steps:
         across, heights = [paid[label] for label in steps], [means[label] for label in steps]
         start = means[free[0]] if free else heights[0]
-        axis.step([across[0], *across, limits[1]], [start, *heights, heights[-1]], where="post",
-                  color="#555555", linewidth=1.3, zorder=0, label="front")  # fmt: skip
-    axis.set_xlim(limits)
+        (named["front"],) = axis.step([across[0], *across, axis.get_xlim()[1]], [start, *heights, heights[-1]],
+                                      where="post", color="#555555", linewidth=1, zorder=0, label="front")  # fmt: skip
+    return named
+
+
+def _numbers(rows: list[Drawn]) -> dict[str, int]:
+    """Numbers of the rows by name, as on the leaderboard, if some rows look alike."""
+    names = list(dict.fromkeys(_name(row) for row in rows))
+    looks = Counter(row.style for row in {_name(row): row for row in rows if row.row.trained}.values())
+    return {name: place for place, name in enumerate(names, 1)} if max(looks.values(), default=0) > 1 else {}
+
+
+def _points(axis: Any, rows: list[Drawn], cost: str, metric: str, numbers: dict[str, int]) -> Points:
+    own = [row for row in rows if _known(row, cost)]
+    at = [(_paid(row, cost), row.cell(metric).mean) for row in own]
+    return Points(axis, at, [str(numbers[_name(row)]) for row in own], [row.style.colour for row in own])
 
 
 def _name(row: Drawn) -> str:
@@ -92,3 +116,7 @@ def _name(row: Drawn) -> str:
 
 def _known(row: Drawn, cost: str) -> bool:
     return row.row.trained and getattr(row.row, cost) is not None
+
+
+def _paid(row: Drawn, cost: str) -> float:
+    return float(AXES[cost][1] * getattr(row.row, cost))

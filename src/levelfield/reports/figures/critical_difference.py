@@ -6,12 +6,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-from levelfield.reports.figures._drawing import panels, save
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._labels import shortened
 from levelfield.studies.ranks import Ranking
 
 ROW, BAR = 0.32, 0.16  # inches between two names, and between two bars
 
 
+@plainly
 def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
     """Names of the better half stand on the left, those of the others on the right, each with its mean rank.
 
@@ -22,9 +24,10 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
     bars = found.groups if found.differ else [names]
     first = 0.25 + BAR * len(bars)  # inches below the line at which the first name stands
     below = first + ROW * half
-    figure, axes = panels(1, 1, width=7.5, height=below + 1.15)
+    last, short = len(names), shortened(names)
+    beside = sum(max(map(len, part), default=0) for part in (short[:half], short[half:]))
+    figure, axes = panels(1, 1, width=max(4.0, 0.3 * last) + 0.07 * (beside + 12), height=below + 1.15)
     axis = axes[0, 0]
-    last = len(names)
     axis.set(xlim=(0.6, last + 0.4), ylim=(-below, 0.75))
     axis.axis("off")
     _draw_line(axis, last, found.critical_difference)
@@ -34,7 +37,7 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
         edge = 0.95 if left else last + 0.05
         rank = found.mean_ranks[name]
         axis.plot([rank, rank, edge], [0, down, down], color="#444444", linewidth=0.8)
-        text = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
+        text = f"{short[place]}  {rank:.2f}" if left else f"{rank:.2f}  {short[place]}"
         # the name ends or begins at the edge of the line, outside of all ranks
         axis.annotate(text, (edge, down), xytext=(-3 if left else 3, 0), textcoords="offset points", fontsize=8,
                       ha="right" if left else "left", va="center", annotation_clip=False)  # fmt: skip
@@ -42,7 +45,7 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
         down = -0.12 - BAR * place
         ends = [found.mean_ranks[group[0]] - 0.03, found.mean_ranks[group[-1]] + 0.03]
         axis.plot(ends, [down, down], color="#d55e00", linewidth=3, solid_capstyle="butt")
-    axis.set_title(title, fontsize=9)
+    axis.set_title(title)
     return save(figure, path)
 
 

@@ -1,55 +1,111 @@
-"""004, figure 7: the training classes against the test classes while a run trains (`monitor: test`)."""
+"""004, figure 7: how training, validation and test classes go while a run trains (`monitor: test`, `select`)."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import colour, panels, save
+from levelfield.reports.figures._axes import limits
+from levelfield.reports.figures._drawing import GRID, panels, plainly, save
+from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._rows import Drawn
+from levelfield.studies.store import Result, read_spec
 
-PARTS = {"train": "training classes", "test": "test classes"}
+# what is measured, with its line: one colour is one method
+PARTS: dict[str, tuple[str, Any]] = {
+    "train": ("training classes", ":"),
+    "validation": ("validation classes", "--"),
+    "test": ("test classes", "-"),
+}
 ACROSS = 3
 
 
+class Curve(NamedTuple):
+    """What one run wrote down of one part while it trained."""
+
+    part: str
+    metric: str
+    steps: list[int]
+    values: list[float]
+    chosen: int | None = None  # the step whose weights were kept
+
+
+@plainly
 def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
     """A panel for each row: thin lines are seeds, thick ones their mean. All panels have the same scale."""
-    shown = [(row, watched) for row in rows if (watched := _watched(row))]
+    shown = [(row, curves) for row in rows if (curves := [one for run in row.results for one in _curves(run)])]
     if not shown:
-        raise BadInput("No run wrote its figures down while it trained: set conditions.monitor: test and train again.")
-    found = {entry["metric"] for _, watched in shown for run in watched for entry in run}
-    if len(found) > 1:
-        raise BadInput(f"These runs wrote down different metrics while they trained: {', '.join(sorted(found))}.")
+        raise BadInput("No run was measured while it trained: set conditions.monitor: test, or conditions.select to a "
+                       "metric of validation classes, and train again.")  # fmt: skip
+    every = [curve for _, curves in shown for curve in curves]
+    metrics = {part: _one_metric(part, every) for part in PARTS if any(curve.part == part for curve in every)}
     across = min(ACROSS, len(shown))
     down = math.ceil(len(shown) / across)
-    figure, axes = panels(down, across, width=3.6 * across + 0.6, height=2.9 * down + 0.5, share=True)
+    figure, axes = panels(down, across, width=3.4 * across + 0.6, height=2.7 * down + 0.6, share=True)
     for axis in np.ravel(axes)[len(shown) :]:
         axis.set_visible(False)
-    for axis, (row, watched) in zip(np.ravel(axes), shown, strict=False):
-        for number, (part, name) in enumerate(PARTS.items()):
-            _lines(axis, watched, part, name, colour(number))
-        axis.set(xlabel="steps", ylabel=found.copy().pop())
-        axis.set_title(row.row.label, fontsize=9)
-        axis.grid(axis="y", color="#eeeeee")
+    names = shortened([row.row.label for row, _ in shown], 36)
+    for axis, (row, curves), name in zip(np.ravel(axes), shown, names, strict=False):
+        for part in metrics:
+            _draw_part(axis, [curve for curve in curves if curve.part == part], row.style.colour)
+        axis.set_title(name)
+        axis.grid(axis="y", color=GRID)
+        axis.set_xlabel("steps")
+        axis.set_ylabel(", ".join(dict.fromkeys(metrics.values())))
         axis.label_outer()
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(PARTS), fontsize=8, frameon=False)
+    axes[0, 0].set_ylim(limits(value for curve in every for value in curve.values))
+    _explain(figure, metrics)
     return save(figure, path)
 
 
-def _watched(row: Drawn) -> list[list[dict[str, Any]]]:
-    """What each run of the row wrote down; nothing for those that were not watched."""
-    return [entries for result in row.results if (entries := result.summary.get("monitored"))]
+def _curves(result: Result) -> list[Curve]:
+    """None for a run that was not watched."""
+    found = []
+    watched = result.summary.get("monitored") or []
+    for part in ("train", "test") if watched else ():
+        values = [entry[part] for entry in watched]
+        found.append(Curve(part, watched[0]["metric"], [entry["step"] for entry in watched], values))
+    if history := result.summary.get("history") or []:
+        metric = read_spec(result.folder).conditions.select
+        steps, values = [int(one["step"]) for one in history], [one["value"] for one in history]
+        found.append(Curve("validation", metric, steps, values, result.summary.get("best_step")))
+    return found
 
 
-def _lines(axis: Any, watched: list[list[dict[str, Any]]], part: str, name: str, shade: str) -> None:
-    for run in watched:
-        axis.plot([e["step"] for e in run], [e[part] for e in run], color=shade, linewidth=0.7, alpha=0.5)
+def _one_metric(part: str, curves: list[Curve]) -> str:
+    found = {curve.metric for curve in curves if curve.part == part}
+    if len(found) > 1:
+        raise BadInput(f"These runs wrote down different metrics while they trained: {', '.join(sorted(found))}.")
+    return found.pop()
+
+
+def _draw_part(axis: Any, curves: list[Curve], colour: str) -> None:
+    if not curves:
+        return
+    name, line = PARTS[curves[0].part]
+    for curve in curves:
+        axis.plot(curve.steps, curve.values, color=colour, linestyle=line, linewidth=0.7, alpha=0.5)
+        if curve.chosen in curve.steps:
+            axis.plot(curve.chosen, curve.values[curve.steps.index(curve.chosen)], "o", color=colour, markersize=4)
     # runs may end early: the mean is over those that came so far
-    steps = sorted({entry["step"] for run in watched for entry in run})
-    means = [np.mean([e[part] for run in watched for e in run if e["step"] == step]) for step in steps]
-    axis.plot(steps, means, color=shade, linewidth=1.8, label=name)
+    steps = sorted({step for curve in curves for step in curve.steps})
+    reached = [[value for curve in curves for at, value in zip(curve.steps, curve.values, strict=True) if at == step]
+               for step in steps]  # fmt: skip
+    axis.plot(steps, [np.mean(values) for values in reached], color=colour, linestyle=line, linewidth=1.8, label=name)
+
+
+def _explain(figure: Any, metrics: dict[str, str]) -> None:
+    """The parts by their lines; the metric is said where they have different ones."""
+    from matplotlib.lines import Line2D
+
+    differ = len(set(metrics.values())) > 1
+    names = [PARTS[part][0] + (f" ({metric})" if differ else "") for part, metric in metrics.items()]
+    lines = [Line2D([], [], color="#444444", linestyle=PARTS[part][1], linewidth=1.8) for part in metrics]
+    if "validation" in metrics:
+        lines.append(Line2D([], [], color="#444444", marker="o", markersize=4, linestyle="none"))
+        names.append("step whose weights were kept")
+    figure.legend(lines, names, loc="outside lower center", ncols=len(names), fontsize=8, frameon=False, handlelength=3)

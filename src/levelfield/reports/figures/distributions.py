@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import colour, panels, save
+from levelfield.reports.figures._axes import limits
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._rows import Drawn
+from levelfield.reports.figures._style import COLOURS
 from levelfield.studies.distributions import Distributions, distributions_of
 
 MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the picture
@@ -24,15 +27,16 @@ def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
             "The figure 'distributions' shows what `hist` learned of its classes, and this study has no finished run "
             "of `hist` that learns means and variances."
         )
-    return draw(found, path)
+    return draw(found, path, {row.row.label: row.style.colour for row in rows})
 
 
-def draw(found: dict[str, Distributions], path: Path) -> Path:
+@plainly
+def draw(found: dict[str, Distributions], path: Path, colours: dict[str, str] | None = None) -> Path:
     """The same from arrays, one line of panels for each entry."""
     figure, axes = panels(len(found), 2, width=9.2, height=3.9 * len(found), ratios=(1.15, 1))
-    for line, (label, one) in zip(axes, found.items(), strict=True):
-        _similarities(line[0], one, label)
-        _spreads(line[1], one)
+    for line, (label, one), name in zip(axes, found.items(), shortened(list(found), 28), strict=True):
+        _similarities(line[0], one, name)
+        _spreads(line[1], one, (colours or {}).get(label, COLOURS[0]))
     return save(figure, path)
 
 
@@ -46,13 +50,14 @@ def _similarities(axis: Any, one: Distributions, label: str) -> None:
     axis.set(xlabel=f"mean of the class's embeddings{part}", ylabel="learned mean")
     own = float(np.sum(one.learned_means * one.found_means, axis=1).mean())
     others = float(one.learned_means.sum(axis=0) @ one.found_means.sum(axis=0) - own * count) / max(1, count**2 - count)
-    axis.set_title(f"{label}: own class {own:.2f}, others {others:.2f}", fontsize=9)
+    axis.set_title(f"{label}: own class {own:.2f}, others {others:.2f}")
 
 
-def _spreads(axis: Any, one: Distributions) -> None:
-    axis.plot(one.found_spreads, one.learned_spreads, "o", color=colour(0), markersize=3, alpha=0.5)
+def _spreads(axis: Any, one: Distributions, colour: str) -> None:
+    axis.plot(one.found_spreads, one.learned_spreads, "o", color=colour, markersize=3, alpha=0.5)
+    axis.set(xlim=limits(one.found_spreads), ylim=limits(one.learned_spreads))
     axis.set(xlabel="mean squared distance to the class's mean", ylabel="Frobenius norm of the learned covariance")
     varied = len(one.found_spreads) > 2 and one.found_spreads.std() and one.learned_spreads.std()
     if varied:
         found = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
-        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {found:.2f}", fontsize=9)
+        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {found:.2f}")

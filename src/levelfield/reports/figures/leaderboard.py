@@ -3,22 +3,72 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from levelfield.reports.figures._drawing import colour, panels, save
-from levelfield.reports.figures._rows import Drawn, errors
+from levelfield.reports.figures._axes import limits
+from levelfield.reports.figures._drawing import GRID, panels, plainly, save
+from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._rows import Drawn, ends, errors
+
+LONG = 48
+TIED = "#dcebf5"
+LINE = 0.26  # inches of a row
 
 
+@plainly
 def draw_leaderboard(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """Means and intervals, best on top; one colour for each objective."""
-    figure, axes = panels(1, 1, width=7, height=0.6 + 0.28 * len(rows))
-    axis = axes[0, 0]
-    names = list(dict.fromkeys(row.method for row in rows))
-    for place, row in enumerate(rows):
-        cell, shade = row.cell(metric), colour(names.index(row.method))
-        axis.errorbar(cell.mean, place, xerr=errors(cell), fmt="o", color=shade, capsize=2, markersize=5)
-    axis.set(yticks=range(len(rows)), xlabel=metric)
-    axis.set_yticklabels([row.row.label for row in rows], fontsize=8)
-    axis.invert_yaxis()
-    axis.grid(axis="x", color="#eeeeee")
-    axis.set_axisbelow(True)
+    """Means and intervals, best on top, a panel for each test set. Rows that tie with the best are shaded."""
+    sets = list(dict.fromkeys(row.row.test_set for row in rows))
+    parts = [[row for row in rows if row.row.test_set == test_set] for test_set in sets]
+    names = dict(zip(labels := [row.row.label for row in rows], shortened(labels, LONG), strict=True))
+    width = 4.4 + 0.062 * max(map(len, names.values()))
+    heights = tuple(0.5 + LINE * len(part) for part in parts)
+    figure, axes = panels(len(sets), 1, width=width, height=0.4 + sum(heights), heights=heights)
+    for axis, part, test_set in zip(axes[:, 0], parts, sets, strict=True):
+        draw_rows(axis, part, [names[row.row.label] for row in part], metric)
+        _shade_ties(axis, part)
+        axis.set_title(test_set if len(sets) > 1 else "", loc="left")
+    axes[-1, 0].set_xlabel(metric)
+    _explain(figure, rows, metric)
     return save(figure, path)
+
+
+def draw_rows(axis: Any, rows: list[Drawn], names: list[str], metric: str) -> None:
+    """Rows of points with their intervals, the first on top."""
+    for place, row in enumerate(rows):
+        cell, look = row.cell(metric), row.style.points
+        axis.errorbar(cell.mean, place, xerr=errors(cell), linestyle="none", capsize=2, **look)
+    axis.set_yticks(range(len(rows)), names, fontsize=8)
+    axis.set_xlim(limits(value for row in rows for value in ends(row.cell(metric))))
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.grid(axis="x", color=GRID)
+
+
+def _shade_ties(axis: Any, rows: list[Drawn]) -> None:
+    for place, row in enumerate(rows):
+        if row.row.tied_with_best and len(rows) > 1:
+            axis.axhspan(place - 0.5, place + 0.5, color=TIED, linewidth=0, zorder=0)
+
+
+def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:
+    """What is drawn, in words. Where no test was made, nothing is said of ties."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    told: dict[str, Any] = {}
+    if any(row.row.tied_with_best for row in rows) and len(rows) > 1:
+        told["not distinguishable from the best row"] = Patch(color=TIED)
+    if any(errors(row.cell(metric)) for row in rows):
+        told["95 % interval"] = Line2D([], [], color="#555555", marker="|", markersize=6)
+    if any(not row.row.trained for row in rows):
+        told["trains nothing"] = next(_sample(row) for row in rows if not row.row.trained)
+    if any(row.regularised for row in rows):
+        told["hollow: with a regulariser"] = next(_sample(row) for row in rows if row.regularised)
+    if told:
+        figure.legend(told.values(), told, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
+
+
+def _sample(row: Drawn) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="none", **row.style.points)

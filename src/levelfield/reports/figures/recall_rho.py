@@ -7,10 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import colour, marker, panels, save
-from levelfield.reports.figures._rows import Drawn, errors
+from levelfield.reports.figures._axes import limits
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._placing import Points, name_points
+from levelfield.reports.figures._rows import Drawn, ends, errors
 
 
+@plainly
 def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
     """One point for each row, hollow with a regulariser; an arrow leads to it from the same method without."""
     shown = [(row, rho) for row in rows if (rho := row.rho) is not None and np.isfinite(rho)]
@@ -18,14 +22,12 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
         raise BadInput("No row has a spectral decay of its training embeddings: nothing was trained.")
     figure, axes = panels(1, 1, width=6.4, height=4.4)
     axis = axes[0, 0]
-    names = list(dict.fromkeys(row.method for row in rows))
     for row, rho in shown:
-        cell, number = row.cell(metric), names.index(row.method)
-        axis.errorbar(rho, cell.mean, yerr=errors(cell), fmt="none", ecolor=colour(number), alpha=0.35, capsize=2)
-        fill = "white" if row.regularised else colour(number)
-        axis.plot(rho, cell.mean, marker(number), color=fill, markeredgecolor=colour(number), label=row.row.label)
-        side = (5, -9) if _is_crowded(row, rho, shown, metric) else (5, 4)
-        axis.annotate(row.row.label, (rho, cell.mean), xytext=side, textcoords="offset points", fontsize=7)
+        cell = row.cell(metric)
+        axis.errorbar(
+            rho, cell.mean, yerr=errors(cell), fmt="none", ecolor=row.style.colour, alpha=0.35, capsize=2
+        )  # fmt: skip
+        axis.plot(rho, cell.mean, linestyle="none", label=row.row.label, **row.style.points)
     for row, rho in shown:
         plain = [(other, its) for other, its in shown if other.pair == row.pair and not other.regularised]
         if row.regularised and plain:
@@ -33,8 +35,13 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
             arrow = {"arrowstyle": "->", "color": "#888888", "shrinkA": 4, "shrinkB": 4}
             axis.annotate("", (rho, row.cell(metric).mean), xytext=start, arrowprops=arrow)
     axis.set(xlabel="rho of the training embeddings (larger: more compressed)", ylabel=metric)
-    axis.margins(x=0.18)
-    axis.set_title(_title(shown, metric), fontsize=9)
+    low, high = limits(rho for _, rho in shown)
+    axis.set_xlim(low - 0.06 * (high - low), high + 0.12 * (high - low))  # room for names
+    axis.set_ylim(limits(value for row, _ in shown for value in ends(row.cell(metric))))
+    axis.set_title(_title(shown, metric))
+    at = [(rho, row.cell(metric).mean) for row, rho in shown]
+    names = shortened([row.row.label for row, _ in shown])
+    name_points(Points(axis, at, names, [row.style.colour for row, _ in shown]))
     return save(figure, path)
 
 
@@ -44,18 +51,8 @@ def correlation(shown: list[tuple[Drawn, float]], metric: str) -> float | None:
     return float(np.corrcoef(rho, value)[0, 1]) if len(rho) > 2 and rho.std() and value.std() else None
 
 
-def _is_crowded(row: Drawn, rho: float, shown: list[tuple[Drawn, float]], metric: str) -> bool:
-    """Whether a better row stands so near that its label would lie on this one's."""
-    values = [one.cell(metric).mean for one, _ in shown]
-    wide, high = np.ptp([its for _, its in shown]), np.ptp(values)
-    own = row.cell(metric).mean
-    return any(
-        one is not row and abs(its - rho) < 0.25 * wide and 0 <= one.cell(metric).mean - own < 0.06 * high
-        for one, its in shown
-    )
-
-
 def _title(shown: list[tuple[Drawn, float]], metric: str) -> str:
     found = correlation(shown, metric)
-    told = "" if found is None else f"; correlation over {len(shown)} rows: {found:.2f}"
-    return f"hollow: with a regulariser{told}"
+    told = ["hollow: with a regulariser"] if any(row.regularised for row, _ in shown) else []
+    told += [] if found is None else [f"correlation over {len(shown)} rows: {found:.2f}"]
+    return "; ".join(told)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import colour, panels, save
-from levelfield.reports.figures._rows import Drawn, errors
+from levelfield.reports.figures._axes import write_plainly
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._rows import Drawn
+from levelfield.reports.figures.leaderboard import draw_rows
 
 TITLES = {"spectrum": "singular values, all training rows", "class_spectrum": "the same, mean over classes"}
 
 
+@plainly
 def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Means and two spectra; the same method with a regulariser has the same colour and a dashed line."""
     shown = [row for row in rows if row.rho is not None]
@@ -21,8 +24,11 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
         raise BadInput("No row has spectra of its training embeddings: nothing was trained.")
     pairs = list(dict.fromkeys(row.pair for row in shown))
     shown.sort(key=lambda row: (pairs.index(row.pair), row.regularised))
-    figure, axes = panels(1, 3, width=12, height=3.6, ratios=(0.8, 1, 1))
-    _points(axes[0, 0], shown, pairs, metric)
+    names = shortened([row.row.label for row in shown])
+    figure, axes = panels(1, 3, width=11, height=max(3.4, 0.8 + 0.2 * len(shown)), ratios=(1, 1, 1))
+    draw_rows(axes[0, 0], shown, names, metric)
+    hollow = " (hollow: with a regulariser)" if any(row.regularised for row in shown) else ""
+    axes[0, 0].set_title(metric + hollow)
     for axis, kind in zip(axes[0, 1:], TITLES, strict=True):
         for row in shown:
             values = row.spectrum(kind)
@@ -30,23 +36,22 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
             axis.plot(
                 np.arange(1, len(values) + 1),
                 values / values.sum(),
-                color=colour(pairs.index(row.pair)),
-                linestyle="--" if row.regularised else "-",
+                color=row.style.colour,
+                linestyle=row.style.line,
                 linewidth=1.4,
+                alpha=_strength(row, shown),
                 label=f"{row.row.label} (rho {row.rho:.3f})",
             )
         axis.set(yscale="log", xlabel="place", ylabel="share of the sum")
-        axis.set_title(TITLES[kind], fontsize=9)
-    handles, labels = axes[0, 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", fontsize=7, frameon=False)
+        axis.set_title(TITLES[kind])
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        write_plainly(axis.yaxis)
+    told = [f"{name} (rho {row.rho:.3f})" for name, row in zip(names, shown, strict=True)]
+    legend_beside(figure, axes[0, 1].get_lines(), told)
     return save(figure, path)
 
 
-def _points(axis: Any, shown: list[Drawn], pairs: list[str], metric: str) -> None:
-    for place, row in enumerate(shown):
-        cell, shade = row.cell(metric), colour(pairs.index(row.pair))
-        fill = "white" if row.regularised else shade
-        axis.errorbar(place, cell.mean, yerr=errors(cell), fmt="o", color=shade, markerfacecolor=fill, capsize=2)
-    axis.set_xticks(range(len(shown)), [row.row.label for row in shown], rotation=40, ha="right", fontsize=7)
-    axis.grid(axis="y", color="#eeeeee")
-    axis.set_title(f"{metric} (hollow: with a regulariser)", fontsize=9)
+def _strength(row: Drawn, shown: list[Drawn]) -> float:
+    """Variations of one method have its colour, the later ones paler."""
+    alike = [other for other in shown if other.style == row.style]
+    return 1.0 - 0.65 * alike.index(row) / max(1, len(alike) - 1)

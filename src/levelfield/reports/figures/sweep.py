@@ -2,120 +2,114 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from levelfield.errors import BadInput
-from levelfield.reports.figures._drawing import colour, marker, panels, save
-from levelfield.reports.figures._rows import Drawn
+from levelfield.reports.figures._axes import is_number, limits, ordered, spacing
+from levelfield.reports.figures._drawing import GRID, panels, plainly, save
+from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._rows import Drawn, ends, errors
+from levelfield.reports.figures._sweep_map import draw_maps
+
+Measure = Callable[[Drawn], float | None]
+CROWDED = 26  # letters of all ticks that stand side by side in one panel
+BESIDE, WIDEST = 4.0, 20.0  # points between the intervals of two methods, and of all
 
 
+@plainly
 def draw_sweep(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Lines or heat maps, as many keys as vary for a method."""
     most = max(len(row.row.variation) for row in rows)
     if most not in (1, 2):
         raise BadInput(f"A sweep over {most} keys cannot be drawn: `vary` needs one key, or two for a heat map.")
-    return _lines(rows, metric, path) if most == 1 else _maps(rows, metric, path)
+    return _lines(rows, metric, path) if most == 1 else draw_maps(rows, metric, path)
 
 
 def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """The metric and, where something was trained, rho of the training embeddings."""
+    """The metric and, where something was trained, rho of the training embeddings; a line of panels for each key."""
     known = any(row.rho is not None for row in rows if row.row.variation)
-    figure, axes = panels(1, 2 if known else 1, width=9.5 if known else 5.5, height=3.6)
-    keys = {key.rsplit(".", 1)[-1] for row in rows for key in row.row.variation}
-    values = _ordered([value for row in rows for value in row.row.variation.values()])
-    places = _places(values)
-    measures: list[tuple[str, Callable[[Drawn], float | None]]] = [(metric, lambda row: row.cell(metric).mean)]
-    measures += [("rho of the training embeddings", lambda row: row.rho)] if known else []
-    for axis, (name, measure) in zip(axes[0], measures, strict=True):
-        for number, label in enumerate(dict.fromkeys(row.label for row in rows)):
-            own = [row for row in rows if row.label == label and measure(row) is not None]
-            _line(axis, own, number, measure, places, metric if name == metric else None)
-        axis.set(xlabel=", ".join(sorted(keys)), ylabel=name)
-        if any(not isinstance(value, int | float) for value in values):
-            axis.set_xticks(range(len(values)), [str(value) for value in values], rotation=30, ha="right")
-    axes[0, 0].legend(fontsize=7, frameon=False)
+    measures: dict[str, Measure] = {metric: lambda row: row.cell(metric).mean}
+    measures |= {"rho of the training embeddings": lambda row: row.rho} if known else {}
+    keys = list(dict.fromkeys(_key(row) for row in rows if row.row.variation))
+    values = {key: ordered([_value(row) for row in rows if row.row.variation and _key(row) == key]) for key in keys}
+    width = max(4.4, 0.18 * max(map(len, values.values())))
+    figure, axes = panels(len(keys), len(measures), width=width * len(measures), height=3.4 * len(keys))
+    handles: dict[str, Any] = {}
+    for line, key in zip(axes, keys, strict=True):
+        for axis, (name, measure) in zip(line, measures.items(), strict=True):
+            own = [row for row in rows if measure(row) is not None and _key(row) in (key, "")]
+            places = _set_ticks(axis, values[key])
+            for label in dict.fromkeys(row.label for row in rows):
+                drawn = _line(axis, [row for row in own if row.label == label], measure, places)
+                if drawn is not None:
+                    handles.setdefault(label, drawn)
+            if name == metric:
+                _draw_intervals(axis, own, metric, places)
+            shown = [value for row in own for value in (ends(row.cell(metric)) if name == metric else [measure(row)])]
+            axis.set_ylim(limits(shown))
+            axis.set_xlabel(key)
+            axis.set_ylabel(name)
+            axis.grid(axis="y", color=GRID)
+    legend_beside(figure, list(handles.values()), shortened(list(handles)))
     return save(figure, path)
 
 
-def _line(
-    axis: Any,
-    own: list[Drawn],
-    number: int,
-    measure: Callable[[Drawn], float | None],
-    places: dict[str, float],
-    metric: str | None,
-) -> None:
-    """A method's values, with intervals where there are some; one that nothing varies for is a level."""
-    varied = [row for row in own if row.row.variation]
-    if own and not varied:
-        axis.axhline(measure(own[0]), color=colour(number), linestyle=":", label=own[0].label)
-        return
-    points = [(places[str(next(iter(row.row.variation.values())))], measure(row), row) for row in varied]
-    points.sort(key=lambda point: point[0])
-    if not points:
-        return
-    at, value, ordered = zip(*points, strict=True)
-    axis.plot(at, value, f"-{marker(number)}", color=colour(number), markersize=4, label=varied[0].label)
-    if metric and all(row.cell(metric).low is not None for row in ordered):
-        low, high = ([getattr(row.cell(metric), side) for row in ordered] for side in ("low", "high"))
-        axis.fill_between(at, low, high, color=colour(number), alpha=0.12, linewidth=0)
+def _line(axis: Any, own: list[Drawn], measure: Measure, places: dict[str, float]) -> Any:
+    """A method's values; one that nothing varies for is a level. None if there is nothing to draw."""
+    if not own:
+        return None
+    style = replace(own[0].style, hollow=all(row.regularised for row in own))
+    if not own[0].row.variation:
+        level = style.line if not own[0].row.trained else ":"
+        return axis.axhline(measure(own[0]), color=style.colour, linestyle=level, label=own[0].label)
+    points = sorted((places[str(_value(row))], measure(row)) for row in own)
+    at, value = zip(*points, strict=True)
+    (drawn,) = axis.plot(at, value, linestyle=style.line, label=own[0].label, **style.points)
+    return drawn
 
 
-def _maps(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """A heat map of the metric for each method that both keys vary for."""
-    varied = [row for row in rows if len(row.row.variation) == 2]
-    labels = list(dict.fromkeys(row.label for row in varied))
-    figure, axes = panels(1, len(labels), width=4.2 * len(labels), height=3.6)
-    for axis, label in zip(axes[0], labels, strict=True):
-        own = [row for row in varied if row.label == label]
-        first, second = own[0].row.variation
-        down, across = (_ordered([row.row.variation[key] for row in own]) for key in (first, second))
-        table = np.full((len(down), len(across)), np.nan)
-        for row in own:
-            place = down.index(row.row.variation[first]), across.index(row.row.variation[second])
-            table[place] = row.cell(metric).mean
-        image = axis.imshow(table, cmap="viridis", aspect="auto")
-        figure.colorbar(image, ax=axis, shrink=0.8)
-        middle = (np.nanmin(table) + np.nanmax(table)) / 2
-        for (i, j), value in np.ndenumerate(table):
-            shade = "black" if value > middle else "white"  # to be read on light and on dark fields
-            text = "" if np.isnan(value) else f"{value:.3f}"
-            axis.text(j, i, text, ha="center", va="center", fontsize=7, color=shade)
-        axis.set_xticks(range(len(across)), [str(value) for value in across])
-        axis.set_yticks(range(len(down)), [str(value) for value in down])
-        axis.set(xlabel=_short(second, label), ylabel=_short(first, label))
-        axis.set_title(f"{label}: {metric}", fontsize=9)
-    return save(figure, path)
+def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, places: dict[str, float]) -> None:
+    """Of each point, where it is known. Those of several methods stand side by side: on each other none is seen."""
+    from matplotlib.transforms import ScaledTranslation
+
+    known = [row for row in rows if row.row.variation and errors(row.cell(metric))]
+    labels = list(dict.fromkeys(row.label for row in known))
+    for row in known:
+        aside = (labels.index(row.label) - (len(labels) - 1) / 2) * min(BESIDE, WIDEST / len(labels)) / 72
+        moved = axis.transData + ScaledTranslation(aside, 0, axis.figure.dpi_scale_trans)
+        at, cell = places[str(_value(row))], row.cell(metric)
+        axis.plot([at, at], [cell.low, cell.high], color=row.style.colour, linewidth=1.2, alpha=0.5, zorder=1,
+                  transform=moved)  # fmt: skip
 
 
-def _short(key: str, label: str) -> str:
-    """A key under its method's own picture.
+def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
+    """A tick at each value and nowhere else; where each value is drawn, by its text."""
+    scale = spacing(values)
+    places = [float(place) if scale == "even" else float(value) for place, value in enumerate(values)]
+    texts = shortened([f"{value:,g}" if is_number(value) else str(value) for value in values], 24)
+    if scale == "log":
+        axis.set_xscale("log")
+    crowded = sum(len(text) + 1 for text in texts) > CROWDED
+    turned = {"rotation": 90 if len(texts) > 12 else 35, "ha": "center" if len(texts) > 12 else "right"}
+    axis.set_xticks(places, texts, fontsize=8, **(turned if crowded else {}))
+    axis.set_xticks([], minor=True)
+    low, high = min(places), max(places)
+    if scale == "log":
+        beyond = (high / low) ** 0.05
+        axis.set_xlim(low / beyond, high * beyond)
+    else:
+        beyond = 0.05 * (high - low) or 0.5
+        axis.set_xlim(low - beyond, high + beyond)
+    return {str(value): place for value, place in zip(values, places, strict=True)}
 
-    >>> _short("methods.margin.beta", "margin"), _short("conditions.dim", "margin")
-    ('beta', 'conditions.dim')
-    """
-    return key.removeprefix(f"methods.{label}.")
+
+def _key(row: Drawn) -> str:
+    """The last part of what varies for the row; empty if nothing does."""
+    return next(iter(row.row.variation), "").rsplit(".", 1)[-1]
 
 
-def _ordered(values: list[Any]) -> list[Any]:
-    """Different values: numbers by size, words by the numbers and letters in them.
-
-    >>> _ordered(["25x4", "100", "50x2", "25x4"])
-    ['25x4', '50x2', '100']
-    """
-    different = list({str(value): value for value in values}.values())
-    if all(isinstance(value, int | float) for value in different):
-        return sorted(different)
-    return sorted(different, key=lambda value: [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part)
-                                                for part in re.split(r"(\d+)", str(value)) if part])  # fmt: skip
-
-
-def _places(values: list[Any]) -> dict[str, float]:
-    """Where each value stands on the axis: numbers at their place, others one after another."""
-    numbers = all(isinstance(value, int | float) for value in values)
-    return {str(value): float(value) if numbers else float(place) for place, value in enumerate(values)}
+def _value(row: Drawn) -> Any:
+    return next(iter(row.row.variation.values()))

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 
 from levelfield.evaluation import spectrum
-from levelfield.reports.figures._drawing import colour, panels, save
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._style import COLOURS, GREY
 from levelfield.toy import Outcome, Setting
 
 TEST_RADIUS = 1.25  # test rows are drawn on a wider circle, so that they do not hide the training rows
 
+CLASSES = (*COLOURS, GREY)  # four that train, four that test
 
+
+@plainly
 def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Path) -> Path:
     """One row of panels for each form: the data, the rows under each setting, the spectra of the training rows."""
     columns = max(len(found) for found in outcomes.values()) + 2
@@ -30,11 +34,11 @@ def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Pa
 def _data(axis: Any, form: str, outcome: Outcome) -> None:
     for label in range(4):
         own = outcome.train_labels == label
-        axis.plot(*outcome.train[own].T, "o", color=colour(label), markersize=3)
+        axis.plot(*outcome.train[own].T, "o", color=CLASSES[label], markersize=3)
         own = outcome.test_labels == label
-        axis.plot(*outcome.test[own].T, "x", color=colour(label + 4), markersize=4)
+        axis.plot(*outcome.test[own].T, "x", color=CLASSES[label + 4], markersize=4)
     axis.set(aspect="equal", xlim=(0, 1.1), ylim=(0, 1.1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
-    axis.set_title(f"{form}: data\n(o train, x test)", fontsize=9)
+    axis.set_title(f"{form}: data\n(o train, x test)")
 
 
 def _circle(axis: Any, title: str, outcome: Outcome) -> None:
@@ -42,12 +46,12 @@ def _circle(axis: Any, title: str, outcome: Outcome) -> None:
     for radius in (1.0, TEST_RADIUS):
         axis.plot(radius * np.cos(turn), radius * np.sin(turn), color="#cccccc", linewidth=0.7, zorder=0)
     for label in range(4):
-        axis.plot(*outcome.train_rows[outcome.train_labels == label].T, "o", color=colour(label), markersize=3)
+        axis.plot(*outcome.train_rows[outcome.train_labels == label].T, "o", color=CLASSES[label], markersize=3)
         tested = TEST_RADIUS * outcome.test_rows[outcome.test_labels == label]
-        axis.plot(*tested.T, "x", color=colour(label + 4), markersize=4)
+        axis.plot(*tested.T, "x", color=CLASSES[label + 4], markersize=4)
     axis.set(aspect="equal", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), xticks=[], yticks=[])
     axis.spines[:].set_visible(False)
-    axis.set_title(title.replace(", ", ",\n").replace(": ", ":\n"), fontsize=9)
+    axis.set_title(title.replace(", ", ",\n").replace(": ", ":\n"))
 
 
 def _spectra(axis: Any, found: Sequence[tuple[Setting, Outcome]]) -> None:
@@ -55,8 +59,8 @@ def _spectra(axis: Any, found: Sequence[tuple[Setting, Outcome]]) -> None:
     for number, (setting, outcome) in enumerate(found):
         values = spectrum(outcome.train_rows)
         place = np.arange(2) + (number - (len(found) - 1) / 2) * width
-        axis.bar(place, values / values.sum(), width, color=colour(number), label=setting.label)
+        axis.bar(place, values / values.sum(), width, color=COLOURS[number % len(COLOURS)], label=setting.label)
     axis.axhline(0.5, color="#888888", linewidth=0.8, linestyle=":")
     axis.set(xticks=[0, 1], xticklabels=["first", "second"], ylim=(0, 1))
-    axis.set_title("singular values\n(share, training rows)", fontsize=9)
+    axis.set_title("singular values\n(share, training rows)")
     axis.legend(fontsize=6, frameon=False)

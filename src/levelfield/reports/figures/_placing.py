@@ -1,0 +1,167 @@
+"""Names at the points of a scatter: none on top of another or of a point, none beyond the edge."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SIZE = 7
+NEAR = 6.0  # points between the middle of a marker and its name
+FAR = tuple(NEAR + 8 * step for step in range(1, 13))  # further off, a line leads back to the point
+AROUND = [(math.cos(turn), math.sin(turn)) for turn in np.arange(16) * math.pi / 8]
+SIDES = [AROUND[k] for k in (0, 8, 2, 14, 6, 10, 4, 12)]  # right, left, the corners, above, below
+LEADER = 16.0  # points between the axes and a column of names
+GROWTH, MOST_GROWTH = 1.25, 8
+
+
+class Box(NamedTuple):
+    """In pixels."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def overlaps(self, other: Box) -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.bottom < other.top and other.bottom < self.top
+        )
+
+    def within(self, frame: Box) -> bool:
+        return (
+            self.left >= frame.left and self.bottom >= frame.bottom
+            and self.right <= frame.right and self.top <= frame.top
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of one panel, each with its name and colour. The first ones choose their places first."""
+
+    axis: Any
+    at: Sequence[tuple[float, float]]
+    names: Sequence[str]
+    colours: Sequence[str]
+
+    @property
+    def pixels(self) -> np.ndarray:
+        found: np.ndarray = self.axis.transData.transform(np.asarray(self.at, dtype=float).reshape(-1, 2))
+        return found
+
+    @property
+    def frame(self) -> Box:
+        return Box(*self.axis.get_window_extent().extents)
+
+    def sizes(self) -> list[tuple[float, float]]:
+        """Width and height of each name."""
+        found = []
+        for name in self.names:
+            text = self.axis.text(0, 0, name, fontsize=SIZE)
+            extent = text.get_window_extent(self.axis.figure.canvas.get_renderer())
+            text.remove()
+            found.append((extent.width, extent.height))
+        return found
+
+
+def name_points(points: Points) -> None:
+    """A name beside each point of the figure's only panel; without room for all, in a column right of the axes.
+
+    Call it last: it needs the final scale. The figure grows by the column.
+    """
+    points.axis.figure.draw_without_rendering()  # makes the layout
+    places = _places(points, (NEAR,), SIDES)
+    if places is None:
+        _write_column(points)
+    else:
+        _write_around(points, places)
+
+
+def number_points(several: Sequence[Points]) -> None:
+    """Short names near the points of several panels. The figure grows until there is room for all."""
+    figure = several[0].axis.figure
+    for _ in range(MOST_GROWTH):
+        figure.draw_without_rendering()
+        places = [_places(points, (NEAR, *FAR), AROUND) for points in several]
+        if None not in places:
+            break
+        figure.set_size_inches(GROWTH * figure.get_size_inches())
+    for points, found in zip(several, places, strict=True):
+        if found is not None:
+            _write_around(points, found)
+
+
+def _places(points: Points, reaches: Sequence[float], sides: Sequence[tuple[float, float]]) -> list[Any] | None:
+    """For each name the offset of its middle from its point, in points; None if one of them finds no place."""
+    scale = points.axis.figure.dpi / 72
+    frame, at, half = points.frame, points.pixels, NEAR * scale / 2
+    taken = [Box(x - half, y - half, x + half, y + half) for x, y in at]
+    found = []
+    for (x, y), (wide, high) in zip(at, points.sizes(), strict=True):
+        for reach, (right, up) in itertools.product(reaches, sides):
+            # the name touches a circle around the point from outside
+            across, upward = right * (reach * scale + wide / 2), up * (reach * scale + high / 2)
+            box = Box(x + across - wide / 2, y + upward - high / 2, x + across + wide / 2, y + upward + high / 2)
+            if box.within(frame) and not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                found.append((across / scale, upward / scale))
+                break
+        else:
+            return None
+    return found
+
+
+def _write_around(points: Points, places: Sequence[tuple[float, float]]) -> None:
+    sizes = points.sizes()
+    scale = points.axis.figure.dpi / 72
+    for k, (across, upward) in enumerate(places):
+        off = max(abs(across) - sizes[k][0] / scale / 2, abs(upward) - sizes[k][1] / scale / 2)
+        _write(points, k, (across, upward), "offset points", "center", leads=off > NEAR + 1)
+
+
+def _write_column(points: Points) -> None:
+    figure, sizes = points.axis.figure, points.sizes()
+    gap = 1.15 * max(high for _, high in sizes)
+    column = max(wide for wide, _ in sizes) / figure.dpi + (LEADER + 8) / 72
+    wide, high = figure.get_size_inches()
+    around = high - (points.frame.top - points.frame.bottom) / figure.dpi
+    figure.set_size_inches(wide + column, max(high, around + (len(sizes) + 1) * gap / figure.dpi))
+    figure.get_layout_engine().set(rect=(0, 0, wide / (wide + column), 1))
+    figure.draw_without_rendering()
+    at, frame = points.pixels, points.frame
+    order = sorted(range(len(at)), key=lambda k: (at[k][1], at[k][0], k))
+    heights = _apart([float(at[k][1]) for k in order], gap, frame.bottom + gap / 2, frame.top - gap / 2)
+    left = (frame.right + LEADER * figure.dpi / 72) / figure.bbox.width
+    for k, height in zip(order, heights, strict=True):
+        _write(points, k, (left, height / figure.bbox.height), "figure fraction", "left", leads=True)
+
+
+def _apart(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
+    """Places in the order of `wanted`, as near to it as they can be with `gap` between them.
+
+    >>> _apart([1.0, 1.0, 5.0], 2.0, 0.0, 6.0), _apart([5.0, 5.0, 5.0], 2.0, 0.0, 6.0)
+    ([1.0, 3.0, 5.0], [2.0, 4.0, 6.0])
+    """
+    found: list[float] = []
+    for value in wanted:
+        found.append(max(value, found[-1] + gap if found else low))
+    for k in reversed(range(len(found))):
+        found[k] = min(found[k], found[k + 1] - gap if k + 1 < len(found) else high)
+    return found
+
+
+def _write(points: Points, k: int, place: tuple[float, float], unit: str, ha: str, *, leads: bool) -> None:
+    from matplotlib.patheffects import withStroke
+
+    leader = {"arrowstyle": "-", "color": points.colours[k], "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 3}
+    leader["relpos"] = (0, 0.5) if ha == "left" else (0.5, 0.5)
+    text = points.axis.annotate(
+        points.names[k], points.at[k], xytext=place, textcoords=unit, fontsize=SIZE, ha=ha, va="center",
+        color="#222222", annotation_clip=False, arrowprops=leader if leads else None,
+    )  # fmt: skip
+    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # lines below it do not strike it out
+    text.set_in_layout(False)  # its room was measured: the axes stay where they are

@@ -1,0 +1,97 @@
+"""How each method is drawn: the same colour, marker and line in every figure of a study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from levelfield import methods
+from levelfield.studies.choices import Competitor
+from levelfield.studies.runs import PlannedRun
+
+REGULARISERS = ("switch", "mixup")
+# Okabe and Ito: people with any colour vision tell them apart. Grey is left to what trains nothing.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222")
+GREY = "#8a8a8a"
+MARKERS = {"o": 5.0, "s": 5.0, "^": 5.5, "D": 4.5, "v": 5.5, "P": 6.5, "X": 6.5, "*": 8.0}  # with their sizes
+# plain and with a regulariser, for the first methods, the next ones, ...
+LINES: tuple[tuple[Any, Any], ...] = (
+    ("-", "--"),
+    ("-.", (0, (6, 2, 1, 2, 1, 2))),
+    ((0, (8, 2)), (0, (2, 1))),
+    ((0, (4, 1, 1, 1)), (0, (4, 3, 1, 3))),
+)
+LEVELS: tuple[Any, ...] = (":", (0, (1, 3)), (0, (3, 3)), (0, (3, 2, 1, 2)))
+
+
+@dataclass(frozen=True)
+class Style:
+    """Of one method. `hollow`: it has a regulariser; without one it has the same colour and marker, filled."""
+
+    colour: str
+    marker: str
+    lines: tuple[Any, Any] = LINES[0]
+    hollow: bool = False
+
+    @property
+    def line(self) -> Any:
+        return self.lines[self.hollow]
+
+    @property
+    def points(self) -> dict[str, Any]:
+        """Keywords for points of matplotlib's `plot` and `errorbar`."""
+        fill = "white" if self.hollow else self.colour
+        return {"marker": self.marker, "markersize": MARKERS[self.marker], "color": self.colour,
+                "markerfacecolor": fill, "markeredgecolor": self.colour}  # fmt: skip
+
+
+def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
+    """The style of each label, by the order of the study's methods: a run that is missing moves no colour.
+
+    A method with a regulariser shares colour and marker with the same method without. What trains nothing is grey.
+    """
+    competitors: dict[str, Competitor] = {}
+    for run in runs:
+        competitors.setdefault(run.label, run.spec.method)
+    found: dict[str, Style] = {}
+    families: dict[str, int] = {}
+    drawn: set[tuple[str, bool]] = set()
+    baselines = 0
+    for label, method in competitors.items():
+        if not (methods.trains(method.name) or methods.joins(method.name)):
+            found[label] = _baseline(baselines)
+            baselines += 1
+            continue
+        hollow = is_regularised(method.settings)
+        family = _family(method)
+        if (family, hollow) in drawn:
+            family = json.dumps(label)  # it differs in another point than the regulariser: a colour of its own
+        drawn.add((family, hollow))
+        found[label] = _coloured(families.setdefault(family, len(families)), hollow=hollow)
+    return found
+
+
+def is_regularised(settings: dict[str, Any]) -> bool:
+    return any(settings.get(key) for key in REGULARISERS)
+
+
+def without_regulariser(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in REGULARISERS}
+
+
+def _family(method: Competitor) -> str:
+    return json.dumps([method.name, without_regulariser(method.settings), method.conditions], sort_keys=True)
+
+
+def _coloured(number: int, *, hollow: bool) -> Style:
+    """Each combination of colour and marker comes once among the first 56 methods."""
+    again, place = divmod(number, len(COLOURS))
+    marker = list(MARKERS)[(again + place) % len(MARKERS)]
+    return Style(COLOURS[place], marker, LINES[again % len(LINES)], hollow)
+
+
+def _baseline(number: int) -> Style:
+    line = LEVELS[number % len(LEVELS)]
+    return Style(GREY, list(MARKERS)[number % len(MARKERS)], (line, line))

@@ -1,0 +1,110 @@
+"""Axes: small differences look small, and sweeps have ticks at their values."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib.figure
+import pytest
+from made_runs import class_means, planned, trained_board, write_run
+
+from levelfield.reports.figures import draw_figures
+from levelfield.reports.figures._axes import LEAST, limits, ordered, spacing
+from levelfield.studies.leaderboard import gather
+
+
+@pytest.mark.parametrize(
+    "values", [[682, 694], [0.6, 0.606], [0.985, 0.99], [-5.0, -5.01], [3.0], [0.0], [1e-9, 1.1e-9], [0.02, 0.9]]
+)
+def test_values_lie_inside_and_an_axis_is_never_narrower_than_a_fifth_of_them(values: list[float]) -> None:
+    low, high = limits(values)
+    assert low <= min(values) <= max(values) <= high
+    assert high - low >= LEAST * max(map(abs, values)) * 0.999
+    assert high > low
+
+
+def test_amounts_begin_at_zero() -> None:
+    assert limits([682, 694], zero=True) == (0, pytest.approx(763.4))
+    assert limits([0, 0], zero=True) == (0, 1)
+
+
+def test_shares_end_near_one_and_zero() -> None:
+    assert limits([0.97, 0.99])[1] == pytest.approx(1.02)
+    assert limits([0.0, 0.99]) == (-0.02, pytest.approx(1.02))
+
+
+def test_what_is_not_known_or_not_finite_moves_no_limit() -> None:
+    assert limits([0.2, 0.6, None, math.nan, math.inf]) == limits([0.2, 0.6])
+    assert limits([None]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([64, 128, 512], "log"), ([1, 2, 4, 8, 16], "log"), ([1e-4, 1e-2], "log"), ([0.1, 0.2, 0.5, 1.0], "log"),
+        ([0, 0.1, 0.2], "linear"), ([100, 200, 300], "linear"), ([5], "linear"), ([-1, 1, 3], "linear"),
+        ([0, 0.001, 0.1, 1.0], "even"), (["a", 3], "even"), ([True, False], "even"), ([None, 2], "even"),
+    ],
+)  # fmt: skip
+def test_the_spacing_fits_the_values(values: list[Any], expected: str) -> None:
+    assert spacing(ordered(values)) == expected
+
+
+def test_nearly_equal_memory_looks_nearly_equal(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs = planned(["margin", "triplet"], seeds=1)
+    for run, megabytes in zip(runs, (682, 694), strict=True):
+        write_run(run, tmp_path, class_means(0.6), peak_bytes=megabytes * 10**6, images=1, rows_through_trunk=1)
+    draw_figures(["cost"], gather("made", runs, tmp_path, ("recall@1",), draws=50), runs, tmp_path)
+    memory = shown[0].axes[1]
+    assert memory.get_xlabel() == "peak memory, MB"
+    low, high = memory.get_xlim()
+    assert low == 0
+    assert (694 - 682) / (high - low) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "texts"),
+    [
+        ([512, 16, 64], "log", ["16", "64", "512"]),
+        ([8, 12, 10], "linear", ["8", "10", "12"]),
+        ([1, 2, 1024, 1025], "linear", ["1", "2", "1,024", "1,025"]),
+    ],
+)
+def test_a_sweep_has_a_tick_at_each_value_and_nowhere_else(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure], values: list[int], scale: str, texts: list[str]
+) -> None:
+    runs = planned(["margin"], seeds=1, vary={"conditions.dim": values})
+    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
+    for axis in shown[0].axes:
+        assert axis.get_xscale() == scale
+        assert [text.get_text() for text in axis.get_xticklabels()] == texts
+        assert not len(axis.get_xticks(minor=True))
+        places = [float(value) for value in sorted(values)] if len(values) == 3 else [0, 1, 2, 3]
+        assert list(axis.get_xticks()) == places
+        assert list(axis.lines[0].get_xdata()) == places
+
+
+def test_keys_of_different_methods_have_panels_of_their_own(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    vary = {"methods.margin.beta": [0.6, 0.8], "methods.triplet.margin": [0.01, 0.1, 0.2]}
+    runs = planned(["margin", "triplet", "lda"], seeds=1, vary=vary)
+    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
+    panels = {axis.get_xlabel(): axis for axis in shown[0].axes if axis.get_ylabel() == "recall@1"}
+    named = {key: {line.get_label() for line in axis.lines if not line.get_label().startswith("_")}
+             for key, axis in panels.items()}  # fmt: skip
+    assert named == {"beta": {"margin", "lda"}, "margin": {"triplet", "lda"}}
+
+
+def test_a_heat_map_does_not_stretch_its_colours(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    vary = {"conditions.dim": [8, 16], "conditions.warmup": [1, 2]}
+    runs = planned(["margin", "triplet"], seeds=1, vary=vary)
+    for number, run in enumerate(runs):
+        write_run(run, tmp_path, class_means(0.6 + 0.001 * number))
+    draw_figures(["sweep"], gather("made", runs, tmp_path, ("recall@1",), draws=50), runs, tmp_path)
+    images = [image for axis in shown[0].axes for image in axis.images]
+    assert len({image.get_clim() for image in images}) == 1
+    low, high = images[0].get_clim()
+    assert high - low >= 0.12
