@@ -18,6 +18,10 @@ class BadInput(LevelfieldError):
     """Images, labels, arrays or files that cannot be used: correct the data."""
 
 
+class UnreadableImage(BadInput):
+    """An image that cannot be decoded: mend it, remove it, or leave it out."""
+
+
 class Damaged(BadInput):
     """A file that does not hold what it should: get it again, or make it again."""
 

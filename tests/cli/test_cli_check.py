@@ -89,7 +89,8 @@ def test_json_says_the_same(levelfield: Levelfield, losses: str) -> None:
     laws = {law["law"]: law for law in json.loads(ended.out)["laws"]}
     assert ended.code == 1
     assert not laws["no_global_random_number_is_drawn"]["holds"]
-    assert laws["inputs_are_not_written_to"] == {"law": "inputs_are_not_written_to", "holds": True, "seen": ""}
+    law = "inputs_are_not_written_to"
+    assert laws[law] == {"law": law, "holds": True, "seen": "", "where": ""}
 
 
 def test_a_loss_of_fixed_width_gets_rows_of_that_width(levelfield: Levelfield, losses: str) -> None:
@@ -109,3 +110,21 @@ def test_a_loss_of_fixed_width_gets_rows_of_that_width(levelfield: Levelfield, l
 )
 def test_mistakes_are_told_in_one_message(levelfield: Levelfield, losses: str, words: list[str], told: str) -> None:
     assert told in levelfield("check", *words).error
+
+
+def test_one_error_is_told_once_with_its_line_and_the_number_of_laws(levelfield: Levelfield, losses: str) -> None:
+    ended = levelfield("check", f"{losses}:Wide")
+    said = " ".join(ended.out.replace("│", " ").split())
+    assert ended.code == 1
+    assert said.count("RuntimeError") == 1
+    line = 1 + LOSSES.splitlines().index("        return (embeddings @ self.axis.to(embeddings.dtype)).tanh().sum()")
+    assert f"mine.py, line {line}, in forward" in said
+    assert "and 14 other laws" in said
+    assert "15 of 21 laws are broken by 1 error." in said
+    laws = json.loads(levelfield("check", f"{losses}:Wide", "--json").out)["laws"]
+    assert [law["where"] for law in laws if law["holds"] is False] == [f"mine.py, line {line}, in forward"] * 15
+
+
+def test_a_loss_that_cannot_be_made_is_told_with_its_line(levelfield: Levelfield, losses: str) -> None:
+    line = 1 + LOSSES.splitlines().index('        raise RuntimeError("no such thing")')
+    assert f"(mine.py, line {line}, in __init__)" in levelfield("check", f"{losses}:Broken").error

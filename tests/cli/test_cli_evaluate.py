@@ -220,7 +220,7 @@ def test_a_run_chooses_on_its_validation_classes(levelfield: Levelfield, held_ou
     # the validation images embedded by `levelfield embed` choose the same
     rows = []
     for label in ("02", "03"):
-        levelfield("-q", "embed", held_out, f"photos/class {label}", "--raw", "--out", "e.npy")
+        levelfield("-q", "embed", held_out, f"photos/class {label}", "--raw", "--out", "e.npy", "--force")
         rows.append(np.load("e.npy"))
     assert same_or_not(np.concatenate(rows), np.repeat([2, 3], 4), ci=None).value == found["value"]
 
@@ -342,3 +342,12 @@ def test_the_time_left_is_shown_on_a_terminal_only(
     assert "measuring (cosine)" in shown
     assert "left" in shown
     assert "left" not in levelfield("-q", "evaluate", *ARRAYS).err
+
+
+def test_queries_that_find_themselves_are_warned_of_once_with_what_to_do(levelfield: Levelfield, arrays: Path) -> None:
+    ended = levelfield("evaluate", *ARRAYS, "--gallery", "e.npy", "--gallery-labels", "y.npy", "--dim", "4,8", "--json")
+    assert ended.printed
+    assert json.loads(ended.out)[1]["metrics"]["recall@1"]["value"] == 1
+    [told] = [line for line in ended.err.splitlines() if line.startswith("Warning:")]
+    assert "All 50 queries are also rows of the gallery" in told
+    assert "leave the gallery out" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -69,14 +70,68 @@ def test_what_cannot_be_used_is_refused_in_one_message(
 ) -> None:
     Path("empty").mkdir()
     assert said in levelfield(*[trained if word == "RUN" else word for word in words]).error
-    assert not Path("embeddings.npy").exists()
+    assert not list(Path().glob("*.npy"))
 
 
 def test_a_folder_with_a_damaged_image_is_refused_by_name(levelfield: Levelfield, trained: Path) -> None:
     make_photos(Path("more"), classes=2)
     Path("more/class 01/1.png").write_bytes(Path("more/class 01/1.png").read_bytes()[:60])
-    assert "class 01/1.png" in levelfield("embed", trained, "more").error
-    assert not Path("embeddings.npy").exists()
+    refused = levelfield("embed", trained, "more").error
+    assert "class 01/1.png" in refused
+    assert "--skip-unreadable" in refused
+    assert not list(Path().glob("*.npy"))
+    ended = levelfield("embed", trained, "more", "--skip-unreadable")
+    assert "7 embeddings" in ended.printed
+    assert "1 image skipped, which cannot be read: more/class 01/1.png." in ended.err
+    assert "more/class 01/1.png" not in Path("more.embeddings.paths.txt").read_text()
+
+
+def test_nothing_that_can_be_read_is_an_error_also_when_skipping(levelfield: Levelfield, trained: Path) -> None:
+    Path("bad").mkdir()
+    Path("bad/1.png").write_bytes(b"no image")
+    assert "None of 1 image can be read" in levelfield("embed", trained, "bad", "--skip-unreadable").error
+
+
+def test_several_folders_and_files_are_embedded_in_order_each_image_once(
+    levelfield: Levelfield, trained: Path
+) -> None:
+    levelfield("-q", "embed", trained, "photos/class 02", "photos/class 00/1.png", "photos/class 02/0.png")
+    paths = Path("embeddings.paths.txt").read_text().splitlines()
+    assert paths == [f"photos/class 02/{number}.png" for number in range(4)] + ["photos/class 00/1.png"]
+    assert np.load("embeddings.npy").shape == (5, 8)
+
+
+def test_without_a_name_the_file_is_named_after_what_is_embedded(levelfield: Levelfield, trained: Path) -> None:
+    assert "class 00.embeddings.npy" in levelfield("embed", trained, "photos/class 00/").printed
+    assert Path("class 00.embeddings.paths.txt").exists()
+
+
+def test_an_existing_file_is_replaced_only_by_force(levelfield: Levelfield, trained: Path) -> None:
+    Path("e.paths.txt").write_text("mine")
+    assert "e.paths.txt exists already" in levelfield("embed", trained, "photos", "--out", "e.npy").error
+    assert Path("e.paths.txt").read_text() == "mine"
+    assert not Path("e.npy").exists()
+    levelfield("-q", "embed", trained, "photos", "--out", "e.npy", "--force")
+    assert len(Path("e.paths.txt").read_text().splitlines()) == 32
+
+
+def test_a_csv_has_a_path_and_the_exact_numbers_in_each_line(levelfield: Levelfield, trained: Path) -> None:
+    Path("a,b.png").write_bytes(Path("photos/class 00/0.png").read_bytes())
+    levelfield("-q", "embed", trained, "photos", "a,b.png", "--out", "f.csv")
+    levelfield("-q", "embed", trained, "photos", "a,b.png", "--out", "f.npy")
+    with Path("f.csv").open(newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == ["path", *map(str, range(8))]
+    assert [line[0] for line in lines] == Path("f.paths.txt").read_text().splitlines()
+    np.testing.assert_array_equal(np.array([line[1:] for line in lines], dtype=np.float32), np.load("f.npy"))
+    assert not Path("f.csv.npy").exists()
+
+
+@pytest.mark.parametrize("name", ["e.txt", "e.npz", "e.parquet"])
+def test_another_kind_of_file_is_refused_with_a_name_that_works(
+    levelfield: Levelfield, trained: Path, name: str
+) -> None:
+    assert "Did you mean e.npy?" in levelfield("embed", trained, "photos", "--out", name).error
 
 
 def test_an_output_that_cannot_be_written_is_one_message(levelfield: Levelfield, trained: Path) -> None:

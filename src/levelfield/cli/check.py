@@ -10,12 +10,15 @@ from rich.table import Table
 
 from levelfield import objectives
 from levelfield.cli.console import console
+from levelfield.data.checking import count
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.objectives import Objective
 from levelfield.plain_yaml import read_yaml
 from levelfield.randomness import isolated
 from levelfield.registry import references_in
-from levelfield.testing import CLASSES, DIM, verdicts
+from levelfield.testing import CLASSES, DIM, Verdict, findings, verdicts
+from levelfield.testing._check import first_line
+from levelfield.testing._place import raised_at
 from levelfield.trust import trust
 
 _MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
@@ -50,24 +53,37 @@ def check(
     except LevelfieldError:
         raise
     except Exception as error:  # somebody's own code may raise anything
-        raise BadInput(f"{name} cannot be made: {type(error).__name__}: {error}") from error
+        where = f" ({place})" if (place := raised_at(error)) else ""
+        raise BadInput(f"{name} cannot be made: {type(error).__name__}: {error}{where}") from error
     found = verdicts(make, classes=num_classes, dim=dim)
     broken = [verdict for verdict in found if verdict.holds is False]
     if as_json:
         typer.echo(json.dumps({"objective": name, "laws": [verdict._asdict() for verdict in found]}, indent=2))
     else:
-        table = Table(title=name, title_justify="left", pad_edge=False)
-        for column in ("law", "", "what was seen"):
-            table.add_column(column, overflow="fold")
-        for law, holds, seen in found:
-            table.add_row(law.replace("_", " "), _MARKS[holds], _first_line(seen))
-        console.print(table)
-        apart = sum(verdict.holds is None for verdict in found)
-        good = f"{len(found) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply."
-        bad = f"{len(broken)} of {len(found)} laws {'is' if len(broken) == 1 else 'are'} broken."
-        console.print(bad if broken else good)
+        _show(name, found)
     if broken:
         raise typer.Exit(1)
+
+
+def _show(name: str, found: list[Verdict]) -> None:
+    """A table of what each law says; what breaks several of them is told once."""
+    table = Table(title=name, title_justify="left", pad_edge=False)
+    for column in ("law", "", "what was seen"):
+        table.add_column(column, overflow="fold")
+    broken = findings(found)
+    for laws, seen, where in broken:
+        more = f"\nand {count(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
+        table.add_row(laws[0].replace("_", " ") + more, _MARKS[False], "\n".join(filter(None, (seen, where))))
+    for verdict in found:
+        if verdict.holds is not False:
+            table.add_row(verdict.law.replace("_", " "), _MARKS[verdict.holds], first_line(verdict.seen))
+    console.print(table)
+    touched, apart = sum(len(one.laws) for one in broken), sum(verdict.holds is None for verdict in found)
+    if not broken:
+        console.print(f"{len(found) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply.")
+        return
+    causes = f" by {count(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
+    console.print(f"{touched} of {len(found)} laws {'is' if touched == 1 else 'are'} broken{causes}.")
 
 
 def _read(settings: list[str]) -> dict[str, Any]:
@@ -79,6 +95,3 @@ def _read(settings: list[str]) -> dict[str, Any]:
         found[key] = read_yaml(value, origin=f"'{setting}'")
     return found
 
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -45,6 +46,18 @@ def bar(text: str) -> Iterator[Callable[[int, int], None]]:
     with new_progress(transient=True) as progress:
         task = progress.add_task(text, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def warnings_as_notes(known: set[str]) -> Iterator[None]:
+    """Print what is warned of inside in one sentence on stderr, once: what is in `known` was printed before."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        if text not in known:
+            known.add(text)
+            error_console.print(f"Warning: {text}", soft_wrap=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import typer
 
 from levelfield.cli import corrupted
 from levelfield.cli.arrays import read_array, read_labels
-from levelfield.cli.console import bar, error_console, is_quiet
+from levelfield.cli.console import bar, error_console, is_quiet, warnings_as_notes
 from levelfield.cli.evaluated import Evaluated, show
 from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
 from levelfield.cli.options import TrustOption
@@ -132,9 +132,11 @@ def measure(
     chooser = _chooser(run, choose_on, validation, validation_labels) if wants_threshold else None
     goal: str | dict[str, float] = rule if false_match is None else {"false_match": false_match}
     found = []
+    warned: set[str] = set()
     cuts: list[int | None] = [*dims] or [None]
     for some, each, columns in product(subjects, distances, cuts):
-        with bar(f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})") as progress:
+        told = f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})"
+        with bar(told) as progress, warnings_as_notes(warned):
             result = evaluate(**{**some.arrays, **settings}, dim=columns, distance=each, progress=progress)
         decided = None if chooser is None else _decide(chooser, some, goal, each, columns, ci or None, seed)
         chosen_on = choose_on if run else "validation"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from levelfield.cli.console import console, is_quiet
+from levelfield.cli.console import bar, console, error_console, is_quiet
+from levelfield.cli.options import SkipOption
 from levelfield.data import create, is_image
+from levelfield.data.checking import count, some, unreadable
 from levelfield.embedder import load
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files import write_text, write_whole
 
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
@@ -27,22 +32,79 @@ def add_to(app: typer.Typer) -> None:
 
 def embed(
     run: Run,
-    images: Annotated[Path, typer.Argument(help="A folder (searched through), a CSV or one image.")],
-    out: Annotated[Path, typer.Option("--out", help="The embeddings; the paths go beside it.")] = Path(
-        "embeddings.npy"
-    ),
+    images: Annotated[list[Path], typer.Argument(help="Folders (searched through), CSV files or images.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A .npy file, with the paths beside it, or a .csv with a path and its numbers in "
+                     "each line. Left out: NAME.embeddings.npy after what is embedded."),
+    ] = None,
     normalize: Annotated[bool, typer.Option("--normalize/--raw", help="Unit length, or the head's raw rows.")] = True,
+    skip_unreadable: SkipOption = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
     """Embed images with a run's model."""
-    paths = find_images(images)
-    rows = load(run).embed(paths, normalize=normalize, progress=not is_quiet())
-    out = out if out.suffix == ".npy" else out.with_name(out.name + ".npy")
-    write_whole(out, lambda file: np.save(file, rows))
-    listing = out.with_name(out.stem + ".paths.txt")
-    write_text(listing, "".join(f"{path}\n" for path in paths))
-    console.print(
-        f"{len(rows):,} embeddings of {rows.shape[1]} numbers: {out}; their paths: {listing}", highlight=False
+    target = _target(out, images)
+    listing = target.with_name(target.stem + ".paths.txt") if target.suffix == ".npy" else None
+    _keep_existing([file for file in (target, listing) if file is not None], force)
+    paths = list(dict.fromkeys(path for place in images for path in find_images(place)))
+    model = load(run)
+    if skip_unreadable:
+        paths = _readable(paths)
+    try:
+        rows = model.embed(paths, normalize=normalize, progress=not is_quiet())
+    except UnreadableImage as error:
+        raise BadInput(f"{error} To go on without such images: --skip-unreadable") from error
+    if listing is None:
+        write_text(target, "".join(_csv_lines(paths, rows)))
+    else:
+        write_whole(target, lambda file: np.save(file, rows))
+        write_text(listing, "".join(f"{path}\n" for path in paths))
+    beside = "" if listing is None else f"; their paths: {listing}"
+    console.print(f"{len(rows):,} embeddings of {rows.shape[1]} numbers: {target}{beside}")
+
+
+def _target(out: Path | None, images: list[Path]) -> Path:
+    """Where the embeddings go: as named, or named after the one folder or file that is embedded."""
+    if out is None:
+        named = images[0].resolve().stem if len(images) == 1 else ""
+        return Path(f"{named}.embeddings.npy" if named else "embeddings.npy")
+    if out.suffix in (".npy", ".csv"):
+        return out
+    if not out.suffix:
+        return out.with_name(out.name + ".npy")
+    raise BadInput(
+        f"--out {out}: embeddings are written as .npy or .csv. Did you mean {out.with_suffix('.npy')}?"
     )
+
+
+def _keep_existing(files: list[Path], force: bool) -> None:
+    there = [str(file) for file in files if file.exists()]
+    if there and not force:
+        raise BadInput(f"{some(there)} exists already. Name another file by --out, or replace it by --force.")
+
+
+def _readable(paths: list[Path]) -> list[Path]:
+    """Those that can be decoded; the others are named."""
+    with bar("checking the images") as progress:
+        failures = unreadable(paths, progress=lambda done: progress(done, len(paths)))
+    if len(failures) == len(paths):
+        raise BadInput(f"None of {count(len(paths), 'image', 'images')} can be read. The first: {failures[0]}")
+    if failures:
+        names = some([str(paths[position]) for position in failures])
+        error_console.print(f"{count(len(failures), 'image', 'images')} skipped, which cannot be read: {names}.")
+    return [path for position, path in enumerate(paths) if position not in failures]
+
+
+def _csv_lines(paths: list[Path], rows: np.ndarray) -> Iterator[str]:
+    """A header, then a line for each image; nine digits give a float32 back as it was."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["path", *range(rows.shape[1])])
+    for path, row in zip(paths, rows, strict=True):
+        writer.writerow([path, *(f"{value:.9g}" for value in row)])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
 
 
 def search(

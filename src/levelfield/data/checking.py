@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def check_images(
 
     `progress` is called with the number of images looked at so far.
     """
-    return keep_readable(catalog, unreadable(catalog, progress=progress), skip_unreadable=skip_unreadable)
+    return keep_readable(catalog, unreadable(catalog.paths, progress=progress), skip_unreadable=skip_unreadable)
 
 
 def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, skip_unreadable: bool) -> Catalog:
@@ -39,11 +39,13 @@ def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, ski
     return part.with_notes(*_notes(catalog, part, failures))
 
 
-def unreadable(catalog: Catalog, *, progress: Callable[[int], object] | None = None) -> dict[int, LevelfieldError]:
-    """The images that cannot be decoded, each with what is wrong with it."""
+def unreadable(
+    paths: Sequence[Path], *, progress: Callable[[int], object] | None = None
+) -> dict[int, LevelfieldError]:
+    """The places of images that cannot be decoded, each with what is wrong with it."""
     failures: dict[int, LevelfieldError] = {}
     with ThreadPoolExecutor(_READERS) as readers:
-        for position, failure in enumerate(readers.map(_failure, catalog.paths)):
+        for position, failure in enumerate(readers.map(_failure, paths)):
             if failure is not None:
                 failures[position] = failure
             if progress is not None:

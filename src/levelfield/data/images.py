@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from levelfield.errors import BadInput, LevelfieldError, MissingExtra
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage
 
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
 SUFFIXES = HEIC_SUFFIXES | frozenset({
@@ -96,7 +96,7 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
         # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
         if isinstance(error, UnidentifiedImageError) and _looks_like_heic(path) and not _heic_installed():
             raise _needs_heic(path) from error
-        raise BadInput(f"Cannot read the image {path}: {_reason(path, error)}.") from error
+        raise UnreadableImage(f"Cannot read the image {path}: {_reason(path, error)}.") from error
 
 
 def _reason(path: Path, error: Exception) -> str:

@@ -43,7 +43,7 @@ def verify(
         catalog = create(name, **({} if root is None else {"path": root}))
         found = [Finding("good", _size(catalog)), *(Finding("remark", note) for note in catalog.notes)]
     hear = tell or (lambda what, done, total: None)
-    broken = unreadable(catalog, progress=lambda done: hear("reading every image", done, len(catalog)))
+    broken = unreadable(catalog.paths, progress=lambda done: hear("reading every image", done, len(catalog)))
     found += _broken(catalog, broken)
     found += _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))
     return found

@@ -19,6 +19,7 @@ from levelfield.evaluation.budget import check_copies, pairs_within
 from levelfield.evaluation.clustering import tabulate
 from levelfield.evaluation.distances import DISTANCES, Chosen, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
+from levelfield.evaluation.itself import warn_of_queries_in_gallery
 from levelfield.evaluation.kmeans import STEPS, clusterings
 from levelfield.evaluation.metrics import Metric, describe, parse_all
 from levelfield.evaluation.neighbours import neighbours
@@ -40,7 +41,8 @@ def evaluate(
     """Measure embeddings: each query is searched among all others, itself left out by id, or in a gallery.
 
     embeddings: (n, dim) array or tensor; labels: (n,) whole numbers or text. With `gallery` and `gallery_labels` the
-    embeddings are searched there; `query_ids[i]` then names the gallery row that is query i itself (-1: none).
+    embeddings are searched there; `query_ids[i]` then names the gallery row that is query i itself (-1: none). If all
+    queries are in the gallery and no ids leave them out, there is a warning: each would find itself.
     metrics: see `names()`; None means all usual retrieval metrics and no clustering. A bare `recall` stands for
     recall@K with each `k`. distance: cosine, euclidean, dot or hamming. ties: the mean over all orders of rows that are
     level (expected), or the worst or best of them (pessimistic, optimistic). lone: queries without relatives are left
@@ -76,6 +78,7 @@ def evaluate(
     refuse_undefined(wanted, distance)
     inputs = check_inputs(embeddings, labels, gallery=gallery, gallery_labels=gallery_labels, query_ids=query_ids,
                           dim=dim)
+    warn_of_queries_in_gallery(inputs)
     alone = _lone_queries(inputs)
     counted = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
     measured, searched, clustered = ([one for one in wanted if one.kind == kind]

@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 from levelfield.testing._batches import CLASSES, DIM, degenerate, ordinary
-from levelfield.testing._check import LawBroken, Verdict, broken_laws, check_objective, verdicts
+from levelfield.testing._check import Finding, LawBroken, Verdict, broken_laws, check_objective, findings, verdicts
 from levelfield.testing._laws import LAWS
 from levelfield.testing._measuring import Factory, Law
 
@@ -21,12 +21,14 @@ __all__ = [
     "DIM",
     "LAWS",
     "Factory",
+    "Finding",
     "Law",
     "LawBroken",
     "Verdict",
     "broken_laws",
     "check_objective",
     "degenerate",
+    "findings",
     "ordinary",
     "verdicts",
 ]

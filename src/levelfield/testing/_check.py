@@ -8,6 +8,7 @@ from levelfield.errors import LevelfieldError
 from levelfield.testing._batches import CLASSES, DIM, made_for
 from levelfield.testing._laws import LAWS
 from levelfield.testing._measuring import Factory
+from levelfield.testing._place import raised_at
 
 
 class LawBroken(LevelfieldError, AssertionError):
@@ -15,11 +16,43 @@ class LawBroken(LevelfieldError, AssertionError):
 
 
 class Verdict(NamedTuple):
-    """A law, whether it holds (None: it does not apply), and what was seen or why it does not apply."""
+    """A law, whether it holds (None: it does not apply), and what was seen or why it does not apply.
+
+    where: the line of the loss's own code at which an error was raised, as `mine.py, line 12, in forward`.
+    """
 
     law: str
     holds: bool | None
     seen: str = ""
+    where: str = ""
+
+
+class Finding(NamedTuple):
+    """Laws that are broken by one and the same thing, and what was seen with the first of them."""
+
+    laws: list[str]
+    seen: str
+    where: str
+
+
+def findings(found: list[Verdict]) -> list[Finding]:
+    """What is wrong, each thing once: an error at one line of the loss may break many laws.
+
+    >>> [broken] = findings([Verdict("a", False, "KeyError: 1", "mine.py, line 2"), Verdict("b", True),
+    ...                      Verdict("c", False, "KeyError: 7", "mine.py, line 2")])
+    >>> broken
+    Finding(laws=['a', 'c'], seen='KeyError: 1', where='mine.py, line 2')
+    """
+    groups: dict[str, Finding] = {}
+    for law, holds, seen, where in found:
+        if holds is False:
+            told = first_line(seen)
+            groups.setdefault(where or told, Finding([], told, where)).laws.append(law)
+    return list(groups.values())
+
+
+def first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> list[Verdict]:
@@ -30,7 +63,7 @@ def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> lis
 
     >>> from levelfield.objectives import Triplet
     >>> verdicts(Triplet)[0]
-    Verdict(law='loss_is_one_finite_number', holds=True, seen='')
+    Verdict(law='loss_is_one_finite_number', holds=True, seen='', where='')
     """
     tags = getattr(getattr(factory(), "facts", None), "tags", {})
     found = []
@@ -43,7 +76,7 @@ def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> lis
                 reason = law(factory)
             except Exception as error:  # whatever a stranger's loss raises is the finding that is reported
                 kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-                found.append(Verdict(law.__name__, False, f"{kind}{error}"))
+                found.append(Verdict(law.__name__, False, f"{kind}{error}", raised_at(error)))
             else:
                 found.append(Verdict(law.__name__, True) if reason is None else Verdict(law.__name__, None, reason))
     return found
@@ -56,7 +89,7 @@ def broken_laws(factory: Factory) -> dict[str, str]:
     >>> broken_laws(Triplet)
     {}
     """
-    return {law: seen for law, holds, seen in verdicts(factory) if holds is False}
+    return {verdict.law: verdict.seen for verdict in verdicts(factory) if verdict.holds is False}
 
 
 def check_objective(factory: Factory) -> None:
@@ -65,7 +98,8 @@ def check_objective(factory: Factory) -> None:
     >>> from levelfield import objectives
     >>> check_objective(lambda **extra: objectives.create("proxy_anchor", num_classes=4, dim=8, **extra))
     """
-    broken = broken_laws(factory)
+    broken = findings(verdicts(factory))
     if broken:
-        listed = "\n".join(f"- {law}: {seen.strip().splitlines()[0]}" for law, seen in broken.items())
-        raise LawBroken(f"{len(broken)} of {len(LAWS)} laws are broken:\n{listed}")
+        listed = "\n".join(f"- {', '.join(laws)}: {seen}" + (f" ({where})" if where else "")
+                           for laws, seen, where in broken)  # fmt: skip
+        raise LawBroken(f"{sum(len(one.laws) for one in broken)} of {len(LAWS)} laws are broken:\n{listed}")

@@ -150,14 +150,18 @@ def labels_above_2_to_24_stay_apart(factory: Factory) -> str | None:
 
 def degenerate_batches_are_finite(factory: Factory) -> None:
     found: dict[str, list[str]] = {}
+    first: Exception | None = None
     for name, (rows, labels) in degenerate().items():
         for dtype in (torch.float32, torch.bfloat16):
             try:
                 check_finite(make(factory), rows.to(dtype), labels)
             except Exception as error:  # the other batches are worth knowing, too
+                first = first or error
                 told = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
                 found.setdefault(told.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
-    assert not found, "; ".join(f"batch {', '.join(batches)}: {told}" for told, batches in found.items())
+    if found:
+        told = "; ".join(f"batch {', '.join(batches)}: {told}" for told, batches in found.items())
+        raise AssertionError(told) from first
 
 
 def float32_agrees_with_float64(factory: Factory) -> None:

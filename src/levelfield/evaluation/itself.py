@@ -1,0 +1,42 @@
+"""Queries that are in the gallery themselves: each is its own nearest row, and the figures mean nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from levelfield.evaluation.inputs import Array, Inputs
+
+_SAMPLE = 64
+
+
+class QueriesInGallery(UserWarning):
+    """Queries find themselves in the gallery, because no `query_ids` say which gallery rows they are."""
+
+
+def warn_of_queries_in_gallery(inputs: Inputs) -> None:
+    """Warn if all queries have their own row in the gallery, number by number, and are not left out by id.
+
+    A few single copies are no reason: a gallery may hold the same photo twice. Rows are compared only if a sample of
+    the queries is there, so that it costs next to nothing.
+    """
+    asked = inputs.query[inputs.query_ids < 0]
+    if inputs.self_search or not len(asked):
+        return
+    sample = asked[np.linspace(0, len(asked) - 1, min(_SAMPLE, len(asked))).astype(int)]
+    if not all(_is_among(row, inputs.gallery) for row in sample):
+        return
+    known = {hash(row.tobytes()) for row in inputs.gallery}
+    if all(hash(row.tobytes()) in known for row in asked):
+        warnings.warn(
+            f"All {len(asked):,} queries are also rows of the gallery, and each finds itself first. To compare every "
+            "row with all others leave the gallery out; or say by query ids which gallery row each query is.",
+            QueriesInGallery,
+            stacklevel=3,
+        )
+
+
+def _is_among(row: Array, rows: Array) -> bool:
+    near = np.flatnonzero(rows[:, 0] == row[0])
+    return bool((rows[near] == row).all(axis=1).any())
