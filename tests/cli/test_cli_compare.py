@@ -254,6 +254,39 @@ def test_real_worker_processes_give_the_same_figures(
     assert real.read_bytes() == here.read_bytes()
 
 
+def test_another_study_of_the_same_name_keeps_the_leaderboard_that_was_there(
+    levelfield: Levelfield, compared: Path
+) -> None:
+    board = Path("runs/small/leaderboard.json").read_text()
+    same = levelfield("compare", "small.yaml")
+    more = levelfield("compare", "small.yaml", "seeds=3", "metrics=[recall@1, map@r, nmi]")
+    assert "another study" not in same.err + more.err
+    assert not Path("runs/small/earlier").exists()
+    grown = Path("runs/small/leaderboard.json").read_text()
+    assert grown != board
+    fewer = levelfield("compare", "small.yaml", "methods=[lda, contrastive]")
+    assert "it is now in runs/small/earlier/1" in fewer.err
+    assert Path("runs/small/earlier/1/leaderboard.json").read_text() == grown
+    assert len(json.loads(Path("runs/small/leaderboard.json").read_text())["rows"]) == 2
+    other = levelfield("compare", "small.yaml", "methods=[lda, contrastive]", "conditions.dim=5")
+    assert "earlier/2" in other.err
+
+
+def test_a_study_folder_stands_for_its_best_run(levelfield: Levelfield, compared: Path) -> None:
+    board = json.loads(Path("runs/small/leaderboard.json").read_text())
+    best = Path("runs/small/best").read_text().strip()
+    assert best in [row["first_run"].removeprefix("runs/small/") for row in board["rows"]]
+    for command in (["embed"], ["evaluate"], ["search", "--gallery", "photos"], ["maps", "--image"]):
+        name, *options = command
+        photo = [] if name == "evaluate" else ["photos/class 00/0.png"]
+        for place in ("runs/small", "runs/small/best"):
+            ended = levelfield(name, place, *options, *photo)
+            assert f"Run: runs/small/{best} (the best of runs/small)" in ended.err, ended
+            assert ended.code == 0
+    run = next(Path("runs/small/contrastive").glob("seed1-*"))
+    assert levelfield("ensemble", "runs/small/best", run, "--out", "both").code == 0
+
+
 def test_a_figure_that_cannot_be_drawn_is_found_before_training(levelfield: Levelfield, room: Path) -> None:
     refused = levelfield("compare", "small.yaml", "figures=[leaderboard, sweep]").error
     assert "'sweep' cannot be drawn of this study: nothing varies" in refused

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.console import StudyBars, console, is_quiet, looking
+from levelfield.cli.console import StudyBars, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
     BoardOption,
     CacheOption,
@@ -28,11 +28,13 @@ from levelfield.cli.options import (
 )
 from levelfield.cli.plans import print_counted, print_plan
 from levelfield.data.checking import some
+from levelfield.embedder.best import BEST
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.registry import references_in
 from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.studies.compare import carry_out, prepare
+from levelfield.studies.earlier import keep_earlier, kept_text
 from levelfield.studies.estimate import estimate
 from levelfield.studies.execution import Outcome
 from levelfield.studies.leaderboard import Leaderboard
@@ -95,6 +97,9 @@ def compare(
         print_plan(chosen, runs, estimate(chosen, left, options=options, jobs=jobs), details=dry_run)
     if dry_run:
         return
+    kept = keep_earlier(folder, runs, chosen.metrics)
+    if kept is not None:
+        error_console.print(kept_text(folder, kept), soft_wrap=True)
     with StudyBars([run.title for run in runs]) as bars:
         outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, listen=bars.listen)
     outcome.refuse_if_all_failed(len(runs))
@@ -164,7 +169,7 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths. The study is named as it was run, overrides and all."""
-    run = quoted(board.winner.first_run)
+    run = quoted(out / study.name / BEST)
     with (Path(board.winner.first_run) / "items.csv").open(encoding="utf-8", newline="") as items:
         example = Path(list(csv.DictReader(items))[-1]["path"])
     named = data or Path(study.data.name)

@@ -14,6 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import bar, console
+from levelfield.cli.options import RunsArgument
 from levelfield.errors import BadInput
 from levelfield.evaluation.metrics import parse_all
 from levelfield.files import write_text
@@ -30,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def ensemble(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs on the same test images.")],
+    runs: RunsArgument,
     out: Annotated[Path, typer.Option("--out", help="The folder of the ensemble: a run folder like any other.")],
     metrics: Annotated[
         str | None, typer.Option("--metrics", help="With commas between; else those that all the runs have.")

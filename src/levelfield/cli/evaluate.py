@@ -17,7 +17,7 @@ from levelfield.cli.arrays import read_array, read_labels
 from levelfield.cli.console import bar, error_console, is_quiet, warnings_as_notes
 from levelfield.cli.evaluated import Evaluated, show
 from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
-from levelfield.cli.options import TrustOption
+from levelfield.cli.options import MaybeRunArgument, TrustOption
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import Rates, Threshold, evaluate, same_or_not, split
 from levelfield.evaluation.distances import DISTANCES
@@ -52,7 +52,7 @@ _INPUT, _HOW, _SAME, _OUTPUT = "Of arrays", "How it is measured", "Same or not",
 
 
 def measure(
-    run: Annotated[Path | None, typer.Argument(help="A run folder; or give --embeddings and --labels.")] = None,
+    run: MaybeRunArgument = None,
     embeddings: Annotated[Path | None, _option(_INPUT, "--embeddings", "A .npy file, one row per image.")] = None,
     labels: Annotated[Path | None, _option(_INPUT, "--labels", "One per row, numbers or text (.npy, .txt, .csv).")]
     = None,

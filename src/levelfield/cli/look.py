@@ -142,7 +142,7 @@ def report(
     wanted = check_figures(figures or figures_of(study))
     with bar("looking for leaks") as progress:
         made = finish(
-            study, runs, folder, out=out, metrics=chosen, figures=wanted,
+            study, runs, folder, out=out, metrics=chosen if metrics else (), figures=wanted,
             near_leaks=leaks, draw_leaks=leaks, progress=progress,
         )  # fmt: skip
     made.show(console)

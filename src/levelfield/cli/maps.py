@@ -10,6 +10,7 @@ import torch
 import typer
 
 from levelfield.cli.console import console
+from levelfield.cli.options import RunsArgument
 from levelfield.data import read_image
 from levelfield.data.step_views import StepsView
 from levelfield.data.views import TestView
@@ -22,17 +23,17 @@ from levelfield.reports.figures.activation_maps import draw_activation_maps
 
 def add_to(app: typer.Typer) -> None:
     app.command(
-        "maps", epilog="Example: levelfield maps runs/demo/margin/seed0-1a2b3c --image photo.jpg --out maps.png"
+        "maps", epilog="Example: levelfield maps runs/demo/best --image photo.jpg --out maps.png"
     )(maps)
 
 
 def maps(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders: a row each, the baseline first.")],
+    runs: RunsArgument,
     images: Annotated[list[Path], typer.Option("--image", help="An image to look at; may come again.")],
     channels: Annotated[int, typer.Option("--channels", min=1, help="The strongest so many of the last map.")] = 3,
     out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("maps.png"),
 ) -> None:
-    """Draw the strongest channels of each run's last feature map over images."""
+    """Draw the strongest channels of each run's last feature map over images: a row each, the baseline first."""
     check_name(out)
     models = [_single(run) for run in runs]
     opened = [read_image(path) for path in images]

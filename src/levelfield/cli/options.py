@@ -10,6 +10,8 @@ from typing import Annotated
 import torch
 import typer
 
+from levelfield.cli.console import error_console, is_quiet
+from levelfield.embedder.best import run_folder
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.trust import trust
 
@@ -31,6 +33,30 @@ TrustOption = Annotated[
         "--trust", help="A Python file whose code may run although only a folder names it; may come again.",
         callback=lambda files: _trusted(files or []),
     ),
+]
+
+
+def _taken(place: Path | None) -> Path | None:
+    """The run that a folder stands for; says which, if it is a study's best."""
+    if place is None:
+        return None
+    run = run_folder(place)
+    if run != place and not is_quiet():
+        error_console.print(f"Run: {run} (the best of {run.parent.parent})", soft_wrap=True)
+    return run
+
+
+def _all_taken(places: list[Path]) -> list[Path]:
+    return [run for place in places if (run := _taken(place)) is not None]
+
+
+RunArgument = Annotated[Path, typer.Argument(help="A run folder, or a study's: its best run.", callback=_taken)]
+MaybeRunArgument = Annotated[
+    Path | None,
+    typer.Argument(help="A run folder, or a study's; or give --embeddings and --labels.", callback=_taken),
+]
+RunsArgument = Annotated[
+    list[Path], typer.Argument(help="Run folders, or studies' folders: their best runs.", callback=_all_taken)
 ]
 
 

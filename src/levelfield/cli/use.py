@@ -13,25 +13,23 @@ import numpy as np
 import typer
 
 from levelfield.cli.console import bar, console, error_console, is_quiet
-from levelfield.cli.options import SkipOption
+from levelfield.cli.options import RunArgument, SkipOption
 from levelfield.data import create, is_image
 from levelfield.data.checking import count, some, unreadable
 from levelfield.embedder import load
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files import write_text, write_whole
 
-Run = Annotated[Path, typer.Argument(help="A run folder.")]
-
 
 def add_to(app: typer.Typer) -> None:
-    app.command("embed", epilog="Example: levelfield embed runs/demo/margin/seed0-1a2b3c photos --out e.npy")(embed)
-    app.command("search", epilog="Example: levelfield search runs/demo/margin/seed0-1a2b3c --gallery photos query.jpg")(
+    app.command("embed", epilog="Example: levelfield embed runs/demo/best photos --out e.npy")(embed)
+    app.command("search", epilog="Example: levelfield search runs/demo/best --gallery photos query.jpg")(
         search
     )
 
 
 def embed(
-    run: Run,
+    run: RunArgument,
     images: Annotated[list[Path], typer.Argument(help="Folders (searched through), CSV files or images.")],
     out: Annotated[
         Path | None,
@@ -108,7 +106,7 @@ def _csv_lines(paths: list[Path], rows: np.ndarray) -> Iterator[str]:
 
 
 def search(
-    run: Run,
+    run: RunArgument,
     queries: Annotated[list[Path], typer.Argument(help="Images to look for.")],
     gallery: Annotated[Path, typer.Option("--gallery", help="The folder (or CSV) to search in.")],
     k: Annotated[int, typer.Option("-k", "--neighbours", min=1, help="How many to print.")] = 5,

@@ -18,6 +18,7 @@ from levelfield.data.images import as_rgb, read_image
 from levelfield.data.step_views import described_view
 from levelfield.data.views import View
 from levelfield.embedder import backbones
+from levelfield.embedder.best import run_folder
 from levelfield.embedder.embedder import Embedder
 from levelfield.embedder.head import Head
 from levelfield.embedder.model_files import MEMBERS, read_description, read_weights, write_model
@@ -67,11 +68,12 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. No code is
     run that the folder names, and files that are not what was written are refused (their checksum differs).
 
+    folder: of a run, or of a study, whose best run it is (`runs/demo`, or `runs/demo/best`).
     What joins several runs gives an Ensemble, which is used in the same way.
 
     head: needed only for a model whose head is of somebody's own making; its weights are read from the folder.
     """
-    home = Path(folder)
+    home = run_folder(folder)
     facts = read_description(home)
     if MEMBERS in facts:
         from levelfield.embedder.ensemble import load_ensemble

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from levelfield.embedder.best import write_best
 from levelfield.errors import LevelfieldError
 from levelfield.reports.against_published import with_published
 from levelfield.reports.figures import draw_figures, figures_of
@@ -56,6 +57,7 @@ def finish(
 
     A figure that cannot be drawn takes nothing else with it. metrics, figures: instead of the study's own.
     """
+    own = out is None and not metrics
     out = out or folder
     board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
     board = with_published(board, runs)
@@ -71,4 +73,6 @@ def finish(
         except Exception as error:  # whatever a drawing dies of: the board is worth more, and the reason is reported
             known = isinstance(error, LevelfieldError)
             not_drawn[name] = str(error) if known else f"{type(error).__name__}: {error}"
+    if own:
+        write_best(folder, Path(board.winner.first_run))
     return Report(board, robust, paths + sheets, not_drawn)

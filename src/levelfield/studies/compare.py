@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from levelfield import methods
 from levelfield.batching import check_fit
 from levelfield.data import Catalog, protocols
 from levelfield.embedder import Trunk
+from levelfield.embedder.best import write_best
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.files import write_text
 from levelfield.studies.choices import Data
 from levelfield.studies.claims import check_claims
 from levelfield.studies.corrupting import record_all
+from levelfield.studies.earlier import keep_earlier, kept_text
 from levelfield.studies.execution import Event, Outcome, run_all
 from levelfield.studies.ground import check_trunk
 from levelfield.studies.leaderboard import Leaderboard, gather, ranking
@@ -100,9 +103,14 @@ def compare(
         options = options or Options()
         runs = prepare(study, device=options.device)
         folder = Path(out) / study.name
+        kept = keep_earlier(folder, runs, study.metrics)
+        if kept is not None:
+            logging.getLogger("levelfield").warning(kept_text(folder, kept))
         outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
         outcome.refuse_if_all_failed(len(runs))
-        return gather(study.name, runs, folder, study.metrics, claims=study.claims)
+        board = gather(study.name, runs, folder, study.metrics, claims=study.claims)
+    write_best(folder, Path(board.winner.first_run))
+    return board
 
 
 def carry_out(
