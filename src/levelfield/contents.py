@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from levelfield.errors import Damaged
 
 MEGABYTE = 1_000_000
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A plain file, open for reading. A folder, a pipe or a loop of links is refused, and so is what is not there."""
+    try:
+        # without waiting: opening a pipe would last until somebody writes into it
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # a ValueError: the path has a NUL
+        raise damaged(path, reason(error)) from error
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise damaged(path, "is a folder" if stat.S_ISDIR(mode) else "is no plain file")
+    with os.fdopen(handle, "rb") as file:
+        yield file
+
+
 def read_bytes(path: Path, *, most: int) -> bytes:
-    """The bytes of a plain file of at most `most` bytes. A folder, a pipe or a loop of links is refused, and so is a
-    file that is not there.
+    """The bytes of a file that has at most `most`.
 
     >>> import tempfile
     >>> written = Path(tempfile.mkdtemp()) / "a.txt"
@@ -25,21 +43,11 @@ def read_bytes(path: Path, *, most: int) -> bytes:
     ...
     levelfield.errors.Damaged: ...a.txt has 5 bytes; at most 4 are read.
     """
-    try:
-        # without waiting: opening a pipe would last until somebody writes into it
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # a ValueError: the path has a NUL
-        raise damaged(path, reason(error)) from error
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise damaged(path, "is a folder" if stat.S_ISDIR(about.st_mode) else "is no plain file")
-        if about.st_size > most:
-            raise damaged(path, f"has {about.st_size:,} bytes; at most {most:,} are read")
-        try:
-            return file.read(most)
-        except OSError as error:
-            raise damaged(path, reason(error)) from error
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise damaged(path, f"has {size:,} bytes; at most {most:,} are read")
+        return file.read(most)
 
 
 def read_text(path: Path, *, most: int = 8 * MEGABYTE) -> str:
@@ -62,6 +70,15 @@ def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
     except (RecursionError, ValueError) as error:  # a ValueError: a number with thousands of digits
         what = "is nested too deeply" if isinstance(error, RecursionError) else f"is no JSON: {error}"
         raise damaged(path, what) from error
+
+
+def checksum(path: Path) -> str:
+    """A digest of all bytes of a file."""
+    with opened(path) as file:
+        found = hashlib.blake2b(digest_size=16)
+        while block := file.read(MEGABYTE):
+            found.update(block)
+        return found.hexdigest()
 
 
 def damaged(path: Path, why: str) -> Damaged:

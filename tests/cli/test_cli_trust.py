@@ -14,6 +14,7 @@ import yaml
 from cli_room import Levelfield
 
 from levelfield.studies import ground
+from levelfield.studies.run_files import read_training, write_training
 from levelfield.studies.runs import RunSpec
 
 EVIL = """
@@ -69,6 +70,7 @@ def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str
             spec = RunSpec.model_validate(entry["spec"])
             folder = (study / "contrastive" / before.folder_name).rename(study / "contrastive" / spec.folder_name)
             (folder / "run.yaml").write_text(yaml.safe_dump({"identity": spec.identity, **entry["spec"]}))
+            write_training(folder, read_training(folder))  # a stranger writes the right checksums
     (study / "runs.json").write_text(json.dumps(planned))
     content = yaml.safe_load((study / "study.yaml").read_text())
     for method in content["methods"]:

@@ -21,7 +21,7 @@ NAMES = ("jpeg", "rotation")
 def measured(folder: Path, **values: float) -> None:
     (folder / "corrupted").mkdir()
     for name, value in values.items():
-        np.save(folder / "corrupted" / f"{name}.npy", np.zeros(1))
+        np.save(folder / "corrupted" / f"{name}.npy", np.zeros((1, 1)))
         note = {"corruption": corruptions.create(name).key, "values": {"recall@1": value}}
         write_json(folder / "corrupted" / f"{name}.json", note)
 

@@ -14,13 +14,14 @@ import yaml
 import levelfield
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
-from levelfield.files import write_text
+from levelfield.files import write_text, write_whole
 from levelfield.studies import joining, prepare
 from levelfield.studies.again import embed_part, how_many_models
 from levelfield.studies.execution import run_all
 from levelfield.studies.joining import join
 from levelfield.studies.members import spec_of
 from levelfield.studies.run import Options
+from levelfield.studies.run_files import read_training, write_training
 from levelfield.studies.store import read_result
 
 METRICS = ("recall@1", "map@r")
@@ -134,7 +135,10 @@ def test_other_runs_do_not_go_into_the_same_folder(runs: list[Path], tmp_path: P
 
 def changed(run: Path, change) -> None:
     lines = (run / "items.csv").read_text().splitlines()
-    write_text(run / "items.csv", "\n".join([lines[0], *change(lines[1:])]) + "\n")
+    lines = [lines[0], *change(lines[1:])]
+    write_text(run / "items.csv", "\n".join(lines) + "\n")
+    write_whole(run / "embeddings.npy", lambda file: np.save(file, np.eye(len(lines) - 1, 8, dtype=np.float32)))
+    write_training(run, read_training(run))  # with the checksums of the new files
 
 
 @pytest.mark.parametrize(

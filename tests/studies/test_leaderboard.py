@@ -149,7 +149,7 @@ def test_a_folder_of_another_run_does_not_count(tmp_path: Path) -> None:
     for run in runs:
         write_run(run, tmp_path, class_means(0.5))
     described = runs[1].folder(tmp_path) / "run.yaml"
-    described.write_text(described.read_text().replace(runs[1].spec.identity, "0" * 12))
+    described.write_text(described.read_text().replace(runs[1].spec.identity, "f" * 12))
     assert board(runs, tmp_path).missing == ["triplet, seed 0"]
 
 
@@ -217,7 +217,9 @@ def test_a_damaged_metrics_file_is_an_unfinished_run(tmp_path: Path) -> None:
     for run in runs:
         write_run(run, tmp_path, class_means(0.5))
     (runs[1].folder(tmp_path) / "metrics.json").write_text("")
-    assert board(runs, tmp_path).missing == ["triplet, seed 0"]
+    [missing] = board(runs, tmp_path).missing
+    assert missing.startswith("triplet, seed 0: ")
+    assert missing.endswith("metrics.json is empty. `levelfield compare` (or `ensemble`) makes it again")
 
 
 def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from pathlib import Path
@@ -37,6 +36,7 @@ from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.earlier import keep_earlier, kept_text
 from levelfield.studies.estimate import estimate
 from levelfield.studies.execution import Outcome
+from levelfield.studies.items import Items
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.named_code import named_by
 from levelfield.studies.own_data import fit_to, photos_content
@@ -170,8 +170,7 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths. The study is named as it was run, overrides and all."""
     run = quoted(out / study.name / BEST)
-    with (Path(board.winner.first_run) / "items.csv").open(encoding="utf-8", newline="") as items:
-        example = Path(list(csv.DictReader(items))[-1]["path"])
+    example = Path(Items.read(Path(board.winner.first_run)).paths[-1])
     named = data or Path(study.data.name)
     photos = quoted(named if named.exists() else example.parent)
     place = "" if out == Path("runs") else f" --out {quoted(out)}"

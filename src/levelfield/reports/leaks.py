@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
 
 from levelfield.contents import MEGABYTE, read_json
 from levelfield.data.leaks import RADIUS, Leaks, find_leaks
@@ -22,7 +24,8 @@ from levelfield.trust import trusting
 
 FILE = "leaks.json"
 _FORMAT = 1
-_PICTURE = re.compile(r"leaks(-\d{1,6})?\.png")  # the names of all sheets, whatever leaks.json says
+_PICTURE = r"^leaks(-[0-9]{1,6})?\.png$"  # the names of all sheets, whatever leaks.json says
+_SIZE = 50 * MEGABYTE  # bytes of leaks.json
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def write_crossings(found: Sequence[Crossing], folder: Path) -> list[Path]:
     """Write leaks.json and the sheets that are not drawn yet; returns the paths."""
     before, paths = _stored(folder), []
     for stale in {path.name for path in folder.glob("leaks*.png")} - {one.picture for one in found}:
-        if _PICTURE.fullmatch(stale):
+        if re.search(_PICTURE, stale):
             (folder / stale).unlink()
     sets = []
     for one in found:
@@ -153,14 +156,39 @@ def _division(spec: RunSpec) -> dict[str, Any]:
 def _stored(folder: Path) -> dict[str, Crossing]:
     """What leaks.json says, by test set; nothing if it is damaged or of another format."""
     try:
-        content = read_json(folder / FILE, most=500 * MEGABYTE)
-        if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            return {}
-        return {one["test_set"]: _crossing(one) for one in content["test_sets"]}
-    except (Damaged, AttributeError, KeyError, TypeError, ValueError):
+        content = _Stored.model_validate(read_json(folder / FILE, most=_SIZE))
+    except (Damaged, ValidationError):
         return {}
+    return {
+        one.test_set: Crossing(one.test_set, one.division, Leaks.from_data(one.model_dump()), picture=one.picture)
+        for one in content.test_sets
+    }
 
 
-def _crossing(one: dict[str, Any]) -> Crossing:
-    picture = one["picture"] if _PICTURE.fullmatch(one["picture"] or "") else None
-    return Crossing(one["test_set"], one["division"], Leaks.from_data(one), picture=picture)
+class _StoredPair(BaseModel):
+    train: str
+    test: str
+    train_class: str
+    test_class: str
+    bits: int | None = None
+
+
+class _StoredSet(BaseModel):
+    """What crosses the split of one test set. The picture lies beside leaks.json: it is drawn, and removed again."""
+
+    test_set: str
+    division: dict[str, Any]
+    picture: Annotated[str, Field(pattern=_PICTURE)] | None
+    classes: list[str]
+    identical: list[_StoredPair]
+    near: list[_StoredPair] | None
+    closed: bool
+    train_images: Annotated[int, Field(ge=0)]
+    test_images: Annotated[int, Field(ge=0)]
+
+
+class _Stored(BaseModel):
+    """The form of leaks.json."""
+
+    format: Literal[1]
+    test_sets: list[_StoredSet]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,15 @@ from levelfield.studies.ground import ground_for
 from levelfield.studies.items import Items
 from levelfield.studies.measuring import refined_text
 from levelfield.studies.members import spec_of
+from levelfield.studies.run_files import (
+    EMBEDDINGS,
+    ITEMS,
+    TRAINED,
+    check_rows,
+    checksums_of,
+    read_embeddings,
+    read_training,
+)
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
 from levelfield.trust import trusting
@@ -25,12 +34,13 @@ PARTS = ("validation", "training")
 
 def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
     """The test embeddings of a run and what they are of. Nothing is trained or embedded."""
-    if not all((folder / name).exists() for name in ("embeddings.npy", "items.csv", "training.json")):
+    if not all(os.path.lexists(folder / name) for name in (EMBEDDINGS, ITEMS, TRAINED)):
         raise BadInput(
             f"{folder} holds no test embeddings: it is no finished run, or it was trained on every class."
         )
-    rows: np.ndarray = np.load(folder / "embeddings.npy", mmap_mode="r", allow_pickle=False)
-    return rows, Items.read(folder)
+    rows, items = read_embeddings(folder, checksums_of(folder)), Items.read(folder)
+    check_rows(folder, rows, len(items.paths))
+    return rows, items
 
 
 def how_refined(folder: Path) -> str:
@@ -49,7 +59,7 @@ def how_many_bits(folder: Path) -> int:
 
 
 def _measured(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf-8"))["measured"]
+    content: dict[str, Any] = read_training(folder)["measured"]
     return content
 
 

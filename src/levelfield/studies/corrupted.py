@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Field, ValidationError
 
+from levelfield.arrays import read_array
+from levelfield.contents import checksum, read_json
 from levelfield.data import corruptions
 from levelfield.data.corrupted_view import CorruptedView
 from levelfield.data.step_views import StepsView
@@ -21,7 +23,7 @@ from levelfield.embedder import load
 from levelfield.embedder.ensemble import Ensemble
 from levelfield.embedder.model import Model
 from levelfield.embedder.model_files import within
-from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.errors import BadInput, BadSpecification, Damaged, LevelfieldError
 from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
 from levelfield.studies.again import how_many_models, how_refined, stored_test
@@ -58,7 +60,7 @@ def evaluate_corrupted(
     corruptions' names. `settings` are those of `evaluate`. Embeddings are kept in the run folder and made once."""
     rows, items = stored_test(folder)
     found = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
-    if not all(_noted(folder, name) for name in names):
+    if not all(_has_rows(folder, name) for name in names):
         _fill({folder: load(folder)}, _tested(folder), names, progress=progress)
     for name in names:
         found[name] = evaluate(**{**items.arrays(_stored(folder, name)), **settings}, metrics=metrics)
@@ -139,7 +141,7 @@ def _fill(
     """Make the embeddings that are missing, for all models at once."""
     for number, name in enumerate(names):
         corruption = corruptions.create(name)
-        missing = [folder for folder in models if not _noted(folder, name)]
+        missing = [folder for folder in models if not _has_rows(folder, name)]
         for folder in missing:
             tell(folder, f"corrupted: {name}", number, len(names))
         if missing:
@@ -160,9 +162,11 @@ def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Mode
 
 
 def _keep(folder: Path, corruption: corruptions.Corruption, rows: np.ndarray) -> None:
-    write_whole(_path(folder, corruption.name, "npy"), lambda file: np.save(file, rows))
+    stored = _path(folder, corruption.name, "npy")
+    write_whole(stored, lambda file: np.save(file, rows))
     # last: without it the rows do not count
-    write_json(_path(folder, corruption.name, "json"), {"corruption": corruption.key, "values": {}})
+    noted = {"corruption": corruption.key, "values": {}, "checksum": checksum(stored)}
+    write_json(_path(folder, corruption.name, "json"), noted)
 
 
 def _measure(folder: Path, name: str, metrics: Sequence[str]) -> None:
@@ -175,18 +179,37 @@ def _measure(folder: Path, name: str, metrics: Sequence[str]) -> None:
 
 
 def _stored(folder: Path, name: str) -> np.ndarray:
-    rows: np.ndarray = np.load(_path(folder, name, "npy"), mmap_mode="r", allow_pickle=False)
-    return rows
+    return read_array(_path(folder, name, "npy"), kinds="f")
 
 
 def _noted(folder: Path, name: str) -> dict[str, Any]:
     """What the folder says of its rows; empty if there are none, or some of a corruption that was another then."""
     try:
-        content = json.loads(_path(folder, name, "json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        noted = _Noted.model_validate(read_json(_path(folder, name, "json")))
+    except (Damaged, ValidationError):
         return {}
-    sound = isinstance(content, dict) and content.get("corruption") == corruptions.create(name).key
-    return content if sound and _path(folder, name, "npy").exists() else {}
+    sound = noted.corruption == corruptions.create(name).key and _path(folder, name, "npy").exists()
+    return noted.model_dump() if sound else {}
+
+
+def _has_rows(folder: Path, name: str) -> bool:
+    """Whether the folder holds the embeddings under one corruption, and they are sound; else they are made again."""
+    noted = _noted(folder, name)
+    try:
+        rows = _stored(folder, name) if noted else None
+        fits = rows is not None and rows.ndim == 2 and len(rows) == len(stored_test(folder)[0])
+        return fits and noted["checksum"] in (None, checksum(_path(folder, name, "npy")))
+    except Damaged:
+        return False
+
+
+class _Noted(BaseModel):
+    """What `corrupted/NAME.json` says."""
+
+    corruption: str
+    values: dict[str, Annotated[float, Field(strict=True)]]
+    checksum: str | None = None
+    """Of the rows; runs of earlier versions have none."""
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.studies.runs import PlannedRun
-from levelfield.studies.store import Result, is_finished, read_result
+from levelfield.studies.store import Result, finished_result
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,18 @@ def finished_entries(
     runs: Iterable[PlannedRun], study_folder: Path, metrics: tuple[str, ...]
 ) -> tuple[dict[str, list[Entry]], list[str]]:
     """The entries of every row, and what is missing. A seed without all its members does not count yet."""
+    reasons: dict[str, str] = {}  # of damaged runs
     together: dict[tuple[str, int], list[tuple[PlannedRun, Result | None]]] = {}
     for run in runs:
         folder = run.folder(study_folder)
-        result = read_result(folder) if is_finished(folder, run.spec, metrics) else None
+        result, reason = finished_result(folder, run.spec, metrics)
         together.setdefault((run.row, run.spec.seed), []).append((run, result))
+        reasons[run.title] = f": {reason.rstrip('.')}" if reason else ""
     found: dict[str, list[Entry]] = {}
     missing = []
     for (row, _), pairs in together.items():
         results = [result for _, result in pairs if result is not None]
-        missing += [run.title for run, result in pairs if result is None]
+        missing += [f"{run.title}{reasons[run.title]}" for run, result in pairs if result is None]
         if len(results) == len(pairs):
             found.setdefault(row, []).append(Entry(pairs[0][0], results))
     return found, missing

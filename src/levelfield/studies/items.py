@@ -14,8 +14,7 @@ from levelfield.errors import BadSpecification
 from levelfield.files import write_text
 from levelfield.methods import Method
 from levelfield.studies.ground import Ground
-
-FILE = "items.csv"
+from levelfield.studies.run_files import ITEMS, checksums_of, read_items
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,9 @@ class Items:
 
     @classmethod
     def read(cls, folder: Path) -> Items:
-        with (folder / FILE).open(encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
-        roles = np.array([line["role"] for line in lines]) if lines and "role" in lines[0] else None
-        return cls([line["path"] for line in lines], np.array([line["class"] for line in lines]), roles)
+        """The test images of a run folder."""
+        paths, classes, roles = read_items(folder, checksums_of(folder))
+        return cls(paths, np.array(classes), None if roles is None else np.array(roles))
 
     def write(self, folder: Path) -> None:
         table = io.StringIO()
@@ -39,7 +37,7 @@ class Items:
         columns: list[Any] = [self.paths, self.classes, *([] if self.roles is None else [self.roles])]
         writer.writerow(["path", "class", "role"][: len(columns)])
         writer.writerows(zip(*columns, strict=True))
-        write_text(folder / FILE, table.getvalue())
+        write_text(folder / ITEMS, table.getvalue())
 
     @property
     def queries(self) -> np.ndarray:

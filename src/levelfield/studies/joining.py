@@ -14,7 +14,7 @@ import yaml
 from levelfield.embedder import save_ensemble
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
-from levelfield.files import link_whole, write_json, write_text, write_whole
+from levelfield.files import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.studies.ground import Tell
 from levelfield.studies.measuring import measure
@@ -27,6 +27,7 @@ from levelfield.studies.members import (
     joined_identity,
     trained_otherwise,
 )
+from levelfield.studies.run_files import write_training
 from levelfield.studies.runs import RunSpec
 from levelfield.training.ledger import Measured
 
@@ -117,7 +118,7 @@ def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under
         for path in member.descriptions:
             link_whole(path, folder / "members" / str(place) / path.relative_to(member.folder))
     save_ensemble(folder, [member.folder for member in members], about)
-    write_json(folder / "training.json", _training(members, under))
+    write_training(folder, _training(members, under))
 
 
 def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
         dim=sum(member.dim for member in members),
         bits=max(each.get("bits", 32) for each in done),
         refined="yes" if any(member.refined for member in members) else "",
-        **{key: sum(each[key] for each in done) for key in _COUNTED},
+        **{key: sum(each.get(key, 0) for each in done) for key in _COUNTED},
     )
     own = _own_deviations(members, measured, 1 if under is None else under.protocol.folds)
     own += [] if under is None else trained_otherwise(members, under)

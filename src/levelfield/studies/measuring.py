@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from levelfield.evaluation import evaluate
-from levelfield.files import write_json, write_whole
+from levelfield.files import write_whole
 from levelfield.studies.ground import Tell
 from levelfield.studies.items import Items
-from levelfield.studies.store import FINISHED, read_result
+from levelfield.studies.run_files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
+from levelfield.studies.store import read_result
 
 
 def refined_text(measured: dict[str, Any]) -> str:
@@ -27,7 +27,7 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
 
     labels: the class of each test image; None where nothing is tested.
     """
-    trained = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    trained = read_training(folder)
     before = read_result(folder)
     metrics = tuple(dict.fromkeys([*(before.values if before else ()), *metrics]))
     values: dict[str, float] = {}
@@ -35,7 +35,9 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
     if labels is not None:
         tell("measuring", 0, 1)
         items = Items.read(folder)
-        result = evaluate(**items.arrays(np.load(folder / "embeddings.npy"), labels), metrics=metrics)
+        rows = read_embeddings(folder, trained.get("checksums", {}))
+        check_rows(folder, rows, len(items.paths))
+        result = evaluate(**items.arrays(rows, labels), metrics=metrics)
         values = {name: float(result[name]) for name in result}
         shown = {
             "refined": refined_text(trained["measured"]) or "none",
@@ -45,5 +47,5 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
         signatures = {name: asdict(result.signature(name).declared(**shown)) for name in result}
         arrays: dict[str, Any] = {**result.per_query, "lone": result.lone, "labels": labels[items.queries]}
         arrays |= {} if items.roles is None else {"all_labels": labels}
-        write_whole(folder / "per_query.npz", lambda file: np.savez(file, **arrays))
-    write_json(folder / FINISHED, {"values": values, "signatures": signatures, **trained})
+        write_whole(folder / PER_QUERY, lambda file: np.savez(file, **arrays))
+    write_finished(folder, {"values": values, "signatures": signatures, **trained})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,16 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.contents import read_json
 from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, Damaged
 from levelfield.methods import Deviation
-from levelfield.plain_yaml import read_written
 from levelfield.studies.measuring import refined_text
-from levelfield.studies.runs import RunSpec
+from levelfield.studies.run_files import (
+    ITEMS,
+    PER_QUERY,
+    REMEDY,
+    TRAINED,
+    Checksums,
+    check_rows,
+    read_embeddings,
+    read_items,
+    read_training,
+)
+from levelfield.studies.runs import DESCRIPTIONS, ENSEMBLE, RunSpec, described_in
 from levelfield.studies.store import Result, read_result, read_spec
 
-ENSEMBLE = "ensemble.yaml"
 PLACE = ("seed", "fold", "member")  # what tells the runs of one label apart
 
 
@@ -38,19 +46,15 @@ class Member:
     @classmethod
     def of(cls, folder: Path) -> Member:
         result = read_result(folder)
-        if result is None or not (folder / "training.json").is_file():
+        if result is None or not os.path.lexists(folder / TRAINED):
             raise BadInput(f"{folder} is no finished run, and only finished ones can be joined.")
-        trained = read_json(folder / "training.json")
-        described = next((name for name in ("run.yaml", ENSEMBLE) if (folder / name).is_file()), None)
-        facts = read_written(folder / described) if described else {}
-        return cls(folder, result, trained, facts)
+        return cls(folder, result, read_training(folder), described_in(folder))
 
     @property
     def descriptions(self) -> list[Path]:
         """The files that say what was run here and, of an ensemble, in its members."""
-        names = ("run.yaml", ENSEMBLE)
-        own = [self.folder / name for name in names if (self.folder / name).is_file()]
-        return [*own, *(path for name in names for path in sorted((self.folder / "members").rglob(name)))]
+        own = [self.folder / name for name in DESCRIPTIONS if (self.folder / name).is_file()]
+        return [*own, *(path for name in DESCRIPTIONS for path in sorted((self.folder / "members").rglob(name)))]
 
     @property
     def identity(self) -> str:
@@ -92,21 +96,29 @@ class Member:
     @cached_property
     def items(self) -> list[tuple[str, str, str]]:
         """Path, class and role of each test image; none if nothing was tested."""
-        if not (self.folder / "items.csv").is_file():
+        if not os.path.lexists(self.folder / ITEMS):
             return []
-        with (self.folder / "items.csv").open(encoding="utf-8", newline="") as file:
-            return [(line["path"], line["class"], line.get("role", "")) for line in csv.DictReader(file)]
+        paths, classes, roles = read_items(self.folder, self._checksums)
+        check_rows(self.folder, self.rows, len(paths))
+        return list(zip(paths, classes, roles or [""] * len(paths), strict=True))
 
     @cached_property
     def labels(self) -> np.ndarray:
         """The classes of the test images as numbers, as the run counted them."""
-        with np.load(self.folder / "per_query.npz") as arrays:
-            found: np.ndarray = arrays["all_labels" if "all_labels" in arrays else "labels"]
-            return found
+        arrays = self.result.queries()
+        found = arrays["all_labels" if "all_labels" in arrays else "labels"]
+        if len(found) != len(self.items):
+            raise Damaged(f"{self.folder / PER_QUERY} has {len(found):,} labels, and {ITEMS} lists "
+                          f"{len(self.items):,} images. {REMEDY}")
+        return found
 
     @property
     def rows(self) -> np.ndarray:
-        found: np.ndarray = np.load(self.folder / "embeddings.npy", mmap_mode="r", allow_pickle=False)
+        return read_embeddings(self.folder, self._checksums)
+
+    @property
+    def _checksums(self) -> Checksums:
+        found: Checksums = self.trained.get("checksums", {})
         return found
 
 
@@ -135,15 +147,7 @@ def joined_identity(members: Sequence[Member]) -> str:
 
 def joined_here(folder: Path) -> str:
     """The identity of the ensemble in a folder."""
-    return str(read_ensemble(folder)["identity"])
-
-
-def read_ensemble(folder: Path) -> dict[str, Any]:
-    """What ensemble.yaml says is joined in a folder."""
-    content = read_written(folder / ENSEMBLE)
-    if not isinstance(content, dict) or "identity" not in content or not isinstance(content.get("members"), list):
-        raise Damaged(f"{folder / ENSEMBLE} does not say which runs are joined. Join them again.")
-    return content
+    return str(described_in(folder, [ENSEMBLE])["identity"])
 
 
 def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
@@ -153,10 +157,8 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
     """
     if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
-    count = len(read_ensemble(folder)["members"])
+    count = len(described_in(folder, [ENSEMBLE])["members"])
     specs = [spec_of(within(folder, f"members/{place}"), trained=trained) for place in range(count)]
-    if not specs:
-        raise Damaged(f"{folder / ENSEMBLE} names no run that is joined.")
     first = specs[0]
     decisive = ("protocol", *(("fold",) if trained else ()))
     for other in specs[1:]:

@@ -16,7 +16,7 @@ from levelfield.embedder import Embedder
 from levelfield.embedder.model import save_model
 from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
-from levelfield.files import write_json, write_whole
+from levelfield.files import write_whole
 from levelfield.methods import Method
 from levelfield.studies import spectra
 from levelfield.studies.ground import Ground, Tell, ground_for
@@ -25,6 +25,7 @@ from levelfield.studies.joining import join
 from levelfield.studies.leaderboard import ranking
 from levelfield.studies.measuring import measure
 from levelfield.studies.monitor import watcher
+from levelfield.studies.run_files import write_training
 from levelfield.studies.runs import RunSpec, needed_folder
 from levelfield.studies.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.store import claim
@@ -110,7 +111,7 @@ def _train_and_embed(
         rows = ground.embed(setup.embedder, ground.fold.train, tell, "training embeddings")
         summary["rho_train"] = spectra.record(rows, ground.train_labels, folder)
     told = [{**asdict(deviation), "text": deviation.text} for deviation in deviations]
-    write_json(folder / "training.json", {"summary": summary, "measured": asdict(measured), "deviations": told})
+    write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
 
 
 def _train(

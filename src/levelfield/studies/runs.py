@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from levelfield import methods
+from levelfield.contents import damaged
 from levelfield.data.step_views import parse_steps
 from levelfield.errors import BadInput
 from levelfield.methods import Deviation
 from levelfield.plain_yaml import read_written
 from levelfield.randomness import numpy_stream
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.run_files import explain_first, of_a_run
 from levelfield.training import Conditions
 
+ENSEMBLE = "ensemble.yaml"
+DESCRIPTIONS = ("run.yaml", ENSEMBLE)  # a run that joins others has both
 Variation = tuple[tuple[str, Any], ...]
 
 
@@ -159,6 +164,33 @@ def _in_short(value: Any) -> Any:
     return ", ".join(" ".join(each.split()) for each in told)
 
 
+class _Described(BaseModel):
+    """What is read of run.yaml without making a specification of it."""
+
+    model_config = ConfigDict(extra="allow")
+    identity: str
+    data: Data
+    method: Competitor
+    conditions: dict[str, Any]
+    common: dict[str, Any] = {}
+    seed: int
+    fold: int | None = None
+    member: int | None = None
+
+
+class _JoinedRun(BaseModel):
+    folder: str
+    identity: str
+
+
+class _Joined(BaseModel):
+    """What is read of ensemble.yaml."""
+
+    model_config = ConfigDict(extra="allow")
+    identity: str
+    members: list[_JoinedRun] = Field(min_length=1)
+
+
 def needed_folder(run_folder: Path, needed: Needed) -> Path:
     """Where a run that `run_folder` needs lies: in the same study, or where its name says."""
     within = min(run_folder.parent.parent.glob(f"*/{needed.name}"), default=None)
@@ -170,8 +202,19 @@ def needed_folder(run_folder: Path, needed: Needed) -> Path:
 
 def recorded_identity(folder: Path) -> str | None:
     """What a run folder was made with; None if it is none."""
-    described = next((folder / name for name in ("run.yaml", "ensemble.yaml") if (folder / name).is_file()), None)
+    return described_in(folder).get("identity")
+
+
+def described_in(folder: Path, names: Sequence[str] = DESCRIPTIONS) -> dict[str, Any]:
+    """What the first of these files of a folder says; nothing if there is none of them."""
+    described = next((folder / name for name in names if os.path.lexists(folder / name)), None)
     if described is None:
-        return None
-    content = read_written(described)
-    return content.get("identity") if isinstance(content, dict) else None
+        return {}
+    form = _Joined if described.name == ENSEMBLE else _Described
+    with of_a_run():
+        content: dict[str, Any] = read_written(described)
+        try:
+            form.model_validate(content)
+        except ValidationError as error:
+            raise damaged(described, f"describes no run: {explain_first(error)}") from error
+        return content

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from levelfield.arrays import read_arrays
+from levelfield.contents import damaged
 from levelfield.errors import BadInput
 from levelfield.evaluation import class_spectrum, spectral_decay, spectrum
 from levelfield.files import write_whole
+from levelfield.studies.run_files import of_a_run
 
 FILE = "training_spectra.npz"
 
@@ -27,9 +30,10 @@ def record(rows: np.ndarray, labels: np.ndarray, folder: Path) -> float:
 
 def read(folder: Path, kind: str) -> np.ndarray:
     """One of the spectra that a run wrote: of all rows, or the mean over classes."""
-    try:
-        with np.load(folder / FILE) as stored:
-            found: np.ndarray = stored[kind]
-            return found
-    except FileNotFoundError as error:
-        raise BadInput(f"{folder} has no {FILE}: it trains nothing, or an older version made it.") from error
+    if not (folder / FILE).exists():
+        raise BadInput(f"{folder} has no {FILE}: it trains nothing, or an older version made it.")
+    with of_a_run():
+        stored = read_arrays(folder / FILE)
+        if kind not in stored or stored[kind].ndim != 1:
+            raise damaged(folder / FILE, f"lacks '{kind}', or it is no list of numbers")
+        return stored[kind]

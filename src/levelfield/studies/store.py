@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import itertools
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
 from levelfield import methods
-from levelfield.errors import BadInput
+from levelfield.contents import MEGABYTE, damaged, read_json
+from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files import write_json, write_text
 from levelfield.plain_yaml import read_written
 from levelfield.registry import is_file_reference
+from levelfield.studies.choices import check_folder_name
+from levelfield.studies.explaining import explain
+from levelfield.studies.run_files import (
+    FINISHED,
+    MADE,
+    PER_QUERY,
+    TRAINED,
+    Checksums,
+    check,
+    check_all,
+    check_made,
+    checksums_of,
+    explain_first,
+    of_a_run,
+    read_finished,
+    read_per_query,
+    read_training,
+)
 from levelfield.studies.runs import PlannedRun, RunSpec, recorded_identity
 
-FINISHED = "metrics.json"
+DESCRIBED, PLAN = "run.yaml", "runs.json"
+_PLAN_SIZE = 100 * MEGABYTE
 
 
 @dataclass(frozen=True)
@@ -30,6 +52,7 @@ class Result:
     seconds: float
     summary: dict[str, Any]
     deviations: list[dict[str, Any]]
+    checksums: Checksums = field(default_factory=dict)
 
     @property
     def deviation_texts(self) -> list[str]:
@@ -37,26 +60,38 @@ class Result:
 
     def has_queries(self, metric: str) -> bool:
         """Whether the metric has a value per query (a clustering has none)."""
-        with np.load(self.folder / "per_query.npz") as arrays:
-            return metric in arrays
+        return metric in self.queries()
 
     def per_query(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each query that counts, and the query's class."""
         leaves_out = self.signatures[metric]["definition"]["lone"] == "exclude"
-        with np.load(self.folder / "per_query.npz") as arrays:
-            kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
-            return arrays[metric][kept], arrays["labels"][kept]
+        arrays = self.queries()
+        kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
+        return arrays[metric][kept], arrays["labels"][kept]
+
+    def queries(self) -> dict[str, np.ndarray]:
+        """The figures of each query by metric, `lone` and `labels`, as they are stored."""
+        return read_per_query(self.folder, self.values, self.signatures, self.checksums)
 
 
 def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
-    """Write the run's description, or refuse a folder that was made with another specification."""
-    described = folder / "run.yaml"
+    """Write the run's description, or refuse a folder that was made with another specification.
+
+    What is damaged is removed, with all that was made from it: it is made again, and what is sound is not.
+    """
+    described = folder / DESCRIBED
+    try:
+        recorded = recorded_identity(folder) if os.path.lexists(described) else spec.identity
+    except Damaged:
+        recorded = spec.identity
+        _remove(folder, DESCRIBED)
+    if recorded != spec.identity:
+        raise BadInput(
+            f"{folder} was made with another specification (its run.yaml says {recorded}, "
+            f"this run is {spec.identity}). Choose another --out, or remove the folder."
+        )
+    _discard_damaged(folder)
     if described.exists():
-        if (recorded := recorded_identity(folder)) != spec.identity:
-            raise BadInput(
-                f"{folder} was made with another specification (its run.yaml says {recorded}, "
-                f"this run is {spec.identity}). Choose another --out, or remove the folder."
-            )
         return  # the versions it began with stay
     content = {"identity": spec.identity, "versions": versions, **spec.model_dump(mode="json")}
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
@@ -64,25 +99,50 @@ def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
 
 def read_spec(folder: Path) -> RunSpec:
     """The specification of a run folder."""
-    described = folder / "run.yaml"
+    described = folder / DESCRIBED
     if not described.exists():
         raise BadInput(f"{folder} is no run folder: it has no run.yaml.")
-    content = read_written(described)
-    return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
+    check(folder, DESCRIBED, checksums_of(folder))
+    with of_a_run():
+        content = read_written(described)
+        if not isinstance(content, dict):
+            raise damaged(described, "describes no run: keys and values are needed")
+        try:
+            return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
+        except (ValidationError, LevelfieldError) as error:
+            told = explain(error, RunSpec, str(described)) if isinstance(error, ValidationError) else str(error)
+            raise damaged(described, f"describes no run: {told.rstrip('.')}") from error
 
 
 def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
-    """Whether the folder holds this run's figures, all of them."""
-    result = read_result(folder)
-    return result is not None and recorded_identity(folder) == spec.identity and set(metrics) <= set(result.values)
+    """Whether the folder holds this run, whole and sound, with all these figures."""
+    result, _ = finished_result(folder, spec, metrics)
+    try:
+        if result is not None:
+            check_all(folder)
+    except Damaged:
+        return False
+    return result is not None
+
+
+def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tuple[Result | None, str]:
+    """The figures of a run if all of these are there; else None, and the reason if a file is damaged."""
+    try:
+        result = read_result(folder)
+        if result is None or recorded_identity(folder) != spec.identity or not set(metrics) <= set(result.values):
+            return None, ""
+        if result.values:
+            result.queries()
+    except Damaged as error:
+        return None, str(error)
+    return result, ""
 
 
 def read_result(folder: Path) -> Result | None:
-    """The figures of a run folder, or None if it is not finished (a damaged file is no finish)."""
-    try:
-        content = json.loads((folder / FINISHED).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    """The figures of a run folder; None if it is not finished."""
+    if not os.path.lexists(folder / FINISHED):
         return None
+    content = read_finished(folder)
     return Result(
         folder,
         content["values"],
@@ -90,6 +150,7 @@ def read_result(folder: Path) -> Result | None:
         content["summary"]["seconds"],
         content["summary"],
         content["deviations"],
+        content.get("checksums", {}),
     )
 
 
@@ -99,23 +160,32 @@ def write_plan(study_folder: Path, runs: list[PlannedRun]) -> None:
         {"label": run.label, "variation": run.variation, "seeded": run.seeded, "spec": run.spec.model_dump(mode="json")}
         for run in runs
     ]
-    write_json(study_folder / "runs.json", entries)
+    write_json(study_folder / PLAN, entries)
 
 
 def read_plan(study_folder: Path) -> list[PlannedRun]:
     """The runs of a study that was compared before."""
-    if not (study_folder / "runs.json").exists():
+    path = study_folder / PLAN
+    if not os.path.lexists(path):
         raise BadInput(f"{study_folder} holds no study: it has no runs.json. A study's folder looks like runs/demo.")
-    entries = json.loads((study_folder / "runs.json").read_text(encoding="utf-8"))
-    return [
-        PlannedRun(
-            spec := RunSpec.model_validate(entry["spec"]),
-            entry["label"],
-            tuple((key, value) for key, value in entry["variation"]),
-            bool(entry.get("seeded", _seeded(spec))),
-        )
-        for entry in entries
-    ]
+    with of_a_run():
+        try:
+            entries = TypeAdapter(list[_Planned]).validate_python(read_json(path, most=_PLAN_SIZE))
+        except ValidationError as error:
+            raise damaged(path, f"lists no runs: {explain_first(error)}") from error
+        except Damaged:
+            raise
+        except LevelfieldError as error:
+            raise damaged(path, f"lists no runs: {str(error).rstrip('.')}") from error
+        return [
+            PlannedRun(
+                entry.spec,
+                entry.label,
+                tuple(entry.variation),
+                _seeded(entry.spec) if entry.seeded is None else entry.seeded,
+            )
+            for entry in entries
+        ]
 
 
 def _seeded(spec: RunSpec) -> bool:
@@ -123,3 +193,46 @@ def _seeded(spec: RunSpec) -> bool:
     name, settings = spec.method.name, spec.method.settings
     return is_file_reference(name) or (methods.is_seeded(name) and not methods.joins_seeds(name, settings))
 
+
+class _Planned(BaseModel):
+    """An entry of runs.json."""
+
+    label: str
+    variation: list[tuple[str, Any]]
+    seeded: bool | None = None
+    spec: RunSpec
+
+    @field_validator("label")
+    @classmethod
+    def _names_a_folder(cls, value: str) -> str:
+        check_folder_name("label", value)
+        return value
+
+
+def _discard_damaged(folder: Path) -> None:
+    """Remove what is damaged, and the file that says that the stage it belongs to is over."""
+    try:
+        trained = read_training(folder) if os.path.lexists(folder / TRAINED) else None
+        if trained is not None:
+            check_made(folder, trained)
+    except Damaged:
+        folders = [name for name in MADE if (folder / name).is_dir()]  # no file could take their place
+        for name in (FINISHED, TRAINED, DESCRIBED, *folders):  # what comes last first: no claim is left that is false
+            _remove(folder, name)
+    try:
+        result = read_result(folder)
+        if result is not None and result.values:
+            result.queries()
+    except Damaged:
+        _remove(folder, FINISHED)
+        _remove(folder, PER_QUERY)
+
+
+def _remove(folder: Path, name: str) -> None:
+    """A file; a folder that stands in its place is moved aside, since somebody may have put things there."""
+    path = folder / name
+    if path.is_dir() and not path.is_symlink():
+        aside = next(one for k in itertools.count() if not os.path.lexists(one := folder / f"{name}.damaged{k or ''}"))
+        path.rename(aside)
+    else:
+        path.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from levelfield.arrays import read_array
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import joined
@@ -18,8 +19,7 @@ from levelfield.methods.refine import cluster_groups
 from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.studies.ground import Ground, Tell, ground_for
-from levelfield.studies.members import read_ensemble
-from levelfield.studies.runs import Needed, RunSpec, needed_folder
+from levelfield.studies.runs import ENSEMBLE, Needed, RunSpec, described_in, needed_folder
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
 from levelfield.trust import trusting
@@ -41,7 +41,7 @@ def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tel
         outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, ground, tell, scratch)
         write_whole(stored, lambda file: np.save(file, outputs))
         scratch.unlink(missing_ok=True)
-    method.taught(np.load(stored, mmap_mode="r", allow_pickle=False))
+    method.taught(read_array(stored))
     return True
 
 
@@ -71,7 +71,7 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
     if (folder / "run.yaml").is_file():
         spec = read_spec(folder)
         return spec.needs if spec.joined else None
-    told = read_ensemble(folder)["members"]
+    told = described_in(folder, [ENSEMBLE])["members"]
     return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
 
 

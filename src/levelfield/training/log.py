@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from levelfield.contents import MEGABYTE, read_bytes
 from levelfield.files import write_text
+
+MOST = 1_000 * MEGABYTE  # bytes of a diary; a million steps have a tenth of that
 
 
 class Log:
@@ -20,7 +23,8 @@ class Log:
     @classmethod
     def resume(cls, path: Path, step: int) -> Log:
         if path.exists():
-            kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _step_of(line) < step]
+            text = read_bytes(path, most=MOST).decode("utf-8", "replace")
+            kept = [line for line in text.splitlines() if _step_of(line) < step]
             write_text(path, "".join(line + "\n" for line in kept))
         return cls(path)
 
@@ -51,5 +55,5 @@ def _step_of(line: str) -> float:
     """The step a line belongs to; a line cut off by a crash belongs to the future."""
     try:
         return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # it is no line of ours
         return float("inf")

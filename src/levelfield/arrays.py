@@ -1,0 +1,123 @@
+"""Arrays from .npy and .npz files. Nothing is unpickled, and what a header promises is compared with what is there."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from levelfield.contents import MEGABYTE, damaged, opened
+from levelfield.errors import BadInput
+
+NUMBERS = "biuf"  # kinds of numpy's types: bool, int, unsigned, float
+PLAIN = NUMBERS + "US"  # and text
+_SUFFIX = ".npy"
+_MEMBERS = 1_000
+_UNPACKED = 1_000 * MEGABYTE  # bytes of a compressed array that need no reason
+_RATIO = 100
+_DIRECTORY_END = struct.Struct("<4s4H2LH")
+_FAULTS = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, KeyError, IndexError, RuntimeError,
+    NotImplementedError, OverflowError, MemoryError,
+)  # fmt: skip  # of zipfile, for damaged archives
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    by_columns: bool
+    dtype: np.dtype
+    begin: int
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
+    """The array of a .npy file, mapped: only what is used is read. kinds: numpy's letters of the types it may have."""
+    with opened(path) as file:
+        header = _header(file, path, kinds, os.fstat(file.fileno()).st_size)
+        if not header.size:
+            return np.zeros(header.shape, header.dtype)
+        mapped: Any = np.memmap
+        found: np.ndarray = mapped(file, header.dtype, "r", header.begin, header.shape, "FC"[not header.by_columns])
+        return found
+
+
+def read_arrays(path: Path, *, kinds: str = NUMBERS, compressed: bool = False) -> dict[str, np.ndarray]:
+    """All arrays of a .npz file, by name, once their checksums were compared.
+
+    compressed: whether they may be; one may then unpack to 1 GB, or to 100 times the size of the file.
+    """
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        _check_directory(file, path, size)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                for member in members:
+                    _check_size(member, path, size, compressed)
+                return {one.filename.removesuffix(_SUFFIX): _member(archive, one, path, kinds) for one in members}
+        except BadInput:
+            raise
+        except _FAULTS as error:
+            raise damaged(path, f"is no sound .npz file: {str(error).rstrip('.') or type(error).__name__}") from error
+
+
+def _check_directory(file: IO[bytes], path: Path, size: int) -> None:
+    """Refuse what is no archive of few files, before its list of files is read."""
+    tail_size = min(size, _DIRECTORY_END.size + 20)
+    file.seek(size - tail_size)
+    tail = file.read(tail_size)
+    if len(tail) < _DIRECTORY_END.size:
+        raise damaged(path, "is no .npz file: it is empty" if not size else "is no .npz file: it is too short")
+    mark, *_, count, length, _, _ = _DIRECTORY_END.unpack(tail[-_DIRECTORY_END.size :])
+    if mark != b"PK\5\6":
+        raise damaged(path, "is no .npz file, or its end is missing")
+    if count > _MEMBERS or length > MEGABYTE or tail.startswith(b"PK\6\7"):
+        raise damaged(path, f"holds more than {_MEMBERS:,} arrays or 4 GB; save a large array as .npy")
+    file.seek(0)
+
+
+def _check_size(member: zipfile.ZipInfo, path: Path, size: int, compressed: bool) -> None:
+    stored = member.compress_type == zipfile.ZIP_STORED
+    if not (stored or compressed):
+        raise damaged(path / member.filename, "is compressed, and such files are written without that")
+    if member.file_size > (size if stored else max(_UNPACKED, _RATIO * size)):
+        raise damaged(path / member.filename, f"would unpack to {member.file_size:,} bytes out of a file of {size:,}")
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds: str) -> np.ndarray:
+    inside = path / member.filename  # as errors name it
+    with archive.open(member) as file:
+        header = _header(file, inside, kinds, member.file_size)
+        content = file.read()  # to the end, where its checksum is compared
+    if len(content) != header.size:
+        raise damaged(inside, "is cut off")
+    return np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.by_columns else "C")
+
+
+def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
+    """What the header of an array says, once it fits the size of the file."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        header = _Header(*read(file), begin=file.tell())
+    except Exception as error:  # a header is a piece of Python, and numpy raises nearly anything for a damaged one
+        raise damaged(path, "is empty" if not size else "is no array: its header cannot be read") from error
+    if header.dtype.hasobject:
+        raise damaged(path, "holds Python objects, which are never read, for they can run code. Save numbers or text: "
+                            "np.save('y.npy', labels.astype(str))")  # fmt: skip
+    if header.dtype.kind not in kinds or header.dtype.subdtype is not None:
+        raise damaged(path, f"holds {header.dtype}, and {'numbers' if kinds == NUMBERS else 'numbers or text'} "
+                            "are needed")  # fmt: skip
+    if min(header.shape, default=0) < 0 or header.size != size - header.begin:
+        promised = f"an array {header.shape} of {header.dtype}"
+        raise damaged(path, f"promises {promised} and holds {size - header.begin:,} bytes: it is cut off or damaged")
+    return header
