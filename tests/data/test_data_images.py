@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from levelfield.data.catalog import Catalog
 from levelfield.data.images import as_rgb, is_image, read_image, verify_image
+from levelfield.data.survey import survey
 from levelfield.errors import BadInput, MissingExtra
 
 
@@ -213,3 +215,32 @@ def test_names_of_images(tmp_path):
         assert is_image(tmp_path / name)
     for name in ("._a.jpg", ".a.jpg", "a.txt", "jpg", "__MACOSX/a.jpg", "Thumbs.db"):
         assert not is_image(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["eps", "psd", "wmf", "fits"])
+def test_only_kinds_of_images_are_opened_and_no_program_is_started(tmp_path, monkeypatch, kind):
+    path = tmp_path / "photo.png"
+    if kind == "eps":
+        smooth().save(path, format="eps")
+    else:
+        start = {"psd": b"8BPS\0\1", "wmf": b"\xd7\xcd\xc6\x9a\0\0", "fits": b"SIMPLE  =  T"}[kind]
+        path.write_bytes(start + bytes(200))
+    monkeypatch.setattr("subprocess.Popen", _no_program)
+    with pytest.raises(BadInput, match="its content is not an image of a known kind"):
+        read_image(path)
+    assert survey(Catalog("one", (path,), np.array([0]), ("a",))).shorter_side is None
+
+
+def _no_program(*_, **__):
+    raise AssertionError("a program was started")
+
+
+def test_a_decompression_bomb_gives_one_message(tmp_path):
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    head = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    content = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + content)
+    with pytest.raises(BadInput, match="decompression bomb"):
+        read_image(tmp_path / "a.png")

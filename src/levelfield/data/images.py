@@ -17,6 +17,8 @@ SUFFIXES = HEIC_SUFFIXES | frozenset({
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".webp", ".avif",
     ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".jp2",
 })
+# What a file may hold, whatever its name: Pillow knows more kinds, and for some (EPS) it starts other programs.
+_KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
 _ORIENTATION = 0x0112  # EXIF tag
 _UPRIGHT = {
@@ -44,6 +46,12 @@ def is_image_name(place: str) -> bool:
     """As `is_image`, by the last part of a path given as text."""
     name = os.path.basename(place)
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+
+
+def open_image(path: Path) -> Image.Image:
+    """The file as an image of which only the head was read. The one place where a file is opened as an image."""
+    Image.init()
+    return Image.open(path, formats=[kind for kind in _KINDS if kind in Image.OPEN])
 
 
 def read_image(path: Path | str) -> Image.Image:
@@ -87,7 +95,7 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
     if path.suffix.lower() in HEIC_SUFFIXES:
         _enable_heic(path)
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             if small:
                 image.draft("RGB", (least, least))
             image.load()

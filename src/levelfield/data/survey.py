@@ -11,6 +11,7 @@ from PIL import Image
 
 from levelfield.data._registry import create
 from levelfield.data.catalog import Catalog
+from levelfield.data.images import open_image
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:
 def _shorter_side(path: Path) -> int | None:
     """From the file's header; None if unreadable (`check_images` is the place that complains)."""
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             return min(image.size)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return None

@@ -41,7 +41,7 @@ def jpeg(image: np.ndarray, stream: np.random.Generator, /, *, compression: Span
     strength = drawn_whole("compression", compression, stream, least=0, most=100)
     with io.BytesIO() as file:
         Image.fromarray(image).save(file, format="jpeg", quality=jpeg_quality(strength))
-        return np.array(Image.open(file).convert("RGB"))
+        return np.array(Image.open(file, formats=["JPEG"]).convert("RGB"))
 
 
 def jpeg_quality(compression: float) -> int:

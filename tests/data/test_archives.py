@@ -1,0 +1,171 @@
+"""Archives from strangers: unpacked within an allowance, below their folder, or refused with nothing left."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from levelfield.data import archive_members
+from levelfield.data.archives import unpacked
+from levelfield.errors import BadInput, BadSpecification
+
+ZEROS = bytes(3_000_000)
+
+
+@pytest.fixture(autouse=True)
+def _small_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_members, "LEAST", 2_000_000)
+    monkeypatch.delenv("LEVELFIELD_UNPACK", raising=False)
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def tarred(path: Path, *members: tarfile.TarInfo, content: bytes = b"", mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        for member in members:
+            member.size = len(content) if member.isfile() else 0
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+def encrypted(path: Path) -> Path:
+    zipped(path, {"a.txt": b"x"})
+    content = bytearray(path.read_bytes())
+    for magic, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(magic) + place] |= 1
+    path.write_bytes(content)
+    return path
+
+
+def lying(path: Path) -> Path:
+    """A zip that says its file is small."""
+    zipped(path, {"a.txt": ZEROS})
+    content = bytearray(path.read_bytes())
+    for magic, place in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        where = content.index(magic) + place
+        content[where : where + 4] = struct.pack("<I", 100)
+    path.write_bytes(content)
+    return path
+
+
+def nested(path: Path, depth: int) -> Path:
+    content = b"deep"
+    for level in range(depth):
+        inner = zipped(path.with_name(f"level {level}.zip"), {"x.txt" if not level else f"l{level}.zip": content})
+        content = inner.read_bytes()
+        inner.unlink()
+    path.write_bytes(content)
+    return path
+
+
+def sparse(path: Path) -> Path:
+    """1 GB of holes, as GNU tar writes it."""
+    member = tarfile.TarInfo("a.bin")
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = b"S"
+    header[386:398] = b"%011o\0" % 0
+    header[398:410] = b"%011o\0" % 0
+    header[483:495] = b"%011o\0" % 10**9
+    header[148:156] = b"        "
+    header[148:156] = b"%06o\0 " % sum(header)
+    path.write_bytes(bytes(header) + bytes(1024))
+    return path
+
+
+CRAFTED: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "zip bomb": (lambda home: zipped(home / "a.zip", {"a.txt": ZEROS}), "unpacks to more than"),
+    "tar bomb": (lambda home: tarred(home / "a.tgz", tarfile.TarInfo("a.txt"), content=ZEROS), "unpacks to more than"),
+    "hidden tar bomb": (
+        lambda home: tarred(home / "a.tar.xz", tarfile.TarInfo(".a"), content=ZEROS, mode="w:xz"),
+        "unpacks to more than",
+    ),
+    "bomb in parts": (
+        lambda home: zipped(home / "a.zip", {f"{k}.txt": ZEROS[:500_000] for k in range(6)}), "unpacks to more than"
+    ),
+    "many empty files": (
+        lambda home: tarred(home / "a.tgz", *(tarfile.TarInfo(str(k)) for k in range(5000))), "unpacks to more than"
+    ),
+    "bombs inside": (
+        lambda home: zipped(
+            home / "a.zip",
+            {f"{k}.zip": zipped(home / "i.zip", {"a.txt": ZEROS[:900_000]}).read_bytes() for k in range(3)},
+        ),
+        "unpacks to more than",
+    ),
+    "sparse": (lambda home: sparse(home / "a.tar"), "unpacks to more than"),
+    "lying sizes": (lambda home: lying(home / "a.zip"), "damaged"),
+    "too deep": (lambda home: nested(home / "a.zip", 5), "more than 3 deep"),
+    "encrypted": (lambda home: encrypted(home / "a.zip"), "is encrypted"),
+    "parent": (lambda home: zipped(home / "a.zip", {"../../stolen.txt": b"x"}), "leads out"),
+    "parent by backslashes": (lambda home: zipped(home / "a.zip", {"..\\..\\stolen.txt": b"x"}), "leads out"),
+    "absolute": (lambda home: tarred(home / "a.tgz", tarfile.TarInfo("/tmp/stolen.txt")), "leads out"),
+    "symbolic link": (lambda home: tarred(home / "a.tgz", link("a", "/etc", tarfile.SYMTYPE)), "is a link"),
+    "hard link": (lambda home: tarred(home / "a.tgz", link("a", "/etc/passwd", tarfile.LNKTYPE)), "is a link"),
+    "device": (lambda home: tarred(home / "a.tgz", link("a", "", tarfile.CHRTYPE)), "is a device"),
+    "pipe": (lambda home: tarred(home / "a.tgz", link("a", "", tarfile.FIFOTYPE)), "is a device"),
+    "file and folder": (lambda home: zipped(home / "a.zip", {"a": b"x", "a/b": b"y"}), "twice"),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_a_crafted_archive_is_refused_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    make, message = CRAFTED[name]
+    (tmp_path / "given").mkdir()
+    archive = make(tmp_path / "given")
+    with pytest.raises(BadInput, match=message):
+        unpacked(archive, cache=tmp_path / "cache")
+    assert [path.name for path in (tmp_path / "cache" / "unpacked").iterdir() if not path.name.endswith(".lock")] == []
+    assert not list(tmp_path.rglob("stolen.txt"))
+
+
+def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
+    info = zipfile.ZipInfo("a")
+    info.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(info, "/etc/passwd")
+    with pytest.raises(BadInput, match="is a link"):
+        unpacked(tmp_path / "a.zip", cache=tmp_path / "cache")
+
+
+def test_folders_divided_by_backslashes_are_folders(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a.zip", {"photos\\": b"", "photos\\cat\\1.txt": b"x"})
+    assert (unpacked(archive, cache=tmp_path / "cache") / "photos" / "cat" / "1.txt").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "tgz", "tar.bz2", "tar.xz", "zip"])
+def test_sound_archives_of_every_kind_are_unpacked(ending: str, tmp_path: Path) -> None:
+    path, content = tmp_path / f"a.{ending}", bytes(range(256)) * 40
+    if ending == "zip":
+        zipped(path, {"b/c.txt": content, ".hidden": b"x"})
+    else:
+        mode = {"tar": "w", "tar.bz2": "w:bz2", "tar.xz": "w:xz"}.get(ending, "w:gz")
+        tarred(path, tarfile.TarInfo("b/c.txt"), tarfile.TarInfo("._c"), content=content, mode=mode)
+    folder = unpacked(path, cache=tmp_path / "cache")
+    assert [str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file()] == ["b/c.txt"]
+    assert (folder / "b" / "c.txt").read_bytes() == content
+
+
+def test_the_allowance_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = zipped(tmp_path / "a.zip", {"a.txt": ZEROS})
+    monkeypatch.setenv("LEVELFIELD_UNPACK", "much")
+    with pytest.raises(BadSpecification, match="number of GB"):
+        unpacked(archive, cache=tmp_path / "cache")
+    monkeypatch.setenv("LEVELFIELD_UNPACK", "0.01")
+    assert (unpacked(archive, cache=tmp_path / "cache") / "a.txt").stat().st_size == len(ZEROS)
