@@ -22,7 +22,7 @@ from levelfield.studies.own_data import fit_to
 from levelfield.studies.run import Options
 from levelfield.studies.store import read_result
 
-SIZES = ("20x20", "50x20", "100x30")
+SIZES = ("14x20", "20x20", "50x20", "100x30")
 RESULTS = Path(__file__).parent / "results" / "own_photos.json"
 METRIC = "recall@1"
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True, help="A folder with one sub-folder per class.")
     parser.add_argument("--about", default="", help="What the images are, for the log.")
     parser.add_argument("--sizes", nargs="+", default=SIZES, help="Classes x photos of each.")
-    parser.add_argument("--draws", type=int, nargs="+", default=[4, 3, 2], help="Random subsets of each size.")
+    parser.add_argument("--draws", type=int, nargs="+", default=[6, 6, 4, 3], help="Random subsets of each size.")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     subsets = []
@@ -68,8 +68,9 @@ def measured(photos: Path, out: Path) -> dict[str, Any]:
     steps: dict[str, list[int]] = {}
     for run in runs:
         result = read_result(run.folder(out / study.name))
-        if result is not None and result.summary["history"]:
-            steps.setdefault(run.row, []).append(result.summary["best_step"])
+        if result is not None and result.summary["step"]:
+            chosen = result.summary["best_step" if result.summary["history"] else "step"]
+            steps.setdefault(run.row, []).append(chosen)
     figures = {row.label: round(row.cells[METRIC].mean, 4) for row in board.rows}
     return {
         "untrained": figures.pop("untrained features"),

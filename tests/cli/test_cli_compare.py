@@ -276,7 +276,7 @@ def test_a_study_folder_stands_for_its_best_run(levelfield: Levelfield, compared
     board = json.loads(Path("runs/small/leaderboard.json").read_text())
     best = Path("runs/small/best").read_text().strip()
     assert best in [row["first_run"].removeprefix("runs/small/") for row in board["rows"]]
-    for command in (["embed"], ["evaluate"], ["search", "--gallery", "photos"], ["maps", "--image"]):
+    for command in (["embed", "--force"], ["evaluate"], ["search", "--gallery", "photos"], ["maps", "--image"]):
         name, *options = command
         photo = [] if name == "evaluate" else ["photos/class 00/0.png"]
         for place in ("runs/small", "runs/small/best"):
