@@ -43,6 +43,7 @@ def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Leve
     assert study["conditions"]["dim"] == 55
     assert all(method["label"] in said for method in study["methods"])
     assert len(study["methods"]) == 8
+    assert (room / "all my runs/my photos/curves.png").exists()
     commands = next_commands(said)
     assert [words[0] for words in commands] == ["search", "embed", "train"]
     assert "Nearest to" in levelfield(*commands[0]).printed

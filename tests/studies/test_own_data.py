@@ -37,6 +37,7 @@ def test_validation_classes_choose_the_steps(photos: Path) -> None:
     assert study.protocol.validation == pytest.approx(0.3)
     conditions = study.conditions
     assert (conditions.select, conditions.validate_start, conditions.patience) == ("map@r", True, 2)
+    assert study.figures == ("curves",)
     assert "Trains on 7 classes (21 images), validates on 3 classes (9 images), tests on 10 classes (30 images)" in said
     assert "3 of the 10 training classes" in said
     assert "at most 200" in said
@@ -45,6 +46,7 @@ def test_validation_classes_choose_the_steps(photos: Path) -> None:
 def test_with_fewer_than_8_training_classes_the_steps_are_few_and_fixed(tmp_path: Path) -> None:
     study, said = fitted(make_photos(tmp_path / "photos", classes=14, each=3))
     assert (study.conditions.select, study.conditions.steps, study.protocol.validation) == ("budget", 10, 0)
+    assert study.figures == ()
     assert "Steps: 10 for every run, because 7 training classes are too few" in said
 
 

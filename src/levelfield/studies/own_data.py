@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from levelfield import methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, seen, survey
 from levelfield.studies.choices import ProtocolChoice
@@ -55,6 +56,8 @@ def fit_to(
         if stopping.protocol is not None:
             content["protocol"] = stopping.protocol
             protocol = ProtocolChoice(**stopping.protocol)
+        if "select" in conditions and any(methods.trains(method.name) for method in wished.methods):
+            content["figures"] = ["curves"]  # of the figure that chooses
     fold = protocol.divide(catalog)[0]
     changes += _fit_batch_and_dim(conditions, catalog.labels[fold.train], fixed)
     parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
