@@ -62,3 +62,12 @@ def test_methods_with_conditions_of_their_own_stand_on_one_ground(photos: Path) 
     own = {"label": "own", "lda": {"conditions": {"optimiser": "sgd", "dim": 4}}}
     first, second = (ground_for(run.spec, None, "cpu") for run in prepare(small_study(photos, ["lda", own])))
     assert first is second
+
+
+def test_views_given_by_steps_are_estimated_once_for_all_runs_that_share_them(photos: Path) -> None:
+    views = {"train_view": [{"resized_crop": 32}, {"flip": 0.5}], "test_view": [{"resize": 36}, {"centre": 32}]}
+    found = []
+    for methods in (["lda"], ["lda", "contrastive"]):
+        study = small_study(photos, methods, **views)
+        found.append(estimate(study, prepare(study), options=Options(), jobs=1).feature_bytes)
+    assert found[0] == found[1] > 0

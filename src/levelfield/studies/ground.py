@@ -47,6 +47,10 @@ class Ground:
     device: str
     data_digest: str = ""
 
+    def __hash__(self) -> int:
+        """Of texts: conditions hold dictionaries (the steps of a view), which have no hash."""
+        return hash((self.data.model_dump_json(), self.fold_number, self.conditions.model_dump_json(), self.device))
+
     @cached_property
     def catalog(self) -> Catalog:
         """What the plan saw: its images were looked at then, and must not have changed since."""
