@@ -64,6 +64,14 @@ def test_rows_that_tie_with_the_best_are_shaded_and_the_legend_says_so(
     assert "not distinguishable from the best row" in told(shown[0])
 
 
+def test_a_best_row_without_ties_is_called_so(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs = planned(PAIRS, seeds=1)
+    made = trained_board(runs, tmp_path)
+    rows = [replace(row, tied_with_best=place == 0) for place, row in enumerate(made.rows)]
+    draw_figures(["leaderboard"], replace(made, rows=rows), runs, tmp_path)
+    assert "the best row; no other ties with it" in told(shown[0])
+
+
 def test_nothing_is_said_of_ties_or_intervals_that_are_not_known(
     tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:

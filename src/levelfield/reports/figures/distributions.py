@@ -50,7 +50,7 @@ def _similarities(axis: Any, one: Distributions, label: str) -> None:
     axis.set(xlabel=f"mean of the class's embeddings{part}", ylabel="learned mean")
     own = float(np.sum(one.learned_means * one.found_means, axis=1).mean())
     others = float(one.learned_means.sum(axis=0) @ one.found_means.sum(axis=0) - own * count) / max(1, count**2 - count)
-    axis.set_title(f"{label}: own class {own:.2f}, others {others:.2f}")
+    axis.set_title(f"{label}: own class {own:z.2f}, others {others:z.2f}")
 
 
 def _spreads(axis: Any, one: Distributions, colour: str) -> None:
@@ -60,4 +60,4 @@ def _spreads(axis: Any, one: Distributions, colour: str) -> None:
     varied = len(one.found_spreads) > 2 and one.found_spreads.std() and one.learned_spreads.std()
     if varied:
         found = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
-        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {found:.2f}")
+        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {found:z.2f}")

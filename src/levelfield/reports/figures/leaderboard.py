@@ -12,6 +12,7 @@ from levelfield.reports.figures._rows import Drawn, ends, errors
 
 LONG = 48
 TIED = "#dcebf5"
+TIES = "not distinguishable from the best row"
 LINE = 0.26  # inches of a row
 
 
@@ -56,8 +57,10 @@ def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:
     from matplotlib.patches import Patch
 
     told: dict[str, Any] = {}
-    if any(row.row.tied_with_best for row in rows) and len(rows) > 1:
-        told["not distinguishable from the best row"] = Patch(color=TIED)
+    tied, sets = sum(bool(row.row.tied_with_best) for row in rows), {row.row.test_set for row in rows}
+    if tied and len(rows) > 1:
+        alone = tied == len(sets)  # the best ties with itself
+        told["the best row; no other ties with it" if alone else TIES] = Patch(color=TIED)
     if any(errors(row.cell(metric)) for row in rows):
         told["95 % interval"] = Line2D([], [], color="#555555", marker="|", markersize=6)
     if any(not row.row.trained for row in rows):

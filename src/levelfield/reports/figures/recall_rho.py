@@ -54,5 +54,5 @@ def correlation(shown: list[tuple[Drawn, float]], metric: str) -> float | None:
 def _title(shown: list[tuple[Drawn, float]], metric: str) -> str:
     found = correlation(shown, metric)
     told = ["hollow: with a regulariser"] if any(row.regularised for row, _ in shown) else []
-    told += [] if found is None else [f"correlation over {len(shown)} rows: {found:.2f}"]
+    told += [] if found is None else [f"correlation over {len(shown)} rows: {found:z.2f}"]
     return "; ".join(told)
