@@ -95,6 +95,9 @@ def test_root_names_the_place_of_the_data_for_a_study(levelfield: Levelfield, ro
     assert "lda" in levelfield("compare", "birds.yaml", "--root", birds).printed
     stored = yaml.safe_load(Path("runs/birds/study.yaml").read_text())
     assert stored["data"]["root"] == str(birds)
+    words = ("small.yaml", "data=cub", "data.allow_incomplete=true", "methods=[lda]", "seeds=1", "--root", birds)
+    assert "lda" in levelfield("compare", *words, "--dry-run").printed  # also where an override names the data
+    assert "Trained 'lda'" in levelfield("train", *words, "--method", "lda").printed
 
 
 def test_init_and_compare_say_that_a_copy_is_not_the_official_one(levelfield: Levelfield, birds: Path) -> None:

@@ -183,3 +183,23 @@ def test_photos_in_an_archive(pets, tmp_path, monkeypatch, inside):
     catalog = data.create(archive)
     assert catalog.name == "photos"
     assert catalog.digest == data.create(pets).digest
+
+
+def test_a_link_to_a_folder_above_is_no_class_and_is_not_entered(pets):
+    plain = data.create(pets)
+    (pets / "everything").symlink_to(pets)
+    (pets / "above").symlink_to(pets.parent)
+    (pets / "cat" / "up").symlink_to(pets)
+    found = data.create(pets)
+    assert found.class_names == plain.class_names
+    assert found.digest == plain.digest
+    assert "2 links that lead to a folder they lie in ignored: " in " ".join(found.notes)
+
+
+@pytest.mark.parametrize("place", ["cat/caf\udce9.png", "zo\udce9/1.png"])
+def test_names_that_are_not_utf_8_are_named_before_anything_else(pets, place):
+    odd = pets / place
+    odd.parent.mkdir(exist_ok=True)
+    shutil.copy(next((pets / "cat").glob("*.png")), odd)
+    with pytest.raises(BadInput, match=r"1 name is not text in UTF-8.*\\xe9.*Rename"):
+        data.create(pets)

@@ -124,8 +124,9 @@ def choose_study(
     if study is not None:
         # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
-        extra += root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
-        return read_study(study, [*extra, *overrides], mini=mini, on=on)
+        # after the overrides: they may name the data
+        about = root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
+        return read_study(study, [*extra, *overrides, *about], mini=mini, on=on)
     if mini or on:
         raise BadSpecification("--mini and --on choose a form of a study file: name one.")
     if data is None:

@@ -60,7 +60,7 @@ def train(
 ) -> None:
     """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
     trust(*named_by(study, overrides or []))
-    whole = read_study(study, [*root_override(root), *(overrides or [])])
+    whole = read_study(study, [*(overrides or []), *root_override(root)])
     content = whole.model_dump(mode="json") | {"vary": {}}
     label = method
     if method == "best":

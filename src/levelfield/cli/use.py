@@ -15,7 +15,7 @@ import typer
 from levelfield.cli.console import bar, console, error_console, is_quiet
 from levelfield.cli.options import RunArgument, SkipOption
 from levelfield.data import create, is_image
-from levelfield.data.checking import count, some, unreadable
+from levelfield.data.checking import check_names, count, some, unreadable
 from levelfield.embedder import load
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files import write_text, write_whole
@@ -138,10 +138,12 @@ def find_images(place: Path) -> list[Path]:
     if place.is_file() and place.suffix.lower() == ".csv":
         return list(create(place).paths)
     if place.is_file():
+        check_names([place])
         return [place]
     if not place.exists():
         raise BadInput(f"There is no file or folder {place}.")
     found = sorted(path for path in place.rglob("*") if is_image(path) and path.is_file())
     if not found:
         raise BadInput(f"There is no image under {place}.")
+    check_names(found)
     return found

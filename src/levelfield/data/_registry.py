@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.data.catalog import Catalog
+from levelfield.data.checking import check_names
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
@@ -68,4 +69,7 @@ def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> 
     for setting, default in (accepted(make) or {}).items():
         if default is inspect.Parameter.empty and setting not in settings:
             raise BadSpecification(f"The dataset '{name}' needs the setting '{setting}'.")
-    return make(**settings)
+    catalog = make(**settings)
+    if isinstance(catalog, Catalog):  # what else somebody's own function gives is told by `create`
+        check_names(catalog.paths, catalog.class_names)
+    return catalog

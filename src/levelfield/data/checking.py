@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,22 @@ def check_images(
     `progress` is called with the number of images looked at so far.
     """
     return keep_readable(catalog, unreadable(catalog.paths, progress=progress), skip_unreadable=skip_unreadable)
+
+
+def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:
+    """Refuse names that are not UTF-8: results list every image by its name, and no list could hold them."""
+    try:
+        "".join([*map(str, paths), *class_names]).encode()
+        return
+    except UnicodeEncodeError:
+        odd = [path for path in map(str, paths) if _is_odd(path)] or [name for name in class_names if _is_odd(name)]
+    shown = some([ascii(os.fsencode(name))[2:-1] for name in odd])
+    raise BadInput(f"{count(len(odd), 'name is', 'names are')} not text in UTF-8, and results list images by name: "
+                   f"{shown}. Rename them, for instance with convmv -f latin1 -t utf-8 --notest -r FOLDER.")
+
+
+def _is_odd(name: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, skip_unreadable: bool) -> Catalog:

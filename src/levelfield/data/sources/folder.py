@@ -13,7 +13,7 @@ from levelfield.data.catalog import Catalog
 from levelfield.data.checking import count, lone_note
 from levelfield.data.images import is_image
 from levelfield.data.sources._ordering import natural
-from levelfield.data.walking import files_below, hidden
+from levelfield.data.walking import files_below, hidden, leads_up
 from levelfield.errors import BadInput, nearest
 
 _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."
@@ -26,7 +26,9 @@ def folder(path: Path | str) -> Catalog:
     root = existing_folder(_unpacked(Path(path).expanduser()))
     by_class: dict[str, list[Path]] = {}
     empty, strange = [], 0
-    for name in sorted(_sub_folders(root), key=natural):
+    there = _sub_folders(root)
+    upwards = [name for name in there if leads_up(root / name)]
+    for name in sorted(set(there) - set(upwards), key=natural):
         files = list(files_below(root / name))
         images = sorted((file for file in files if is_image(file)), key=lambda file: natural(file.as_posix()))
         strange += sum(not is_image(file) and not file.name.startswith(".") for file in files)
@@ -47,6 +49,9 @@ def folder(path: Path | str) -> Catalog:
     notes = []
     if loose:
         notes.append(f"{count(loose, 'image lies', 'images lie')} directly in {root}, in no class: ignored.")
+    if upwards:
+        named = count(len(upwards), "link that leads to a folder it lies in", "links that lead to a folder they lie in")
+        notes.append(f"{named} ignored: {', '.join(upwards[:5])}.")
     if empty:
         named = count(len(empty), "sub-folder", "sub-folders")
         notes.append(f"{named} without images ignored: {', '.join(empty[:5])}.")
