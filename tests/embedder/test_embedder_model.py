@@ -13,6 +13,7 @@ import levelfield.embedder
 from levelfield.data.images import read_image
 from levelfield.data.views import test_view as make_view
 from levelfield.embedder import Backbone, Embedder, Head, Model, Trunk, load, save_model
+from levelfield.embedder.ensemble import Ensemble
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
 
@@ -116,3 +117,19 @@ def test_every_public_name_of_the_room_is_there() -> None:
         assert hasattr(levelfield.embedder, name)
     with pytest.raises(AttributeError):
         _ = levelfield.embedder.no_such_thing
+
+
+def test_a_model_is_shown_in_one_line_and_as_a_small_table(embedder: Embedder, tmp_path: Path) -> None:
+    save_model(tmp_path, embedder, {**VIEW, "method": "<margin>", "data": "photos"})
+    model = load(tmp_path)
+    backbone = embedder.trunk.settings["backbone"]
+    assert repr(model) == (
+        f"Model(method='<margin>', data='photos', backbone='{backbone}', dim={model.dim}, image={VIEW['image']}, "
+        "device='cpu')"
+    )
+    html = model._repr_html_()
+    assert "<td>method</td><td>&lt;margin&gt;</td>" in html
+    assert html.count("<tr>") == 6
+    joined = Ensemble((model, model), {"method": "both"})
+    assert repr(joined) == f"Ensemble(method='both', members=2, dim={2 * model.dim}, device='cpu')"
+    assert joined._repr_html_().count("&lt;margin&gt;") == 2

@@ -31,6 +31,7 @@ from levelfield.embedder.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files import link_whole
+from levelfield.notebook import html_table, one_line
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
@@ -87,6 +88,17 @@ class Ensemble:
     @property
     def device(self) -> torch.device:
         return self.models[0].device
+
+    def __repr__(self) -> str:
+        return one_line("Ensemble", self._facts())
+
+    def _repr_html_(self) -> str:
+        members = [[str(place), repr(member)] for place, member in enumerate(self.members)]
+        return html_table("Ensemble", [], [[key, str(value)] for key, value in self._facts().items()] + members)
+
+    def _facts(self) -> dict[str, Any]:
+        told = {key: self.about[key] for key in ("method", "data") if key in self.about}
+        return {**told, "members": len(self.members), "dim": self.dim, "device": str(self.device)}
 
     @cached_property
     def models(self) -> tuple[Model, ...]:

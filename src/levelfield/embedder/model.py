@@ -25,6 +25,7 @@ from levelfield.embedder.model_files import MEMBERS, read_description, read_weig
 from levelfield.embedder.relation import RelationHead
 from levelfield.embedder.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged
+from levelfield.notebook import html_table, one_line
 from levelfield.settings import number, whole
 
 if TYPE_CHECKING:
@@ -138,6 +139,23 @@ class Model:
     @property
     def device(self) -> torch.device:
         return next(self.embedder.parameters()).device
+
+    def __repr__(self) -> str:
+        return one_line("Model", self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_table("Model", [], [[key, str(value)] for key, value in self._facts().items()])
+
+    def _facts(self) -> dict[str, Any]:
+        """What tells this model from others, in short."""
+        told = {key: self.about[key] for key in ("method", "data") if key in self.about}
+        return {
+            **told,
+            "backbone": self.embedder.trunk.settings["backbone"],
+            "dim": self.dim,
+            "image": getattr(self.view, "image", None),
+            "device": str(self.device),
+        }
 
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.neighbours import Neighbours
 from levelfield.evaluation.signature import Signature
+from levelfield.notebook import frame, html_table
 
 AVERAGES = ("query", "class")
 LONE = ("exclude", "miss")
+TABLES = ("metrics", "queries", "classes")
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,47 @@ class Evaluation(Mapping[str, float]):
         if self.search is None:
             raise BadSpecification("This evaluation holds no embeddings: ask the result of `evaluate` itself.")
         return self.search(k)
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in self.values_by_name.items())
+        return f"Evaluation({figures}; {self._about})"
+
+    def _repr_html_(self) -> str:
+        levels = {interval.level for interval in self.intervals.values()}
+        head = ["metric", "value", *(f"{level:.0%} interval over classes" for level in levels)]
+        rows = []
+        for name, value in self.items():
+            low, high = self.intervals[name].classes if name in self.intervals else (math.nan, math.nan)
+            rows.append([name, f"{value:.4f}", *([f"{low:.4f}-{high:.4f}" if low == low else ""] if levels else [])])
+        return html_table("Evaluation", head, rows, notes=[self._about])
+
+    def to_pandas(self, of: str = "metrics") -> Any:
+        """A DataFrame of the `metrics` with their intervals, of the `queries` in input order, or of the `classes`.
+
+        A query without relatives has the value 0; `counted` says whether it is among those that are averaged.
+        """
+        if of not in TABLES:
+            raise unknown("table of an evaluation", of, TABLES)
+        if of == "queries":
+            labels = {"label": self.classes[self.query_codes], "counted": self.counted}
+            return frame({**labels, **self.per_query})
+        if of == "classes":
+            per_class = {name: self.per_class(name) for name in self.per_query}
+            first = next(iter(per_class.values()), ClassMeans(*(np.zeros(0),) * 3))
+            means = {name: found.means for name, found in per_class.items()}
+            return frame({"class": first.classes, "queries": first.queries, **means}, index="class")
+        columns: dict[str, list[Any]] = {"metric": list(self), "value": list(self.values())}
+        if self.intervals:
+            none = (math.nan, math.nan)
+            for over in ("classes", "queries"):
+                ends = [getattr(self.intervals[name], over) if name in self.intervals else none for name in self]
+                columns[f"low over {over}"], columns[f"high over {over}"] = map(list, zip(*ends, strict=True))
+        return frame(columns, index="metric")
+
+    @property
+    def _about(self) -> str:
+        lone = f", {self.n_lone:,} of them without another image of their class" if self.n_lone else ""
+        return f"{self.n_queries:,} queries of {len(np.unique(self.query_codes)):,} classes{lone}"
 
     def signature(self, name: str) -> Signature:
         """How the figure was made."""

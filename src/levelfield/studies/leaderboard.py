@@ -13,6 +13,7 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import parse
+from levelfield.studies import board_notebook
 from levelfield.studies.best_on_test import best_on_test
 from levelfield.studies.claims import Claim
 from levelfield.studies.cost import COSTS, front
@@ -53,6 +54,16 @@ class Leaderboard:
                        for cost in COSTS}
             for test_set in self.signatures
         }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return board_notebook.line(self)
+
+    def _repr_html_(self) -> str:
+        return board_notebook.html(self)
+
+    def to_pandas(self, of: str = "rows") -> Any:
+        """A DataFrame of the `rows`, best first, or of the `comparisons` between them."""
+        return board_notebook.table(self, of)
 
     def as_data(self) -> dict[str, Any]:
         return json.loads(json.dumps({**asdict(self), "fronts": self.fronts}))
