@@ -125,6 +125,9 @@ def test_quiet_prints_results_and_no_progress(levelfield: Levelfield, room: Path
     assert quiet.err == ""
     assert "best first by recall@1" in quiet.printed
     assert "- photos: 32 images" not in quiet.out
+    after = levelfield("compare", "--data", "photos", *TINY, "--out", "again", "-q")
+    assert after.err == ""
+    assert after.out.partition("best first")[2] == quiet.out.partition("best first")[2]
 
 
 def test_finished_runs_are_not_done_again_and_new_ones_are_added(

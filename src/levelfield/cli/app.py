@@ -59,9 +59,20 @@ def _options(
     logging.getLogger("levelfield").setLevel(level)
 
 
+def _for_all_commands_first(arguments: list[str]) -> list[str]:
+    """`levelfield compare ... -q` means the same as `levelfield -q compare ...`.
+
+    >>> _for_all_commands_first(["embed", "run", "-q", "--", "-q"])
+    ['-q', 'embed', 'run', '--', '-q']
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    moved = [word for word in arguments[:end] if word in ("-q", "--quiet", "-v", "--verbose")]
+    return [*moved, *(word for word in arguments[:end] if word not in moved), *arguments[end:]]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. Errors on purpose print one message; the exit code is never 0 then."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = _for_all_commands_first(sys.argv[1:] if arguments is None else arguments)
     try:
         with trusting():  # a command runs no file but those that it trusts because the user named them
             code = app(arguments, standalone_mode=False)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.console import StudyBars, console, error_console, is_quiet, looking
+from levelfield.cli.console import StudyBars, bar, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
     BoardOption,
     CacheOption,
@@ -94,7 +94,9 @@ def compare(
     options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
     if dry_run or data is not None:
         left = [run for run in runs if not is_finished(run.folder(folder), run.spec, chosen.metrics)]
-        print_plan(chosen, runs, estimate(chosen, left, options=options, jobs=jobs), details=dry_run)
+        with bar("timing a few steps of each method") as timed:
+            cost = estimate(chosen, left, options=options, jobs=jobs, progress=timed)
+        print_plan(chosen, runs, cost, details=dry_run)
     if dry_run:
         return
     kept = keep_earlier(folder, runs, chosen.metrics)

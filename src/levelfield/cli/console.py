@@ -18,6 +18,8 @@ from levelfield.studies.execution import Event
 console = Console(markup=False, highlight=False)
 error_console = Console(stderr=True, markup=False, highlight=False)
 
+_SHARES = {"features": 0.5, "training": 0.95}  # of a run, when these stages are done; what follows is short
+
 
 def is_quiet() -> bool:
     return logging.getLogger("levelfield").level >= logging.ERROR
@@ -87,7 +89,8 @@ class StudyBars:
         self._progress = new_progress()
         self._shares = [0.0] * len(labels)
         self._bars: dict[int, TaskID] = {}
-        self._all = self._progress.add_task(f"all {len(labels)} runs", total=len(labels))
+        self._name = f"all {len(labels)} runs"
+        self._all = self._progress.add_task(f"{self._name}: starting", total=len(labels))
         self._width = max(map(len, labels), default=0)
 
     def __enter__(self) -> StudyBars:
@@ -112,12 +115,12 @@ class StudyBars:
         elif event.kind == "busy" and not is_quiet():
             told = Text(f"another command is doing {self._labels[event.run]}: it is asked for again at the end")
             self._progress.console.print(told, soft_wrap=True)
-        self._progress.update(self._all, completed=sum(self._shares))
+        self._progress.update(self._all, description=self._name, completed=sum(self._shares))
 
     def _move(self, event: Event) -> None:
         text = f"  {self._labels[event.run]:<{self._width}}  {event.text}"
         if event.run not in self._bars:
             self._bars[event.run] = self._progress.add_task(text, total=event.total)
         self._progress.update(self._bars[event.run], description=text, completed=event.done, total=event.total)
-        if event.text == "training":
-            self._shares[event.run] = 0.95 * event.done / max(1, event.total)
+        share = _SHARES.get(event.text, 0.0) * event.done / max(1, event.total)
+        self._shares[event.run] = max(self._shares[event.run], share)

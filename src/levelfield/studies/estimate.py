@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,14 +70,22 @@ class Estimate:
         )
 
 
-def estimate(study: Study, runs: list[PlannedRun], *, options: Options, jobs: int) -> Estimate:
-    """Time the parts of a study once and multiply."""
+def estimate(
+    study: Study,
+    runs: list[PlannedRun],
+    *,
+    options: Options,
+    jobs: int,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Estimate:
+    """Time the parts of a study once and multiply. progress: hears (done, total) of the runs."""
     torch.set_num_threads(study.conditions.threads)
     looks: dict[Ground, _Look] = {}
     rows: dict[str, MethodCost] = {}
     dims: dict[str, int] = {}  # of each run's embeddings
     run_bytes = 0
-    for run in runs:
+    for number, run in enumerate(runs):
+        progress(number, len(runs))
         conditions = run.spec.conditions
         ground = ground_for(run.spec, options.cache_folder, options.device)
         whole = ground.with_fold(0)  # folds share what is stored

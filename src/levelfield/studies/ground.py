@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -18,7 +19,7 @@ from levelfield.data.images import read_image
 from levelfield.data.step_views import StepsView, steps_view
 from levelfield.data.views import TestView, View, test_view, train_view
 from levelfield.embedder import Embedder, Trunk, backbones
-from levelfield.embedder.blocks import in_blocks
+from levelfield.embedder.blocks import BLOCK, in_blocks
 from levelfield.embedder.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
@@ -137,14 +138,25 @@ class Ground:
         if known in self._opened:
             return self._opened[known]
 
+        done = 0
+
+        def told(now: int, total: int) -> None:
+            nonlocal done
+            done = now
+            tell("features", done, total)
+
         def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
-            images = [self._image(int(indices[p]), view, number) for p in positions]
-            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), torch.stack(images))
+            images = (self._image(int(indices[p]), view, number).unsqueeze(0) for p in positions)
+            within = itertools.count(1)
+
+            def count(_: int) -> None:  # after every block of images, not only when a file of rows is full
+                tell("features", min(done + next(within) * BLOCK, total), total)
+
+            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, progress=count)
             return tuple(part.cpu().numpy() for part in parts)
 
-        self._opened[known] = self.cache.rows(
-            self._key(view, number), digests, compute, progress=lambda done, total: tell("features", done, total)
-        )
+        total = len(set(digests))
+        self._opened[known] = self.cache.rows(self._key(view, number), digests, compute, progress=told)
         return self._opened[known]
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
