@@ -68,6 +68,10 @@ class Registry(Generic[T]):
         self.get(name)
         return self._facts[name]
 
+    def is_plugin(self, name: str) -> bool:
+        """Whether `name` is known and another package than levelfield entered it."""
+        return name in self and not (self._entries[name].__module__ or "").startswith("levelfield.")
+
     def __contains__(self, name: object) -> bool:
         self._load_plugins()
         return name in self._entries

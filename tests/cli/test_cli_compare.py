@@ -151,7 +151,7 @@ def test_finished_runs_are_not_done_again_and_new_ones_are_added(
 def test_a_new_metric_is_measured_without_training(
     levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("levelfield.studies.run.train", None)
+    monkeypatch.setattr("levelfield.studies.trained.train", None)
     assert "best first by r_precision" in levelfield("compare", "small.yaml", "metrics=[r_precision, nmi]").printed
 
 

@@ -91,7 +91,7 @@ def test_report_trains_nothing_and_orders_columns_as_asked(
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("a report trains nothing")
 
-    monkeypatch.setattr("levelfield.studies.run.train", refuse)
+    monkeypatch.setattr("levelfield.studies.trained.train", refuse)
     monkeypatch.setattr("levelfield.studies.execution.execute", refuse)
     before = {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
     said = levelfield("report", "runs/small", "--metrics", "map@r, recall@1", "--out", "tables of mine").printed

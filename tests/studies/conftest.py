@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import small_world
 import torch
 
-from levelfield.studies import execution
+from levelfield import processes
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -36,4 +35,4 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of a study start at once instead of importing torch for seconds; all else is as it is."""
     context = small_world.processes()
-    monkeypatch.setattr(execution, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
+    monkeypatch.setattr(processes, "context", lambda: context)

@@ -15,16 +15,16 @@ from collections.abc import Callable
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
+from levelfield import processes as levelfield_processes
 from levelfield.cli import main
 from levelfield.embedder import backbones
-from levelfield.studies import Leaderboard, PlannedRun, Study, execution, gather, parse_study, prepare
+from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, prepare
 from levelfield.studies.execution import Event, Outcome, do_one, run_all
 from levelfield.studies.run import Options
 from levelfield.training import Pace
@@ -104,7 +104,7 @@ def command(arguments: list[str], log: Path, cache: Path) -> None:
         os.dup2(file.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a forkserver's processes ignore it
     fork = multiprocessing.get_context("fork")
-    execution.multiprocessing = SimpleNamespace(get_context=lambda method: fork)  # type: ignore[assignment]
+    levelfield_processes.context = lambda: fork  # type: ignore[assignment]
     main(arguments)
 
 

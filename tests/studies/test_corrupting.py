@@ -7,12 +7,12 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from small_world import carry_out, small_study
 
-from levelfield.studies import corrupted, corrupting
+from levelfield import processes
+from levelfield.studies import corrupted
 from levelfield.studies.corrupted import record, recorded
 from levelfield.studies.corrupting import record_all
 
@@ -35,7 +35,7 @@ def trained(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path
 def runs(trained: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Runs of one's own; processes that are forks of this one, which has imported everything."""
     fork = multiprocessing.get_context("fork")
-    monkeypatch.setattr(corrupting, "multiprocessing", SimpleNamespace(get_context=lambda method: fork))
+    monkeypatch.setattr(processes, "context", lambda: fork)
     bare = shutil.ignore_patterns("corrupted")
     return [shutil.copytree(folder, tmp_path / str(place), ignore=bare) for place, folder in enumerate(trained)]
 
@@ -55,7 +55,7 @@ def test_two_processes_measure_what_one_does(runs: list[Path], trained: list[Pat
 
 def test_what_is_there_starts_no_process(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     assert record(runs, NAMES[:2], METRICS) == {}
-    monkeypatch.setattr(corrupting, "start", lambda *_: pytest.fail("a process was started"))
+    monkeypatch.setattr(processes, "start", lambda *_: pytest.fail("a process was started"))
     assert record_all(runs, NAMES[:2], METRICS, jobs=2, tell=nothing) == {}
 
 

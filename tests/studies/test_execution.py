@@ -61,7 +61,7 @@ class Waits(Fine):
         return super().forward(embeddings, labels)
 
 class Meets(Fine):
-    """Each run waits in its first step until runs of two processes have begun."""
+    """Each run waits in its first step until runs of two workers have begun."""
     def __init__(self):
         super().__init__()
         self.told = False
@@ -70,7 +70,7 @@ class Meets(Fine):
         begun = Path(__file__).with_name("begun")
         if not self.told:
             with begun.open("a") as file:
-                file.write(f"{os.getpid()}\\n")
+                file.write(f"{os.getppid()}\\n")
             self.told = True
             until = time.monotonic() + 30
             while len(set(begun.read_text().split())) < 2 and time.monotonic() < until:
@@ -289,7 +289,7 @@ def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_
     told = (tmp_path / "log").read_text()
     assert "Stopped. Nothing is lost: the same command goes on where it was." in told
     assert "Traceback" not in told
-    assert not is_group(process.pid)
+    wait_for(lambda: not is_group(process.pid), seconds=5)
     losses.with_name("go").touch()
     heard = Events()
     runs, outcome = carry_out(read_study(study), tmp_path / "runs" / "shared", listen=heard.append)
@@ -341,10 +341,7 @@ def wait_for(happened: Callable[[], bool], seconds: float = 90) -> None:
         time.sleep(0.05)
 
 
-def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signal, "signal", lambda *_: None)  # a worker ignores Ctrl-C, this process must not
+def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["contrastive"])
     [run, *_] = prepare(study)
     ours, theirs = multiprocessing.Pipe()

@@ -147,10 +147,20 @@ def test_active_tuples_of_all_parts_count_when_a_batch_comes_in_parts(tmp_path):
 
 
 def test_a_constant_loss_is_an_idle_batch_and_changes_nothing(tmp_path):
-    run = make(Told(lambda rows, batch: torch.zeros(())), steps=3)
-    before = run.weights()
-    assert run.train(tmp_path).idle_batches == 3
-    assert all(torch.equal(before[name], value) for name, value in run.weights().items())
+    weights = []
+
+    def loss(rows, batch):
+        weights.append(run.weights())
+        return rows.square().mean() if batch.step == 0 else torch.zeros(())
+
+    run = make(Told(loss), steps=3)
+    assert run.train(tmp_path).idle_batches == 2
+    assert all(torch.equal(weights[1][name], tensor) for name, tensor in run.weights().items())
+
+
+def test_a_run_whose_loss_never_has_a_gradient_fails(tmp_path):
+    with pytest.raises(RunFailed, match="None of the 3 steps had a gradient"):
+        make(Told(lambda rows, batch: rows.detach().mean()), steps=3).train(tmp_path)
 
 
 def test_an_idle_batch_between_others_takes_no_step_of_old_gradients_or_momentum(tmp_path):

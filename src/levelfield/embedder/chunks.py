@@ -81,6 +81,8 @@ class Rows:
         self._places = np.array([place[digest] for digest in digests], dtype=np.int64).reshape(-1, 2)
         self._chunks = list(chunks)
         self._tensors = self._gather(np.arange(len(digests))) if in_memory and chunks else None
+        if self._tensors is not None:
+            self._chunks = []  # they hold other images' rows too, which nobody asked for
 
     def __len__(self) -> int:
         return len(self._places)

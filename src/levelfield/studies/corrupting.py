@@ -6,8 +6,6 @@ So no image is corrupted twice and nothing below the cut is computed twice, as i
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import signal
 import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -16,9 +14,9 @@ from pathlib import Path
 
 import torch
 
+from levelfield import processes
 from levelfield.errors import LevelfieldError
 from levelfield.studies.corrupted import Hear, record, recorded
-from levelfield.studies.execution import end_of, start
 from levelfield.trust import as_trusted, trusted
 
 
@@ -30,12 +28,12 @@ def record_all(
     shares = [missing[k::jobs] for k in range(min(jobs, len(missing)))]
     if len(shares) < 2:
         return _record(folders, names, metrics, tell)
-    context, threads = multiprocessing.get_context("spawn"), max(1, torch.get_num_threads() // len(shares))
+    threads = max(1, torch.get_num_threads() // len(shares))
     workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
     failed: dict[Path, str] = {}
     try:
         for share in shares:
-            process, ours = start(context, _work, list(folders), share, list(metrics), threads, trusted())
+            process, ours = processes.start(_work, list(folders), share, list(metrics), threads, trusted())
             workers[ours] = (process, share)
         while workers:
             for pipe in wait(list(workers)):
@@ -45,17 +43,14 @@ def record_all(
                 except (EOFError, ConnectionError):
                     process, share = workers.pop(pipe)
                     process.join()
-                    failed = _lost(folders, share, metrics, end_of(process.exitcode)) | failed
+                    failed = _lost(folders, share, metrics, processes.end_of(process.exitcode)) | failed
                     continue
                 if isinstance(said, dict):
                     failed |= said
                 else:
                     tell(*said)
     finally:
-        for process, _ in workers.values():
-            process.terminate()
-        for process, _ in workers.values():
-            process.join()
+        processes.stop([process for process, _ in workers.values()])
     return failed
 
 
@@ -81,7 +76,6 @@ def _work(
     trust: tuple[str, ...] | None,
 ) -> None:
     """A process's life: its corruptions, and how it went."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
 
     def say(*what: object) -> None:

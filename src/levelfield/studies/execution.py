@@ -7,24 +7,23 @@ study share the work, because a run is done by whoever holds its lock.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from levelfield import processes
 from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_text
+from levelfield.studies.own_code import data_is_own_code
 from levelfield.studies.run import Options, execute
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.store import is_finished
+from levelfield.studies.telling import seldom
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,10 @@ def run_all(
     options: Options,
     listen: Callable[[Event], None] = lambda event: None,
 ) -> Outcome:
-    """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed."""
+    """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed.
+
+    Somebody's own method trains in a process that it shares with nobody, also with 0.
+    """
     outcome = Outcome()
     unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
     for done in set(range(len(runs))) - set(unfinished):
@@ -109,9 +111,15 @@ def run_all(
         while (k := agenda.next()) is not None:
             settle(do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, listen=listen))
         return outcome
-    context = multiprocessing.get_context("spawn")
     workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
     held: list[int] = []  # runs that another command is doing: asked again, with patience, when nothing else is left
+
+    def dismiss(pipe: Connection) -> None:
+        process, _ = workers.pop(pipe)
+        with contextlib.suppress(ConnectionError):
+            pipe.send(None)
+        process.join()
+        pipe.close()
 
     def assign(pipe: Connection) -> None:
         process, _ = workers[pipe]
@@ -124,14 +132,10 @@ def run_all(
             with contextlib.suppress(ConnectionError):  # a worker that is dead already is met at the next `recv`
                 pipe.send((k, runs[k], runs[k].folder(study_folder), metrics, options, patient))
         elif not agenda.waiting:
-            with contextlib.suppress(ConnectionError):
-                pipe.send(None)
-            process.join()
-            pipe.close()
-            del workers[pipe]
+            dismiss(pipe)
 
     def hire() -> None:
-        process, ours = start(context, _work)
+        process, ours = processes.start(_work)
         workers[ours] = (process, None)
         assign(ours)
 
@@ -149,7 +153,7 @@ def run_all(
                     process.join()
                     del workers[pipe]
                     if doing is not None:
-                        reason = end_of(process.exitcode)
+                        reason = processes.end_of(process.exitcode)
                         with contextlib.suppress(LevelfieldError):  # it is reported in any case
                             write_text(runs[doing].folder(study_folder) / "error.txt", reason + "\n")
                         settle(Event("failed", doing, reason))
@@ -163,43 +167,21 @@ def run_all(
                 else:
                     listen(event)
                 if event.kind in ("done", "failed", "busy"):
-                    assign(pipe)
+                    if data_is_own_code(runs[event.run].spec):  # it ran here, to say what is measured
+                        dismiss(pipe)
+                        if agenda.waiting or held:
+                            hire()
+                    else:
+                        assign(pipe)
             for pipe in [pipe for pipe, (_, doing) in workers.items() if doing is None]:
                 assign(pipe)  # what it waited for may be there now
     finally:
-        for process, _ in workers.values():
-            process.terminate()
-        for process, _ in workers.values():
-            process.join()
+        processes.stop([process for process, _ in workers.values()])
     return outcome
-
-
-def start(context: BaseContext, work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
-    """A process that does `work(pipe, *arguments)`, and our end of the pipe."""
-    ours, theirs = context.Pipe()
-    # no daemon: those may have no loader workers
-    process = context.Process(target=work, args=(theirs, *arguments))  # type: ignore[attr-defined]
-    # Ctrl-C reaches the whole group and the parent decides: a worker that is still importing must not hear it
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
-    theirs.close()
-    return process, ours
-
-
-def end_of(code: int | None) -> str:
-    """What became of a process that did not say goodbye."""
-    if code is not None and code < 0:
-        hint = ", often for lack of memory" if -code == signal.SIGKILL else ""
-        return f"its process was ended by signal {-code} ({signal.Signals(-code).name}{hint})"
-    return f"its process ended with code {code}"
 
 
 def _work(pipe: Connection) -> None:
     """A worker's life: take a run, do it, say how it went."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where the mask of the parent does not reach
 
     def say(event: Event) -> None:
         try:
@@ -225,13 +207,9 @@ def do_one(
 ) -> Event:
     """One run under its lock. A failure is written to the run's folder and returned, never raised."""
 
-    spoke = 0.0
-
+    @seldom
     def tell(text: str, done: int, total: int) -> None:
-        nonlocal spoke
-        if done == total or time.monotonic() - spoke > 0.2:
-            spoke = time.monotonic()
-            listen(Event("progress", number, text, done, total))
+        listen(Event("progress", number, text, done, total))
 
     try:
         with locked(folder / "lock", wait=patient) as mine:

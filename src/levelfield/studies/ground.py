@@ -76,6 +76,18 @@ class Ground:
     def fold(self) -> protocols.Fold:
         return self.protocol.divide(self.catalog)[self.fold_number]
 
+    def without_test(self) -> Ground:
+        """The same ground for a process that only trains: its catalog does not hold the test images at all."""
+        fold = self.fold
+        kept = np.concatenate([fold.train, fold.validation])
+        other = replace(self)
+        vars(other).update({name: getattr(self, name) for name in ("_backbone", "still_trunk")})
+        numbers = np.arange(len(kept))
+        train, validation = numbers[: len(fold.train)], numbers[len(fold.train) :]
+        left = replace(fold, train=train, validation=validation, test=numbers[:0], query=None, gallery=None)
+        vars(other).update(catalog=self.catalog.subset(kept), fold=left)
+        return other
+
     @cached_property
     def train_labels(self) -> np.ndarray:
         """Training labels, dense from 0."""
@@ -263,6 +275,11 @@ def check_trunk(conditions: Conditions) -> Trunk:
 def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
     spec = RunSpec.model_validate_json(key)
     return Ground(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
+
+
+def forget_grounds() -> None:
+    """Let go of every ground that this process has built, with the images and features it knows."""
+    _ground.cache_clear()
 
 
 def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:

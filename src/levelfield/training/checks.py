@@ -7,6 +7,7 @@ from torch import Tensor
 from levelfield.errors import BadSpecification, RunFailed
 from levelfield.methods import Method
 from levelfield.training.conditions import Conditions
+from levelfield.training.progress import Progress
 
 
 def check_accumulation(method: Method, conditions: Conditions) -> None:
@@ -32,3 +33,12 @@ def check_terms(terms: dict[str, Tensor]) -> None:
         if not isinstance(term, Tensor) or term.numel() != 1:
             came = f"a tensor {tuple(term.shape)}" if isinstance(term, Tensor) else f"{type(term).__name__} {term!r}"
             raise RunFailed(f"The term '{name}' of the loss is {came}; a tensor with one number is needed.")
+
+
+def check_trained(progress: Progress) -> None:
+    """A run whose loss never depended on a weight has trained nothing, whatever figure it gives."""
+    if progress.step and progress.without_gradient == progress.step:
+        raise RunFailed(
+            f"None of the {progress.step} steps had a gradient: the loss does not depend on the network. Does it "
+            "detach the embeddings, or compute under torch.no_grad()?"
+        )

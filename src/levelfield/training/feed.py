@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from levelfield.batching import Batching, report
 from levelfield.batching.drawing import occurrences
 from levelfield.methods import Batch, Inputs
+from levelfield.processes import end_with_parent
 from levelfield.randomness import numpy_stream
 from levelfield.training.memory import Filler
 
@@ -165,7 +166,8 @@ class Images(Dataset[Tensor]):
 
     def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]:
         keys = (self._keys(planned) for planned in plans)
-        return iter(DataLoader(self, batch_sampler=keys, num_workers=self._workers))
+        ends = end_with_parent if self._workers else None
+        return iter(DataLoader(self, batch_sampler=keys, num_workers=self._workers, worker_init_fn=ends))
 
     def _keys(self, planned: PlannedBatch) -> list[tuple[int, int, int, int]]:
         numbers = view_numbers(self._seed, planned, max(1, self._views), self._count)

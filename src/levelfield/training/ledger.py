@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,27 +115,39 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
 def settle(
     method: Method, conditions: Conditions, measured: Measured, *, only: set[str] | None = None
 ) -> list[Deviation]:
+    """As `settled`, with what the method says of itself now."""
+    return settled(declared(method, conditions), conditions, measured, trains=method.trains, only=only)
+
+
+def settled(
+    said: Sequence[Deviation],
+    conditions: Conditions,
+    measured: Measured,
+    *,
+    trains: bool,
+    only: set[str] | None = None,
+) -> list[Deviation]:
     """The deviations to print beside the result; refuses what was done and not declared, or declared and not done.
 
-    `only`: the points known so far, for the check before the first step.
+    said: what the method declared. only: the points known so far, for the check before the first step.
     """
-    said = {d.what: d for d in declared(method, conditions) if d.what != "tuning_trials"}
-    done = {d.what: d for d in measured.deviations(conditions, trains=method.trains)}
-    for what in sorted({*said, *done}):
+    tuning = [deviation for deviation in said if deviation.what == "tuning_trials"]
+    told = {deviation.what: deviation for deviation in said if deviation.what != "tuning_trials"}
+    done = {deviation.what: deviation for deviation in measured.deviations(conditions, trains=trains)}
+    for what in sorted({*told, *done}):
         if only is not None and what.split("_of_")[0] not in only:
             continue
-        if what not in said or (what in done and _differ(said[what].method, done[what].method)):
+        if what not in told or (what in done and _differ(told[what].method, done[what].method)):
             raise Unfair(
                 f"The method departs from the conditions without declaring it: {done[what].text}. "
                 "Add it to `deviations()`, or remove it."
             )
         if what not in done:
-            raise Unfair(f"The method declares '{said[what].text}', but its run did not do so.")
-    tuning = [d for d in declared(method, conditions) if d.what == "tuning_trials"]
+            raise Unfair(f"The method declares '{told[what].text}', but its run did not do so.")
     # follows from the batching, which is declared
     memory = [Deviation("memory_rows", None, measured.memory_rows)] if measured.memory_rows else []
     monitor = [Deviation("monitor", None, "test")] if measured.monitored else []  # a condition of the study
-    own_start = measured.own_start and method.trains
+    own_start = measured.own_start and trains
     start = [Deviation("start", conditions.head_init, "its own")] if own_start else []  # follows from `head`
     return [*done.values(), *start, *memory, *monitor, *tuning]
 
@@ -193,18 +205,6 @@ def changed(before: dict[str, Tensor], method: Method) -> int:
     """How many numbers lie in buffers that are not what they were."""
     now = dict(method.named_buffers())
     return sum(b.numel() for name, b in now.items() if name not in before or not torch.equal(before[name], b))
-
-
-def weights_of(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """Copies of those that train now."""
-    return {name: p.detach().clone() for name, p in parameters.items() if p.requires_grad}
-
-
-def check_untouched(before: dict[str, Tensor], parameters: Mapping[str, nn.Parameter]) -> None:
-    """A step computes a loss; weights are changed by the loop's optimisers alone, not by hand."""
-    for name, weights in before.items():
-        if not torch.equal(parameters[name], weights):
-            raise Unfair(f"The method changes the weights '{name}' in its step: an optimiser of its own, by hand.")
 
 
 def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:

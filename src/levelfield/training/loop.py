@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -17,17 +19,19 @@ from levelfield.embedder import Embedder
 from levelfield.errors import RunFailed
 from levelfield.methods import Method
 from levelfield.randomness import is_chosen, isolated, reseed, seed_globals
-from levelfield.training.checks import check_accumulation, check_terms
+from levelfield.training.checks import check_accumulation, check_terms, check_trained
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
-from levelfield.training.ledger import check_leaves, check_untouched, only, weights_of
+from levelfield.training.guard import Guard
+from levelfield.training.ledger import check_leaves, only
 from levelfield.training.log import Log, numbers
 from levelfield.training.optimisers import clip, factor, rest, set_rates
 from levelfield.training.peak import Peak
 from levelfield.training.progress import Progress, State
 from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
+from levelfield.training.used import Used, known_to
 
-LOOKS = 16  # one step in so many is searched for hidden parameters and for weights changed by hand
+LOOKS = 16  # one step in so many is searched for hidden parameters, networks and memories, twice
 RHO_EVERY = 5  # one line of the log in so many says how many directions the rows of its batch use (002: rho)
 
 
@@ -41,6 +45,12 @@ class Pace:
 
     def is_time(self, step: int, seconds: float) -> bool:
         return step % self.save_every_steps == 0 if self.save_every_steps else seconds > self.save_every_seconds
+
+
+def is_time_to_look() -> bool:
+    """True for one step in so many, by the operating system's chance: nobody can foresee them, and no weight depends on
+    them."""
+    return secrets.randbelow(LOOKS) == 0
 
 
 def train(
@@ -57,6 +67,7 @@ def train(
     watch: Callable[[], dict[str, Any]] | None = None,
     tell: Callable[[int, int], None] = lambda step, steps: None,
     board: Callable[[str, float, int], None] | None = None,
+    guard: Guard | None = None,
 ) -> Progress:
     """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint.
 
@@ -73,10 +84,12 @@ def train(
     saved = time.perf_counter()
     began = saved - progress.seconds
     resting: bool | None = None
-    generator, parameters = torch.Generator(), dict(embedder.named_parameters())
+    generator, guard = torch.Generator(), guard or Guard(embedder, optimisers)
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
+        guard.begin(resumed=progress.step > 0)
         at_start = validate if conditions.validate_start and not progress.step else None
         if at_start is not None and progress.judge(at_start(), conditions):
+            guard.remember_best()
             state.remember_best()
         if watch is not None and not progress.step:
             began += progress.monitor(watch)
@@ -95,16 +108,16 @@ def train(
                 rest(embedder, optimisers, resting)
             set_rates(optimisers, factor(step, conditions, drops=progress.drops))
 
-            # now and then, at steps that nobody can foresee
-            look = step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "look", step)
-            before = weights_of(parameters) if look else {}
+            guard.begin_step()
+            look = step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "look", step) or is_time_to_look()
             total, idle, active = 0.0, True, None
             shown: dict[str, torch.Tensor] = {}
             seen: list[torch.Tensor] = []
             reseed(generator, seed, "step", step)
             seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
-            for part in batch.parts(conditions.accumulate):
-                terms = method.step(embedder, part, generator)
+            for place, part in enumerate(batch.parts(conditions.accumulate)):
+                with Used(known_to(embedder, method, part)) if look else nullcontext() as used:
+                    terms = method.step(embedder, part, generator)
                 seen += latest
                 latest.clear()
                 check_terms(terms)
@@ -117,8 +130,11 @@ def train(
                         f"The loss is {value} at step {step} (epoch {batch.epoch}); images of the batch: "
                         f"{feed.name(batch)}. Try a lower learning rate or `clip`."
                     )
-                if look:
+                if used is not None:
+                    used.check(method, part)
                     check_leaves(loss, optimisers)
+                if place == 0:
+                    guard.check_gradients()
                 if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
                     loss.backward()
                     idle = False
@@ -128,17 +144,21 @@ def train(
                 for name, term in (terms if len(terms) > 1 else method.shown).items():
                     share = term.detach() / conditions.accumulate  # its number is read only when it is logged
                     shown[name] = shown[name] + share if name in shown else share
-            check_untouched(before, parameters)
+            guard.before_update()
+            if look:
+                guard.check_frozen()
             norm = clip(optimisers, conditions.clip)
             for optimiser in optimisers:
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=True)
+            guard.updated()
 
             rows = torch.cat(seen) if seen else None
             feed.observe(batch, rows)
             progress.step += 1
             progress.images += len(batch.labels)
             progress.idle_batches += idle or active == 0
+            progress.without_gradient += idle
             progress.rows_through_trunk += embedder.passes - passes
             progress.rows_changed += embedder.trunk.changed - unchanged
             last = progress.step == conditions.steps
@@ -165,6 +185,7 @@ def train(
                         board(name, number, step)
             if validate is not None and (progress.step % conditions.validate_every == 0 or last):
                 if progress.judge(validate(), conditions):
+                    guard.remember_best()
                     state.remember_best()
                 resting = None  # back to training mode
             if watch is not None and (progress.step % conditions.validate_every == 0 or last):
@@ -179,7 +200,10 @@ def train(
                 state.save(folder / "checkpoint", progress, feed.state_dict())
                 saved = time.perf_counter()
             tell(progress.step, conditions.steps)
+        guard.check_weights()
     log.close()
+    check_trained(progress)
     state.restore_best()
+    guard.end()
     embedder.eval()
     return progress

@@ -32,6 +32,7 @@ class Progress:
     memory_rows: int = 0
     rows_changed: int = 0
     idle_batches: int = 0
+    without_gradient: int = 0  # steps whose loss depended on no weight
     collapsed: bool = False
     finished: bool = False
     drops: int = 0

@@ -1,0 +1,203 @@
+"""The guard: at every step, that nothing but the loop's optimisers changes the network, and nobody changes those.
+
+Checksums are cheap enough to be taken at every step (0.01 ms for a head, 5 ms for 4 million weights), so there is no
+step at which nobody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.modules import module as modules
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Optimizer, optimizer
+
+from levelfield.embedder import Embedder, Trunk
+from levelfield.errors import RunFailed, Unfair
+
+_GLOBAL_HOOKS: tuple[Mapping[int, Any], ...] = (
+    optimizer._global_optimizer_pre_hooks,
+    modules._global_forward_hooks,
+    modules._global_forward_pre_hooks,
+    modules._global_backward_hooks,
+    modules._global_backward_pre_hooks,
+)
+_KNOWN = [set(hooks) for hooks in _GLOBAL_HOOKS]  # when this was imported: before anybody's own code
+
+
+class Guard:
+    """Watches over one run. The loop says when it updates the weights; anything else that changes them is refused."""
+
+    def __init__(self, embedder: Embedder, optimisers: Sequence[Optimizer]) -> None:
+        self._embedder, self._optimisers = embedder, list(optimisers)
+        self._members = [[list(map(id, group["params"])) for group in each.param_groups] for each in optimisers]
+        self._after_step: set[int] = set()
+        self._settings = process_settings()
+        moving = may_change(embedder.trunk)
+        self._frozen = {name: each for name, each in embedder.trunk.state_dict().items() if name not in moving}
+        self._loaded = marks(self._frozen)
+        self._rates: list[list[dict[str, Any]]] = []
+        self._best: dict[str, int] | None = None
+        self._now = marks(self._moving())
+
+    def begin(self, *, resumed: bool) -> None:
+        """The loop begins: with the weights that were set up, or with those of a checkpoint."""
+        self._after_step = set(optimizer._global_optimizer_post_hooks)
+        if resumed:
+            self.updated()
+        self.check_weights()
+
+    def begin_step(self) -> None:
+        """The loop has set the rates: they hold until the optimisers have made their step."""
+        self._rates = self._options()
+
+    def check_gradients(self) -> None:
+        """No gradient is there before the loop asks for it."""
+        for name, parameter in self._embedder.named_parameters():
+            if parameter.grad is not None:
+                raise Unfair(f"The method leaves a gradient at the weights '{name}' in its step: an update of its own. "
+                             "The loop computes the gradients of the loss that a step gives.")
+
+    def before_update(self) -> None:
+        """Everything that decides the update is what the loop made it."""
+        check_process(self._settings)
+        if self._options() != self._rates:
+            raise Unfair(f"The method changes the settings of the optimiser in its step: {self._what_changed()}.")
+        members = [[list(map(id, group["params"])) for group in each.param_groups] for each in self._optimisers]
+        if members != self._members:
+            raise Unfair("The method changes which weights the optimiser trains.")
+        self._check_hooks()
+        self.check_weights()
+
+    def updated(self) -> None:
+        """The optimisers made their step: what the weights are now is right."""
+        self._now = marks(self._moving())
+
+    def check_weights(self) -> None:
+        """Weights and the optimisers' memory are what they were after the last update."""
+        for name, mark in marks(self._moving()).items():
+            if self._now.get(name) != mark:
+                raise Unfair(f"The method changes the weights '{name}' in its step: an optimiser of its own, by hand.")
+
+    def remember_best(self) -> None:
+        """The weights of now may be restored at the end."""
+        self.check_weights()
+        self._best = marks(self._weights())
+
+    def end(self) -> None:
+        """After the last step, with the best weights restored if there are such."""
+        if self._best is not None and marks(self._weights()) != self._best:
+            raise Unfair("The weights that validated best are not those that were kept: the method changed them.")
+        self.updated()
+        self.check_frozen()
+
+    def check_frozen(self) -> None:
+        """What lies below the cut, and BatchNorm's statistics, are as they were loaded."""
+        for name, mark in marks(self._frozen).items():
+            if self._loaded[name] != mark:
+                raise Unfair(f"The method changes '{name}' of the network, which is frozen under these conditions.")
+
+    def _weights(self) -> dict[str, Tensor]:
+        found = {name: parameter.detach() for name, parameter in self._embedder.named_parameters()}
+        return {name: tensor for name, tensor in found.items() if name.removeprefix("trunk.") not in self._frozen}
+
+    def _moving(self) -> dict[str, Tensor]:
+        found = self._weights()
+        for number, each in enumerate(self._optimisers):
+            for place, kept in enumerate(each.state.values()):
+                tensors = {key: value for key, value in kept.items() if isinstance(value, Tensor)}
+                found |= {f"{key} {place} of optimiser {number}": value for key, value in tensors.items()}
+        return found
+
+    def _options(self) -> list[list[dict[str, Any]]]:
+        return [
+            [{key: value for key, value in group.items() if key != "params"} for group in each.param_groups]
+            for each in self._optimisers
+        ]
+
+    def _what_changed(self) -> str:
+        pairs = [
+            (now, then)
+            for news, thens in zip(self._options(), self._rates, strict=True)
+            for now, then in zip(news, thens, strict=True)
+        ]
+        told = [
+            f"{key} of '{then.get('name')}' is {now.get(key)} and was set to {then.get(key)}"
+            for now, then in pairs
+            for key in sorted({*now, *then})
+            if now.get(key) != then.get(key)
+        ]
+        return ", ".join(told)
+
+    def _check_hooks(self) -> None:
+        """Nobody is called before, in or after the optimiser's step."""
+        own = any(each._optimizer_step_pre_hooks or each._optimizer_step_post_hooks for each in self._optimisers)
+        own = own or any({"step", "zero_grad"} & vars(each).keys() for each in self._optimisers)
+        everywhere = set(optimizer._global_optimizer_post_hooks) != self._after_step
+        if own or everywhere or any(set(now) - known for now, known in zip(_GLOBAL_HOOKS, _KNOWN, strict=True)):
+            raise Unfair("The method hooks into the optimiser's step or into every module: what it does there is not "
+                         "seen by the ledger. A step computes a loss, and the loop does the rest.")
+
+
+def may_change(trunk: Trunk) -> set[str]:
+    """Names in the trunk's state that training may change: parameters above the cut, and BatchNorm's statistics there
+    if the conditions say so."""
+    found = {name for name, _ in trunk.trainable()}
+    if trunk.batch_norm == "train":
+        for place, module in trunk.named_modules():
+            if isinstance(module, _BatchNorm) and not f"{place}.".startswith(trunk.frozen_prefixes):
+                found |= {f"{place}.{name}" for name, _ in module.named_buffers(recurse=False)}
+    return found
+
+
+def marks(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """A number for each tensor that is another one when the tensor is.
+
+    >>> weights = torch.zeros(3)
+    >>> before = marks({"w": weights})
+    >>> weights.data[1] += 1e-6
+    >>> before == marks({"w": weights})
+    False
+    """
+    return {name: _mark(tensor) for name, tensor in tensors.items()}
+
+
+def _mark(tensor: Tensor) -> int:
+    """The sum of its bits as whole numbers, eight bytes at a time where it can be read so."""
+    if not tensor.numel():
+        return 0
+    tensor = tensor.detach()
+    if not tensor.is_contiguous():
+        # as it lies in memory, whatever the order of its axes
+        tensor = tensor.permute(sorted(range(tensor.ndim), key=tensor.stride, reverse=True)).contiguous()
+    flat = tensor.view(-1).view(torch.uint8)
+    even = flat.numel() // 8 * 8 if flat.storage_offset() % 8 == 0 else 0
+    total = int(flat[:even].view(torch.int64).sum()) if even else 0
+    return total + int(flat[even:].sum(dtype=torch.int64))
+
+
+def process_settings() -> dict[str, Any]:
+    """What of torch is the same for everything in a process."""
+    return {
+        "gradients": torch.is_grad_enabled(),
+        "threads": torch.get_num_threads(),
+        "dtype": torch.get_default_dtype(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def check_process(before: Mapping[str, Any]) -> None:
+    """Refuse to go on in a process that somebody's code has set otherwise."""
+    now = process_settings()
+    if before["gradients"] and not now["gradients"]:
+        raise RunFailed("The method turned gradients off for the whole process (torch.set_grad_enabled(False)), so "
+                        "nothing would be trained. `with torch.no_grad():` does so for a block.")
+    for name in changed_keys(before, now):
+        raise Unfair(f"The method changed torch's {name} for the whole process, from {before[name]} to {now[name]}.")
+
+
+def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[str]:
+    return (name for name in before if before[name] != now[name])

@@ -1,0 +1,69 @@
+"""What a step computes with: the batch, the network and what the method owns. Anything else is hidden and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from levelfield.errors import Unfair
+from levelfield.methods import Batch, Method
+
+FEW = 64  # numbers that may come from anywhere: margins, weights of terms
+
+
+class Used(TorchDispatchMode):
+    """Inside, every tensor that is computed with must be known or computed inside. Changes no number.
+
+    >>> hidden = torch.ones(100)
+    >>> with Used([]) as used:
+    ...     _ = torch.ones(100) + hidden
+    >>> [tuple(tensor.shape) for tensor in used.foreign]
+    [(100,)]
+    """
+
+    def __init__(self, known: Iterable[Tensor]) -> None:
+        super().__init__()
+        self._known = {_place(tensor) for tensor in known}
+        self.foreign: list[Tensor] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        for tensor in tree_leaves((args, kwargs)):
+            if isinstance(tensor, Tensor) and _counts(tensor) and _place(tensor) not in self._known:
+                self._known.add(_place(tensor))
+                self.foreign.append(tensor)
+        found = func(*args, **kwargs)
+        self._known |= {_place(tensor) for tensor in tree_leaves(found) if isinstance(tensor, Tensor)}
+        return found
+
+    def check(self, method: Method, batch: Batch) -> None:
+        """Refuse what was used and is nobody's."""
+        taught = len(batch.labels) if method.wants is not None else None  # rows of a teacher, which is declared
+        for tensor in self.foreign:
+            if taught is None or len(tensor) != taught:
+                raise Unfair(
+                    f"The step computes with {tensor.numel():,} numbers {tuple(tensor.shape)} that are neither in the "
+                    "batch nor in the network nor of the method: a hidden memory or network. Make them parameters, "
+                    "buffers (`register_buffer`) or modules of the method, so that the ledger counts them."
+                )
+
+
+def known_to(embedder: nn.Module, method: nn.Module, batch: Batch) -> list[Tensor]:
+    """What a step may compute with."""
+    inputs = [batch.inputs] if isinstance(batch.inputs, Tensor) else list(batch.inputs)
+    owned = [tensor for module in (embedder, method) for tensor in (*module.parameters(), *module.buffers())]
+    kept = [value for module in embedder.modules() for value in vars(module).values() if isinstance(value, Tensor)]
+    return [*inputs, batch.labels, *owned, *kept]
+
+
+def _counts(tensor: Tensor) -> bool:
+    return tensor.numel() > FEW and (tensor.is_floating_point() or tensor.is_complex())
+
+
+def _place(tensor: Tensor) -> tuple[torch.device, int]:
+    return tensor.device, tensor.untyped_storage().data_ptr()
