@@ -121,7 +121,8 @@ def _work(
         say("progress", text=text, done=done, total=total)
 
     try:
-        with as_trusted(options.trust), locked(folder / LOCK):  # an earlier attempt whose worker was killed may still be about to end
+        # locked: an earlier attempt whose worker was killed may still be about to end
+        with as_trusted(options.trust), locked(folder / LOCK):
             trained = _train(spec, folder, metrics, options, seldom(tell), tested=tested)
             answer(json.dumps(trained.facts.as_data(), default=str).encode())
             while True:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import safetensors.torch
 import torch
 
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.blocks import BLOCK
-from levelfield.embedder.model import WEIGHTS, Model, Pictures, load
+from levelfield.embedder.model import Model, Pictures, load
+from levelfield.embedder.model_files import read_weights
 from levelfield.errors import Unfair
 from levelfield.studies.ground import Ground
 from levelfield.studies.trained import Trained
@@ -41,15 +41,15 @@ def delivered(folder: Path, ground: Ground, trained: Trained) -> Embed:
 
 
 def _trunk(folder: Path, ground: Ground) -> Trunk:
-    stored = safetensors.torch.load_file(folder / WEIGHTS)
-    trunk = ground.new_trunk()
-    prefix = "trunk."
+    stored, trunk, prefix = read_weights(folder), ground.new_trunk(), "trunk."
     trunk.load_state_dict({k.removeprefix(prefix): v for k, v in stored.items() if k.startswith(prefix)}, strict=True)
     return trunk.to(ground.device).eval()
 
 
 def _check_frozen(trunk: Trunk, ground: Ground, *, trains: bool) -> None:
-    """Weights and statistics that nobody may train are those that were loaded."""
+    """The network is the one of the conditions, and what nobody may train of it is as it was loaded."""
+    if trunk.settings != ground.still_trunk.settings:
+        raise Unfair("The model is not of the network that the conditions name.")
     loaded, now = ground.still_trunk.state_dict(), trunk.state_dict()
     moving = may_change(trunk) if trains else set()
     for name in now.keys() - moving:
