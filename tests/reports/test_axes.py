@@ -8,11 +8,10 @@ from typing import Any
 
 import matplotlib.figure
 import pytest
-from made_runs import class_means, planned, trained_board, write_run
+from made_runs import class_means, gathered, planned, trained_board, write_run
 
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._axes import LEAST, limits, ordered, spacing
-from levelfield.studies.leaderboard import gather
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ def test_nearly_equal_memory_looks_nearly_equal(tmp_path: Path, shown: list[matp
     runs = planned(["margin", "triplet"], seeds=1)
     for run, megabytes in zip(runs, (682, 694), strict=True):
         write_run(run, tmp_path, class_means(0.6), peak_bytes=megabytes * 10**6, images=1, rows_through_trunk=1)
-    draw_figures(["cost"], gather("made", runs, tmp_path, ("recall@1",), draws=50), runs, tmp_path)
+    draw_figures(["cost"], gathered(runs, tmp_path, ("recall@1",)), runs, tmp_path)
     memory = shown[0].axes[1]
     assert memory.get_xlabel() == "peak memory, MB"
     low, high = memory.get_xlim()
@@ -103,7 +102,7 @@ def test_a_heat_map_does_not_stretch_its_colours(tmp_path: Path, shown: list[mat
     runs = planned(["margin", "triplet"], seeds=1, vary=vary)
     for number, run in enumerate(runs):
         write_run(run, tmp_path, class_means(0.6 + 0.001 * number))
-    draw_figures(["sweep"], gather("made", runs, tmp_path, ("recall@1",), draws=50), runs, tmp_path)
+    draw_figures(["sweep"], gathered(runs, tmp_path, ("recall@1",)), runs, tmp_path)
     images = [image for axis in shown[0].axes for image in axis.images]
     assert len({image.get_clim() for image in images}) == 1
     low, high = images[0].get_clim()

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import METRICS, change_metrics, class_means, planned, trained_board, watched, write_run
+from made_runs import change_metrics, class_means, gathered, planned, trained_board, watched, write_run
 from PIL import Image
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
@@ -20,7 +20,6 @@ from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
 from levelfield.studies import spectra
 from levelfield.studies.distributions import compared
-from levelfield.studies.leaderboard import gather
 from levelfield.studies.rows import Cell
 from levelfield.studies.specification import parse_study
 
@@ -206,7 +205,7 @@ def test_curves_show_the_validation_classes_and_the_step_that_was_kept(
     runs = planned(["margin"], seeds=1, **VALIDATES)
     history = [{"step": 5, "value": 0.2}, {"step": 10, "value": 0.4}, {"step": 15, "value": 0.3}]
     write_run(runs[0], tmp_path, class_means(0.5), history=history, best_step=10)
-    draw_figures(["curves"], gather("made", runs, tmp_path, METRICS, draws=50), runs, tmp_path)
+    draw_figures(["curves"], gathered(runs, tmp_path), runs, tmp_path)
     (axis,) = shown[0].axes
     assert axis.get_ylabel() == "map@r"
     thin, kept, mean = axis.lines

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import METRICS, class_means, planned, watched, write_run
+from made_runs import class_means, gathered, planned, watched, write_run
 from matplotlib.text import Text
 
 from levelfield.reports.figures import draw_figures
@@ -19,7 +19,7 @@ from levelfield.reports.figures._placing import Box
 from levelfield.reports.figures.activation_maps import draw_activation_maps
 from levelfield.reports.figures.critical_difference import draw_critical_difference
 from levelfield.studies import spectra
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.ranks import rank
 from levelfield.studies.runs import PlannedRun
 
@@ -47,7 +47,7 @@ def study(labels: list[str], folder: Path, **content: Any) -> tuple[Leaderboard,
         place = write_run(run, folder, class_means(0.6 + near), steps=5 if trains else 0, seconds=30 * (1 + near),
                           **(trained if trains else {}))  # fmt: skip
         spectra.record(np.random.default_rng(k).normal(size=(20, 6)), np.arange(20) % 4, place)
-    return gather("made", runs, folder, METRICS, draws=50), runs, folder
+    return gathered(runs, folder), runs, folder
 
 
 @pytest.fixture(scope="module", params=CASES)
