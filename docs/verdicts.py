@@ -1,7 +1,9 @@
-"""Writes what the papers' studies in small say of their claims onto the page of papers: `python docs/verdicts.py RUNS`.
+"""Writes what the papers' studies in small say of their claims onto their page: `python docs/verdicts.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare studies/papers/... --mini` wrote into. Trains nothing. The tables replace
-what stands between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
+RUNS is the folder that `levelfield compare studies/papers/... --mini` wrote into. Of every study that is finished there
+the script keeps a log, `docs/logs/papers/STUDY.json`: claims with all their numbers, rows with figures, deviations and
+settings. The page is made from the logs alone, so without RUNS it is only written anew. Trains nothing. The tables
+replace what stands between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
 """
 
 from __future__ import annotations
@@ -13,40 +15,73 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from levelfield.reports.against_published import resolved_settings
+from levelfield.studies import read_study
+from levelfield.studies.opening import open_catalog
+
 HERE = Path(__file__).parent
 PAGE = HERE / "papers.md"
+LOGS = HERE / "logs" / "papers"
 STUDIES = HERE.parent / "studies" / "papers"
+_UNDECAYED = re.compile(r"weight decay of (.+) 0 \(.+\)")
+Log = dict[str, Any]
 
 
-def read(runs: Path) -> dict[str, list[dict[str, Any]]]:
-    """The judged claims of each study that was run, by its name."""
-    found = {study.stem: runs / f"{study.stem}-mini" / "leaderboard.json" for study in sorted(STUDIES.glob("*.yaml"))}
-    boards = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items() if path.is_file()}
-    return {name: board["claims"] for name, board in boards.items() if not board["missing"]}
+def collect(runs: Path) -> None:
+    """Write the log of each study that is finished in `runs`."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for study in sorted(STUDIES.glob("*.yaml")):
+        folder = runs / f"{study.stem}-mini"
+        if not (folder / "leaderboard.json").is_file():
+            continue
+        board = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))
+        if not board["missing"]:
+            text = _in_lines(_shortened(log_of(board, folder / "study.yaml")))
+            (LOGS / study.name).with_suffix(".json").write_text(text, encoding="utf-8")
 
 
-def written(judged: dict[str, list[dict[str, Any]]]) -> str:
+def log_of(board: Log, study_file: Path) -> Log:
+    """What the page needs to know of a leaderboard, and the figures of its rows."""
+    study = read_study(study_file)
+    methods = {method.label: method for method in study.methods}
+    kept = ("claim", "metric", "source", "verdict", "difference", "low", "high", "p", "note")
+    rows = []
+    for row in board["rows"]:
+        method = methods[max((label for label in methods if row["label"].startswith(label)), key=len)]
+        figures = {name: {key: cell[key] for key in ("mean", "low", "high")} for name, cell in row["cells"].items()}
+        facts = {"seeds": len(row["seeds"]), "figures": figures, "deviations": row["deviations"]}
+        rows.append({"label": row["label"], **facts, "method": method.name, "settings": method.settings})
+    trained = study.protocol.divide(open_catalog(study.data))[0].train
+    classes = len(np.unique(open_catalog(study.data).labels[trained]))
+    claims = [{key: one[key] for key in kept} for one in board["claims"]]
+    return {"training_classes": classes, "claims": claims, "rows": rows}
+
+
+def read() -> dict[str, Log]:
+    """The logs by the names of their studies."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(LOGS.glob("*.json"))}
+
+
+def written(logs: dict[str, Log]) -> str:
     """Controls counted, and the papers' own claims line by line."""
-    controls = [one for claims in judged.values() for one in claims if one["source"] == "control"]
-    held = sum(one["verdict"] == "holds" for one in controls)
+    controls = [(name, one) for name, log in logs.items() for one in log["claims"] if one["source"] == "control"]
+    held = sum(one["verdict"] == "holds" for _, one in controls)
     total = len(list(STUDIES.glob("*.yaml")))
-    lines = [f"{len(judged)} of {total} studies were run. Controls: {held} of {len(controls)} hold.", ""]
-    lines += [f"- {name}: {told(one)}" for name, claims in judged.items() for one in claims
-              if one["source"] == "control" and one["verdict"] != "holds"]  # fmt: skip
-    own = [(name, one) for name, claims in judged.items() for one in claims if one["source"] != "control"]
-    found = Counter(one["verdict"] for _, one in own)
+    lines = [f"{len(logs)} of {total} studies were run. Controls: {held} of {len(controls)} hold.", ""]
+    failed = [(name, one) for name, one in controls if one["verdict"] != "holds"]
+    lines += [f"- {name}: {one['claim']}: {one['verdict']} ({difference(one)})" for name, one in failed]
+    own = [(name, log, one) for name, log in logs.items() for one in log["claims"] if one["source"] != "control"]
+    found = Counter(one["verdict"] for _, _, one in own)
     counted = f"{found['holds']} hold, {found['does not hold']} do not, {found['cannot be told']} cannot be told"
     lines += [f"The papers' own claims: {counted}.", ""]
-    lines += ["| study | claim | metric | verdict | difference |", "| --- | --- | --- | --- | --- |"]
-    for name, one in own:
-        more = f" (about {one['seeds']} seeds would settle it)" if one["seeds"] else ""
-        cells = [f"`{name}`", one["claim"], one["metric"], one["verdict"] + more, difference(one)]
+    lines += ["| study | claim | metric | verdict | difference | unequal |", "| --- | --- | --- | --- | --- | --- |"]
+    for name, log, one in own:
+        said = one["verdict"] + (f" ({one['note']})" if one["note"] else "")
+        cells = [f"`{name}`", one["claim"], one["metric"], said, difference(one), unequal(one["claim"], log)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
-
-
-def told(one: dict[str, Any]) -> str:
-    return f"{one['claim']}: {one['verdict']} ({difference(one)})"
 
 
 def difference(one: dict[str, Any]) -> str:
@@ -55,8 +90,65 @@ def difference(one: dict[str, Any]) -> str:
     return f"{one['difference']:+.3f} ({one['low']:+.3f} to {one['high']:+.3f})"
 
 
+def unequal(claim: str, log: Log) -> str:
+    """In what the two rows of a claim were not treated equally: deviations that only one of them has, and settings."""
+    rows = {row["label"]: row for row in log["rows"]}
+    first, second = (rows[label] for label in re.split(" [>=] ", claim))
+    told = []
+    for row, other in ((first, second), (second, first)):
+        own = [text for text in row["deviations"] if text not in other["deviations"]]
+        shares = _classes_per_meta_class(row, log["training_classes"])
+        if own or shares:
+            told.append(f"{row['label']}: {', '.join([*_in_short(own), *shares])}")
+    return "; ".join([*told, *_wrapped_otherwise(first, second)]) or "nothing"
+
+
+def _in_short(deviations: list[str]) -> list[str]:
+    """Deviations, with those parameters that do not decay in one of them."""
+    found = [(text, _UNDECAYED.fullmatch(text)) for text in deviations]
+    undecayed = [match[1] for _, match in found if match]
+    told = [text for text, match in found if not match]
+    return [*told, f"no weight decay of {' and '.join(undecayed)}"] if undecayed else told
+
+
+def _classes_per_meta_class(row: dict[str, Any], classes: int) -> list[str]:
+    if row["method"] != "dreml":
+        return []
+    return [f"{classes / row['settings']['meta_classes']:.0f} classes per meta class"]
+
+
+def _wrapped_otherwise(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
+    """Where DRML and its baseline train one loss: the settings in which it differs."""
+    if first["method"] != "drml" or first["settings"].get("objective") != second["method"]:
+        return []
+    ours = resolved_settings(second["method"], first["settings"].get("settings", {}))
+    theirs = resolved_settings(second["method"], second["settings"])
+    keys = [key for key in ours if key in theirs and ours[key] != theirs[key] and not key.endswith("lr_multiplier")]
+    return [f"{key} {ours[key]} and {theirs[key]}" for key in keys]
+
+
+def _shortened(value: Any) -> Any:
+    """Numbers to six digits: a log is read by people."""
+    if isinstance(value, dict):
+        return {key: _shortened(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shortened(entry) for entry in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _in_lines(log: Log) -> str:
+    """JSON with a line for each claim and each row."""
+    told = []
+    for key, value in log.items():
+        entries = ",\n".join(f"  {json.dumps(entry)}" for entry in value) if isinstance(value, list) else ""
+        told.append(f' "{key}": ' + (f"[\n{entries}\n ]" if entries else json.dumps(value)))
+    return "{\n" + ",\n".join(told) + "\n}\n"
+
+
 def main(arguments: list[str]) -> None:
-    text = written(read(Path(arguments[0]) if arguments else Path("runs")))
+    if arguments:
+        collect(Path(arguments[0]))
+    text = written(read())
     place = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end of verdicts -->)", re.DOTALL)
     PAGE.write_text(place.sub(lambda found: found[1] + text + found[2], PAGE.read_text(encoding="utf-8")), "utf-8")
 
