@@ -94,8 +94,12 @@ def test_messages_for_folders_that_hold_no_method(photos: Path, tmp_path: Path) 
             load_method(folder)
     facts = '{"num_classes": 4, "width": 3, "left_out": []}'
     save_file({"objective.other": torch.zeros(1)}, stored, {"levelfield": facts})
+    write_training(folder, read_training(folder))
     with pytest.raises(BadInput, match="does not fit"):
         load_method(folder)
     stored.unlink()
+    with pytest.raises(BadInput, match="does not exist"):
+        load_method(folder)
+    write_training(folder, read_training(folder))
     with pytest.raises(BadInput, match="earlier version"):
         load_method(folder)

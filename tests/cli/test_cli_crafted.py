@@ -1,0 +1,165 @@
+"""Crafted folders: every command that reads the file ends with its result or one message, and nothing else happens."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from cli_room import Levelfield
+
+from levelfield.studies.run_files import read_finished, read_training, write_finished, write_training
+
+PICTURE = "photos/class 00/0.png"
+COMMANDS = {
+    "report": ["report", "STUDY"],
+    "leaks": ["report", "STUDY", "--leaks"],
+    "figure": ["report", "STUDY", "--figure", "distributions"],
+    "evaluate": ["evaluate", "RUN"],
+    "refine": ["evaluate", "RUN", "--refine", "kmeans:clusters=2"],
+    "corrupt": ["evaluate", "RUN", "--corrupt", "jpeg"],
+    "threshold": ["evaluate", "RUN", "--threshold", "--choose-on", "training"],
+    "embed": ["embed", "RUN", "photos/class 00", "--out", "e.npy", "--force"],
+    "search": ["search", "RUN", "--gallery", "photos/class 00", PICTURE],
+    "maps": ["maps", "RUN", "--image", PICTURE, "--out", "m.png"],
+    "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
+    "ranks": ["ranks", "STUDY"],
+    "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
+}
+MODEL = ("embed", "search", "maps", "corrupt", "threshold", "ensemble")
+SPECIFICATION = ("corrupt", "threshold", "refine", "ensemble")
+STUDY = ("report", "leaks", "figure", "ranks", "train")
+ARRAYS = ("evaluate", "refine", "corrupt", "ensemble")
+
+
+class Canary:
+    """What a pickle would do."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch canary",)
+
+
+TAGGED = "!!python/object/apply:os.system ['touch canary']\n"
+OBJECTS = np.array([Canary()], dtype=object)
+
+
+def saved(array: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=True)
+    return content.getvalue()
+
+
+def packed(**arrays: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
+def with_yaml(path: Path, change: Callable[[Any], object]) -> None:
+    content = yaml.safe_load(path.read_text())
+    content.pop("checksum", None)
+    change(content)
+    path.write_text(yaml.safe_dump(content))
+
+
+def linked(path: Path, target: Path) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+def seal(run: Path) -> None:
+    """Write the checksums of the crafted files, as a stranger would."""
+    write_training(run, read_training(run))
+    write_finished(run, read_finished(run))
+
+
+def with_label(study: Path, label: str) -> None:
+    entries = json.loads((study / "runs.json").read_text())
+    (study / "runs.json").write_text(json.dumps([{**entry, "label": label} for entry in entries]))
+
+
+# what is changed in a run and its study, and the commands that read that
+CRAFTED: dict[str, tuple[Callable[[Path, Path], object], tuple[str, ...]]] = {
+    "tag in run.yaml": (lambda run, _: (run / "run.yaml").write_text(TAGGED), (*SPECIFICATION, "report")),
+    "tag in model.yaml": (lambda run, _: (run / "model.yaml").write_text(TAGGED), MODEL),
+    "tag in study.yaml": (lambda _, study: (study / "study.yaml").write_text(f"name: {TAGGED}"), STUDY),
+    "tag in ensemble.yaml": (lambda run, _: (run / "ensemble.yaml").write_text(TAGGED), SPECIFICATION),
+    "pickle as model.safetensors": (
+        lambda run, _: (run / "model.safetensors").write_bytes(pickle.dumps(Canary())), MODEL
+    ),
+    "oversized header": (
+        lambda run, _: (
+            (run / "model.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}"),
+            with_yaml(run / "model.yaml", lambda facts: None),
+        ),
+        MODEL,
+    ),
+    "pickle as method.safetensors": (
+        lambda run, _: (run / "method.safetensors").write_bytes(pickle.dumps(Canary())), ("refine", "figure")
+    ),
+    "objects in embeddings.npy": (lambda run, _: (run / "embeddings.npy").write_bytes(saved(OBJECTS)), ARRAYS),
+    "objects in per_query.npz": (
+        lambda run, _: (run / "per_query.npz").write_bytes(packed(lone=OBJECTS, labels=OBJECTS)),
+        ("report", "ranks", "ensemble"),
+    ),
+    "objects in corrupted": (
+        lambda run, _: (
+            (run / "corrupted").mkdir(),
+            (run / "corrupted" / "jpeg.npy").write_bytes(saved(OBJECTS)),
+            (run / "corrupted" / "jpeg.json").write_text('{"corruption": "jpeg", "values": {}}'),
+        ),
+        ("corrupt", "report"),
+    ),
+    "members outside": (
+        lambda run, _: with_yaml(run / "model.yaml", lambda facts: facts.update(members=["../../.."])), MODEL
+    ),
+    "backbone from the network": (
+        lambda run, _: with_yaml(run / "model.yaml", lambda f: f["trunk"].update(backbone="hf-hub:timm/resnet18")),
+        MODEL,
+    ),
+    "backbone from a folder": (
+        lambda run, _: with_yaml(run / "model.yaml", lambda f: f["trunk"].update(backbone="local-dir:photos")), MODEL
+    ),
+    "weights that are a link": (
+        lambda run, _: linked(run / "model.safetensors", Path("/etc/hostname").resolve()), MODEL
+    ),
+    "embeddings that are a link": (lambda run, _: linked(run / "embeddings.npy", Path("/etc/hostname")), ARRAYS),
+    "corrupted is a link": (lambda run, _: (run / "corrupted").symlink_to(run.parents[3]), ("corrupt", "report")),
+    "labels that lead elsewhere": (lambda _, study: with_label(study, "../../.."), STUDY),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_a_crafted_folder_gives_one_message_and_nothing_else(
+    name: str, compared: Path, levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket.socket, "connect", _no_network)
+    study = compared / "runs" / "small"
+    run, other = (next(study.glob(f"{label}/seed0-*")) for label in ("contrastive", "normalized_softmax"))
+    places = {"STUDY": str(study), "RUN": str(run), "OTHER": str(other)}
+    craft, commands = CRAFTED[name]
+    craft(run, study)
+    seal(run)
+    there = {path for path in compared.rglob("*") if study not in path.parents}
+    for command in commands:
+        first = [word.partition("/") for word in COMMANDS[command]]
+        ended = levelfield(*(places.get(head, head) + slash + rest for head, slash, rest in first))
+        assert "Traceback" not in ended.err, (command, ended.err)
+        assert ended.code == 0 or ended.error, command
+    made = {path for path in compared.rglob("*") if study not in path.parents} - there
+    expected = {compared / name for name in ("e.npy", "e.paths.txt", "m.png", "both")}
+    assert {path for path in made if compared / "both" not in path.parents} <= expected
+    assert not (compared / "both" / "model.yaml").is_symlink()
+
+
+def _no_network(*_: object) -> None:
+    raise AssertionError("the network was asked")
