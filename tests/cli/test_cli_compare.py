@@ -40,7 +40,7 @@ def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Leve
     assert said.index("Estimated time") < said.index("best first by recall@1")
     study = yaml.safe_load((room / "all my runs/my photos/study.yaml").read_text())
     assert study["conditions"]["batch"] == "7x4"
-    assert study["conditions"]["dim"] == 55
+    assert study["conditions"]["dim"] == 512
     assert all(method["label"] in said for method in study["methods"])
     assert len(study["methods"]) == 8
     assert (room / "all my runs/my photos/curves.png").exists()

@@ -65,6 +65,13 @@ def test_what_the_user_sets_is_left_alone(photos: Path) -> None:
     assert "5 validation classes" in said
 
 
+def test_a_network_with_few_features_has_as_many_dimensions(photos: Path) -> None:
+    study, said = fitted(photos, "conditions.backbone=mobilenetv3_small_050", "conditions.weights=random",
+                         "conditions.taps=blocks.3", "conditions.pooling=average")  # fmt: skip
+    assert study.conditions.dim < 512
+    assert f"The embedding has {study.conditions.dim} dimensions, as many as the network's features" in said
+
+
 def test_classes_that_cannot_be_divided_do_not_validate(photos: Path, tmp_path: Path) -> None:
     """The training half is one group."""
     rows = [

@@ -14,8 +14,10 @@ from levelfield import methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, seen, survey
 from levelfield.studies.choices import ProtocolChoice
+from levelfield.studies.ground import check_trunk
 from levelfield.studies.specification import Study, parse_study
 from levelfield.studies.stopping import choose_stopping
+from levelfield.training import Conditions
 
 DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
 SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
@@ -59,7 +61,8 @@ def fit_to(
         if "select" in conditions and any(methods.trains(method.name) for method in wished.methods):
             content["figures"] = ["curves"]  # of the figure that chooses
     fold = protocol.divide(catalog)[0]
-    changes += _fit_batch_and_dim(conditions, catalog.labels[fold.train], fixed)
+    changes += _fit_batch(conditions, catalog.labels[fold.train], fixed)
+    changes += _fit_dim(conditions, wished.conditions, fixed)
     parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
     told = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
     changes.append(", ".join(told) + ".")
@@ -79,18 +82,24 @@ def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[
     ]
 
 
-def _fit_batch_and_dim(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) -> list[str]:
-    """Batches that the training classes can fill, and no more dimensions than their images can span."""
-    changes = []
-    if "conditions.batch" not in fixed:
-        layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
-        if layout.change:
-            conditions["batch"] = str(layout)
-            changes.append(layout.change)
-    if len(labels) < conditions["dim"] + 1 and "conditions.dim" not in fixed:
-        conditions["dim"] = dim = max(2, min(conditions["dim"], len(labels) - 1))
-        changes.append(f"The embedding has {dim} dimensions: there are only {len(labels)} training images.")
-    return changes
+def _fit_batch(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) -> list[str]:
+    """Batches that the training classes can fill."""
+    layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
+    if "conditions.batch" in fixed or not layout.change:
+        return []
+    conditions["batch"] = str(layout)
+    return [layout.change]
+
+
+def _fit_dim(conditions: dict[str, Any], wished: Conditions, fixed: Set[str]) -> list[str]:
+    """No more dimensions than the features have, where the user chooses the network."""
+    if "conditions.dim" in fixed or not {f"conditions.{key}" for key in ("backbone", "taps", "pooling")} & fixed:
+        return []
+    width = check_trunk(wished).width
+    if width >= conditions["dim"]:
+        return []
+    conditions["dim"] = width
+    return [f"The embedding has {width} dimensions, as many as the network's features."]
 
 
 def _counted(labels: np.ndarray) -> str:
