@@ -39,7 +39,7 @@ REMEDY = "`levelfield compare` (or `ensemble`) makes it again."
 _ITEMS_SIZE, _ITEMS_LINES = 100 * MEGABYTE, 5 * MEGABYTE
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
-Amount = Annotated[float, Field(strict=True, lt=2.0**63)]
+Amount = Annotated[float, Field(strict=True)]  # not finite is possible: rho of rows that are all equal
 Checksums = dict[str, str]
 
 
