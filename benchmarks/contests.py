@@ -62,6 +62,7 @@ CONTESTS = [
     Contest("triplet, semihard random", "triplet", {"miner": "semihard"}, at.MINED),
     Contest("triplet, semihard closest", "triplet", {"miner": {"semihard": {"mode": "closest"}}}, at.few(at.MINED)),
     Contest("triplet, softhard", "triplet", {"miner": "softhard"}, at.MINED),
+    Contest("triplet, batch_hard", "triplet", {"miner": "batch_hard"}, at.MINED),
     Contest("triplet, random", "triplet", {"miner": "random"}, at.MINED),
     Contest("triplet, distance_weighted", "triplet", {"miner": "distance_weighted"}, at.DISTANCE_WEIGHTED),
     Contest(

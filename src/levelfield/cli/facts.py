@@ -87,6 +87,7 @@ def _objective(name: str, facts: Facts) -> RenderableType:
         "miners": ", ".join(facts.miners) or "none: the whole batch by its own rule",
         "needs": ", ".join(facts.needs),
         "weights": "one per anchor" if facts.weights else "none: it has no anchors among the samples",
+        "memory": "may have one of earlier batches (memory: 1024)" if facts.memory else "none: the batch alone",
         "accumulate": "may divide the batch" if facts.separable else "no: the samples of a batch depend on each other",
         **{law.replace("_", " "): f"does not hold. {reason}" for law, reason in facts.tags.items()},
     }
