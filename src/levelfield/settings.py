@@ -75,15 +75,15 @@ def number(
     return float(value)
 
 
-def whole(name: str, value: Any, *, least: int = 0) -> int:
-    """`value` if it is a whole number of at least `least`.
+def whole(name: str, value: Any, *, least: int = 0, most: float = math.inf) -> int:
+    """`value` if it is a whole number of at least `least` and at most `most`.
 
     >>> whole("iterations", 1.5)
     Traceback (most recent call last):
     ...
     levelfield.errors.BadSpecification: 'iterations' is 1.5; a whole number is needed.
     """
-    if number(name, value, least=least) != int(value):
+    if number(name, value, least=least, most=most) != int(value):
         raise BadSpecification(f"'{name}' is {value}; a whole number is needed.")
     return int(value)
 

@@ -192,5 +192,6 @@ def test_what_does_not_fit_is_named() -> None:
         remembering("triplet")(batch, labels, tuples=torch.tensor([[0, 1, 2]]))
     with pytest.raises(BadInput, match="swap"):
         remembering("triplet", swap=True)(batch, labels)
-    with pytest.raises(BadSpecification, match="size"):
-        remembering("triplet", size=0)
+    for size in (0, 10**12):
+        with pytest.raises(BadSpecification, match="size"):
+            remembering("triplet", size=size)

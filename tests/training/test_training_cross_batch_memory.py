@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from training_world import execute_run, log_of, make, make_photos
+from training_world import SMALL, execute_run, log_of, make, make_photos
 
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.studies import parse_study, prepare
 from levelfield.training import Pace
 
 
@@ -69,3 +70,9 @@ def test_the_ledger_declares_the_numbers_that_the_memory_holds(tmp_path):
 def test_a_memory_that_cannot_be_is_refused_before_anything_runs(name, settings, said):
     with pytest.raises(BadSpecification, match=said):
         make(name, settings=settings)
+
+
+def test_a_memory_smaller_than_the_batch_is_refused_before_anything_runs(tmp_path):
+    study = {"data": str(make_photos(tmp_path / "photos")), "conditions": {**SMALL, "batch": "2x2"}, "seeds": 1}
+    with pytest.raises(BadInput, match="Method 'contrastive': A memory of 3 rows got a batch of 4"):
+        prepare(parse_study({**study, "methods": [{"contrastive": {"memory": 3}}]}))

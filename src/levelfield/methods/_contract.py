@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
 from levelfield.methods._parameters import Group, own_groups, put_proxies
-from levelfield.objectives import Objective
+from levelfield.objectives import CrossBatchMemory, Objective
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
@@ -149,6 +149,8 @@ class Method(nn.Module):
 
     def check(self, trunk: Trunk, batching: Batching) -> None:
         """Refuse a trunk or batches that the method cannot be trained on. Asked before anything runs."""
+        if isinstance(self.objective, CrossBatchMemory):
+            self.objective.check_batch(batching.batch_size)
 
     def embed(
         self,

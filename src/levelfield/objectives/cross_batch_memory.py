@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.miners import Tuples
 from levelfield.objectives._contract import Given, Objective, registry
 from levelfield.settings import whole
+
+MOST = 1_000_000  # rows: a slip of the keyboard must not take all memory
 
 
 class CrossBatchMemory(Objective):
@@ -26,7 +25,7 @@ class CrossBatchMemory(Objective):
     what a row gets as a partner of others: with pairs in both orders, half of it.
 
     start: in so many first calls the objective is what it is alone, and nothing is remembered: rows of a network that
-    still moves fast are soon out of date (Wang et al. begin after 1,000 steps).
+    still moves fast are soon out of date (Wang et al. first train without it).
 
     In evaluation mode (`eval()`) nothing is remembered either. The queue is part of `state_dict`. size: at least the
     batch. dim: width of the rows. Memory: O(batch * size); with triplets of `miner="all"` no list is made.
@@ -51,36 +50,30 @@ class CrossBatchMemory(Objective):
         self.objective = objective
         self.facts = objective.facts  # type: ignore[misc]
         self.dim = whole("dim", dim, least=1)
-        self.size = whole("size", size, least=2)  # PML
+        self.size = whole("size", size, least=2, most=MOST)
         self.start = whole("start", start, least=0)
         self.register_buffer("rows", torch.zeros(size, dim))
         self.register_buffer("labels", torch.full((size,), -1))
         self.register_buffer("counts", torch.zeros(2, dtype=torch.int64))  # calls so far, rows in the queue
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        *,
-        tuples: Tuples | None = None,
-        weights: Tensor | None = None,
-        roles: Any = None,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def loss_of(self, given: Given) -> Tensor:
         """The loss; in training mode the batch is remembered."""
-        if tuples is not None:
+        if given.tuples is not None:
             raise BadInput("A cross-batch memory chooses its tuples in batch and memory; it takes none.")
-        given = self._given(embeddings, labels, None, weights, roles, generator)
         calls, held = self.counts.tolist()
         if calls >= self.start:
             given = self._against_queue(given, held)
         loss = self.objective.loss_of(given)
-        self.active, self.shown, self.switched = (
-            self.objective.active, self.objective.shown, self.objective.switched,
-        )
+        for told in ("active", "shown", "switched"):
+            setattr(self, told, getattr(self.objective, told))
         if self.training:
             self._remember(given, calls, held)
         return loss
+
+    def check_batch(self, rows: int) -> None:
+        """Refuse a batch that has no room in the queue."""
+        if rows > self.size:
+            raise BadInput(f"A memory of {self.size} rows got a batch of {rows}: its size must be at least that.")
 
     def reset(self) -> None:
         """Forget everything, as before the first call."""
@@ -109,8 +102,7 @@ class CrossBatchMemory(Objective):
 
     def _against_queue(self, given: Given, held: int) -> Given:
         batch = given.embeddings
-        if len(batch) > self.size:
-            raise BadInput(f"A memory of {self.size} rows got a batch of {len(batch)}: its size must be at least that.")
+        self.check_batch(len(batch))
         older = min(held, self.size - len(batch))
         if self.rows.dtype != batch.dtype or self.rows.device != batch.device:
             self.rows, self.labels = self.rows.to(batch), self.labels.to(batch.device)
