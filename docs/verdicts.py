@@ -87,7 +87,8 @@ def written(logs: dict[str, Log]) -> str:
 def difference(one: dict[str, Any]) -> str:
     if one["difference"] is None:
         return "not known"
-    return f"{one['difference']:+.3f} ({one['low']:+.3f} to {one['high']:+.3f})"
+    within = "" if one["low"] is None else f" ({one['low']:+.3f} to {one['high']:+.3f})"
+    return f"{one['difference']:+.3f}{within}"
 
 
 def unequal(claim: str, log: Log) -> str:

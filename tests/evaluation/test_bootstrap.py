@@ -42,6 +42,17 @@ def test_class_intervals_hold_the_truth_as_often_as_they_say(average: str) -> No
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
+@pytest.mark.parametrize("classes", [5, 10])
+def test_class_intervals_hold_the_truth_with_few_classes_too(average: str, classes: int) -> None:
+    """Percentiles of drawn classes cover it in 78 and 87 % of these cases."""
+    repeats = 400
+    samples = (drawn(seed, classes=classes, spread=0.4) for seed in range(repeats))
+    found = [one(*sample, average=average, draws=1).classes for sample in samples]
+    held = np.mean([low <= 0.6 <= high for low, high in found if not math.isnan(low)])
+    assert held > 0.93 - 2 * math.sqrt(0.05 * 0.95 / repeats)
+
+
+@pytest.mark.parametrize("average", ["query", "class"])
 def test_query_intervals_hold_the_truth_where_classes_do_not_matter(average: str) -> None:
     repeats, level = 300, 0.9
     samples = (drawn(seed, classes=60, spread=0.0) for seed in range(repeats))
@@ -51,7 +62,7 @@ def test_query_intervals_hold_the_truth_where_classes_do_not_matter(average: str
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
-def test_intervals_are_those_of_a_plain_loop(average: str) -> None:
+def test_query_intervals_are_those_of_a_plain_loop(average: str) -> None:
     values, codes = drawn(1, classes=9, spread=0.4)
     order = np.lexsort((values, codes if average == "class" else 0 * codes))
     values, codes = values[order], codes[order]
@@ -60,14 +71,8 @@ def test_intervals_are_those_of_a_plain_loop(average: str) -> None:
     for counts in np.concatenate(list(resampled_counts(len(codes), 200, 3))):
         chosen = np.repeat(np.arange(len(codes)), counts.astype(int))
         samples.append(mean_of(values[chosen], codes[chosen], whole[: len(chosen)], average=average))
-    sums = []
-    for counts in np.concatenate(list(resampled_counts(9, 200, 3))):
-        classes = np.repeat(np.arange(9), counts.astype(int))
-        rows = [values[codes == code] for code in classes]
-        sums.append(np.mean(np.concatenate(rows) if average == "query" else [row.mean() for row in rows]))
     found = one(values, codes, average=average, level=0.8, draws=200, seed=3)
     np.testing.assert_allclose(found.queries, np.quantile(samples, [0.1, 0.9]), rtol=1e-12)
-    np.testing.assert_allclose(found.classes, np.quantile(sums, [0.1, 0.9]), rtol=1e-12)
 
 
 @settings(deadline=None, max_examples=30)
@@ -83,11 +88,14 @@ def test_the_order_of_queries_changes_no_bit(seed: int, average: str, lone: str)
 def test_an_interval_depends_on_the_seed_and_its_metric_alone() -> None:
     values, codes = drawn(2, classes=20, spread=0.3)
     counted = np.ones(len(codes), dtype=bool)
+    values = np.random.default_rng(2).random(len(codes))
     alone = intervals({"a": values}, codes, counted)["a"]
     beside = intervals({"b": 1 - values / 2, "a": values}, codes, counted)["a"]
     np.testing.assert_allclose([*alone.queries, *alone.classes], [*beside.queries, *beside.classes], rtol=1e-14)
     assert alone == intervals({"a": values}, codes, counted)["a"]
-    assert alone.classes != intervals({"a": values}, codes, counted, seed=1)["a"].classes
+    other = intervals({"a": values}, codes, counted, seed=1)["a"]
+    assert alone.queries != other.queries
+    assert alone.classes == other.classes  # nothing is drawn for it
 
 
 def test_lone_queries_are_not_drawn_when_they_do_not_count() -> None:
@@ -105,11 +113,13 @@ def test_lone_queries_are_not_drawn_when_they_do_not_count() -> None:
     assert high < out["map"]
 
 
-def test_one_class_or_no_query_has_no_interval() -> None:
+def test_few_classes_no_query_or_equal_queries_have_no_interval() -> None:
     rows = np.random.default_rng(0).normal(size=(6, 2))
     one_class = evaluate(rows, np.zeros(6, dtype=int), metrics=["map"], ci=0.95).intervals["map"]
     assert all(map(math.isnan, one_class.classes))
-    assert one_class.queries == (1.0, 1.0)
+    assert all(map(math.isnan, one_class.queries)), "1.0 to 1.0 would be no interval"
+    four = evaluate(rows, [0, 0, 1, 1, 2, 2], metrics=["map"], ci=0.95).intervals["map"]
+    assert all(map(math.isnan, four.classes))
     nobody = evaluate(rows, np.arange(6), metrics=["map"], ci=0.95).intervals["map"]
     assert all(map(math.isnan, [*nobody.queries, *nobody.classes]))
 

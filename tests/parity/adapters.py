@@ -26,9 +26,9 @@ from levelfield.embedder.head import Head, start_at
 from levelfield.embedder.pooling import pool
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation import clustering
+from levelfield.evaluation.statistics import t_interval
 from levelfield.geometry import Geometry, unit
 from levelfield.miners.switch import switch_triplets
-from levelfield.studies.statistics import t_interval
 
 TUPLES = ("triplets", "pairs", "quadruplets")  # inputs that are explicit tuples
 ROLES = ("support", "query", "anchors")  # inputs that say which rows play which part

@@ -33,7 +33,7 @@ def demo_board(tmp_path_factory: pytest.TempPathFactory) -> Leaderboard:
             steps=0 if idle else 500,
             deviations=["steps 0 (500)"] if idle else ["lr of beta 0.925", "extra parameters 774"][: number % 3],
         )
-    return gather("demo", runs, folder, METRICS, draws=500)
+    return gather("demo", runs, folder, METRICS)
 
 
 @pytest.fixture

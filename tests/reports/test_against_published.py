@@ -22,7 +22,7 @@ def board(folder: Path, data: Any) -> Leaderboard:
     runs = planned(METHODS, seeds=2, data=data, conditions=conditions)
     for run in runs:
         write_run(run, folder, class_means(0.6, seed=run.spec.seed))
-    return with_published(gather("made", runs, folder, METRICS, draws=200), runs)
+    return with_published(gather("made", runs, folder, METRICS), runs)
 
 
 def test_a_benchmark_shows_reported_ours_and_the_difference(tmp_path: Path) -> None:

@@ -1,35 +1,55 @@
-"""The table of all pairs: the better row first, both tests corrected, nothing claimed that is not known."""
+"""The table of all pairs: the better row first, nothing claimed that is not known."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from levelfield.reports.comparisons import comparisons_markdown
-from levelfield.studies.leaderboard import _corrected
-from levelfield.studies.statistics import Comparison
+import pytest
 
-PAIRS = [
-    Comparison("a", "b", 0.02, 0.01, 0.03, 0.0001, 0.0001, 1000, p_seeds=0.01, seeds=3),
-    Comparison("a", "c|d", -0.1, -0.2, 0.05, 0.4, 0.4, 1000, p_seeds=0.03, seeds=9),
-    Comparison("b", "c|d", -0.1, -0.2, -0.05, 0.02, 0.02, 1000),
-]
+from levelfield.evaluation.statistics import Comparison, Needed
+from levelfield.reports import comparisons
+from levelfield.reports.comparisons import comparisons_markdown, how_compared
+
+SURE = Comparison("a", "b", 0.02, 0.01, 0.03, 4.0, 30.0, 0.0001, 0.0003, 50, (3, 3), True)
+TIE = Comparison("a", "c|d", -0.1, -0.2, 0.05, -1.5, 12.0, 0.4, 0.8, 50, (3, 3), True, "seeds", Needed(9, 4, None))
+UNTESTED = Comparison("b", "c|d", -0.1, None, None, None, None, None, None, 50, (3, 3), True)
 
 
-def board(comparisons: list[Comparison]) -> Any:
-    return SimpleNamespace(comparisons=comparisons)
+def board(*pairs: Comparison) -> Any:
+    return SimpleNamespace(comparisons=list(pairs), metrics=["recall@1"])
 
 
 def test_each_pair_has_a_line_with_the_better_row_first() -> None:
-    lines = comparisons_markdown(board(_corrected(PAIRS)))
-    assert lines[3] == "| a > b | 0.020 | +0.010 to +0.030 | < 0.001 | 0.020 | 3 |"
-    assert lines[4] == "| c\\|d > a | 0.100 | -0.050 to +0.200 | 0.400 | 0.030 | 9 |"
-    assert lines[5] == "| c\\|d > b | 0.100 | +0.050 to +0.200 | 0.040 | - | - |"
-
-
-def test_what_is_not_known_stays_out_of_the_correction() -> None:
-    assert [one.adjusted_seeds for one in _corrected(PAIRS)] == [0.02, 0.03, None]
+    lines = comparisons_markdown(board(SURE, TIE, UNTESTED))
+    assert lines[3] == "| a > b | 0.020 | +0.010 to +0.030 | 4.00 | 30.0 | < 0.001 | better |  |"
+    assert lines[4] == (
+        "| c\\|d > a | 0.100 | -0.050 to +0.200 | 1.50 | 12.0 | 0.800 | tie | 9 seeds (95 %: 4 or more) |"
+    )
+    unknown = " | ".join(["not known"] * 4)
+    assert lines[5] == f"| c\\|d > b | 0.100 | {unknown} | tie | not known |"
 
 
 def test_one_row_has_no_pairs() -> None:
-    assert comparisons_markdown(board([])) == []
+    assert comparisons_markdown(board()) == []
+
+
+def test_too_many_pairs_leave_the_clearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparisons, "MOST_PAIRS", 1)
+    lines = comparisons_markdown(board(TIE, UNTESTED, SURE))
+    assert lines[3].startswith("| a > b |")
+    assert lines[-1] == "2 more pairs are in leaderboard.json."
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, "Crossed test of recall@1 over 50 test classes and 3 seeds, Holm-corrected over 1 pair, 5 % in all."),
+        ({"retrained": False}, "Test of recall@1 over 50 test classes (training again was not tried: this is about "
+                               "these runs), Holm-corrected over 1 pair, 5 % in all."),
+        ({"classes": 4}, "4 test classes: too few for a test (5 are the least)."),
+    ],
+)  # fmt: skip
+def test_the_test_is_named_in_one_sentence(change: dict[str, Any], told: str) -> None:
+    assert how_compared(board(replace(SURE, **change))) == told

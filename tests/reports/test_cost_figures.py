@@ -26,7 +26,7 @@ def made(folder: Path, *, scale: float = 1.0, **content: object) -> tuple[Leader
         seconds = SECONDS.get(run.label, 0.0) * (scale if run.label == "margin" else 1)
         cost = {"peak_bytes": int(seconds * 1e8), "images": 100, "rows_through_trunk": 100} if seconds else {}
         write_run(run, folder, class_means(LEVELS[run.label]), steps=10 if seconds else 0, seconds=seconds, **cost)
-    return gather("made", runs, folder, ("recall@1",), draws=50), runs
+    return gather("made", runs, folder, ("recall@1",)), runs
 
 
 def test_every_trained_row_is_a_point_and_the_front_a_staircase(
@@ -71,7 +71,7 @@ def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:
     [run] = planned(["lda"])
     write_run(run, tmp_path, class_means(0.5), steps=0)
     with pytest.raises(BadInput, match="nothing has a cost"):
-        draw_figures(["cost"], gather("made", [run], tmp_path, ("recall@1",), draws=50), [run], tmp_path)
+        draw_figures(["cost"], gather("made", [run], tmp_path, ("recall@1",)), [run], tmp_path)
 
 
 def names_and_bars(found: Ranking, shown: list[matplotlib.figure.Figure]) -> tuple[set[str], list[list[float]]]:

@@ -31,7 +31,7 @@ def made(folder: Path, *, labels: tuple[str, ...] = tuple(LEVELS), seeds: int = 
             seconds=SECONDS.get(run.label, 0.0),
             **({**cost, **summary} if trains else {}),
         )
-    return gather("made", runs, folder, ("recall@1", "nmi"), draws=100)
+    return gather("made", runs, folder, ("recall@1", "nmi"))
 
 
 def test_the_front_is_what_nothing_beats_for_as_much_or_less(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from levelfield.studies.leaderboard import Leaderboard, gather
 def board_with(folder: Path, definition: dict[str, Any], metrics: tuple[str, ...] = ("recall@1",)) -> Leaderboard:
     [run] = planned(["lda"], seeds=1)
     write_run(run, folder, class_means(0.5), definition=definition)
-    return gather("made", [run], folder, metrics, draws=50)
+    return gather("made", [run], folder, metrics)
 
 
 @pytest.mark.parametrize(

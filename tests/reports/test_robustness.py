@@ -34,7 +34,7 @@ def found(tmp_path: Path):
         if not (run.label == "triplet" and run.spec.seed == 1):
             measured(folder, jpeg=level - 0.1, rotation=level - 0.2 - 0.1 * run.spec.seed)
     content = {"data": "emoji", "methods": ["margin", "triplet"], "seeds": 2, "corruptions": list(NAMES)}
-    return robustness(parse_study(content), gather("made", runs, tmp_path, METRICS, draws=200), runs, tmp_path)
+    return robustness(parse_study(content), gather("made", runs, tmp_path, METRICS), runs, tmp_path)
 
 
 def test_drops_are_means_over_the_runs_of_a_row(found) -> None:
@@ -92,5 +92,5 @@ def test_a_narrow_screen_has_a_further_table_and_every_figure(found) -> None:
 def test_a_study_that_corrupts_nothing_has_no_table(tmp_path: Path) -> None:
     runs = planned(["margin"], seeds=1)
     write_run(runs[0], tmp_path, class_means(0.5))
-    board = gather("made", runs, tmp_path, METRICS, draws=200)
+    board = gather("made", runs, tmp_path, METRICS)
     assert robustness(parse_study({"data": "emoji", "methods": ["margin"]}), board, runs, tmp_path) is None

@@ -14,6 +14,7 @@ from made_runs import change_metrics, class_means, planned, write_run
 from rich.console import Console
 
 from levelfield.errors import BadSpecification
+from levelfield.evaluation.statistics import Needed
 from levelfield.reports.tables import as_csv, as_markdown, show, verdicts, write_all
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.rows import Cell
@@ -33,7 +34,7 @@ def small_board(folder: Path, levels: dict[str, float], *, untrained: tuple[str,
     for run in runs:
         steps = 0 if run.label in untrained else 5
         write_run(run, folder, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
-    return gather("made", runs, folder, ("recall@1", "map@r", "nmi"), draws=500)
+    return gather("made", runs, folder, ("recall@1", "map@r", "nmi"))
 
 
 def test_the_demo_fits_80_columns_and_nothing_is_cut_off(demo_board: Leaderboard) -> None:
@@ -86,19 +87,14 @@ def test_csv_json_and_markdown_agree(demo_board: Leaderboard, tmp_path: Path) ->
     assert len(rows) == len(lines) == len(fields) == len(demo_board.rows) == 10
     for rank, (row, line, shown) in enumerate(zip(rows, lines, fields, strict=True), 1):
         assert (line["rank"], line["method"]) == (str(rank), row["label"]) == (shown[0], shown[1])
-        for metric, column in (("recall@1", 2), ("map@r", 6), ("nmi", 10)):
+        for metric, column in (("recall@1", 2), ("map@r", 5), ("nmi", 8)):
             cell = row["cells"][metric]
             assert float(line[f"{metric} mean"]) == pytest.approx(cell["mean"], abs=1e-6)
             assert float(shown[column].split()[0]) == pytest.approx(cell["mean"], abs=5.1e-4)
-            parts = {"low": "low", "high": "high", "sd_over_seeds": "spread", "low_over_seeds": "seeds_low",
-                     "high_over_seeds": "seeds_high"}  # fmt: skip
-            for part, key in parts.items():
+            for part, key in {"low": "low", "high": "high", "sd_over_seeds": "spread"}.items():
                 said = line[f"{metric} {part}"]
                 assert (float(said) if said else None) == pytest.approx(cell[key], abs=1e-6)
         assert shown[3] == f"{row['cells']['recall@1']['low']:.3f}-{row['cells']['recall@1']['high']:.3f}"
-        seeds = row["cells"]["recall@1"]
-        within = "-" if seeds["seeds_low"] is None else f"{seeds['seeds_low']:.3f}-{seeds['seeds_high']:.3f}"
-        assert shown[5] == within
         assert line["seeds"] == str(len(row["seeds"]))
         assert line["deviations"].split("; ") == (row["deviations"] or [""])
         assert shown[-1] == (", ".join(row["deviations"]) or "none")
@@ -108,7 +104,7 @@ def test_labels_with_special_signs_break_no_table(tmp_path: Path) -> None:
     label = 'a|b, "c" [red]d'
     runs = planned([{"label": label, "margin": {}}], seeds=1)
     write_run(runs[0], tmp_path, class_means(0.5))
-    board = gather("made", runs, tmp_path, ("recall@1",), draws=50)
+    board = gather("made", runs, tmp_path, ("recall@1",))
     assert next(csv.DictReader(io.StringIO(as_csv(board))))["method"] == label
     [line] = [line for line in as_markdown(board).splitlines() if line.startswith("| 1 ")]
     head = as_markdown(board).splitlines()[2]
@@ -116,7 +112,7 @@ def test_labels_with_special_signs_break_no_table(tmp_path: Path) -> None:
     assert label in printed(board, 120)
 
 
-def test_ties_and_real_differences_are_said_once_each(tmp_path: Path) -> None:
+def test_ties_and_differences_are_said_once_each(tmp_path: Path) -> None:
     board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
     lines = verdicts(board)
     assert "Holm-corrected over 3 pairs" in lines[0]
@@ -127,13 +123,25 @@ def test_ties_and_real_differences_are_said_once_each(tmp_path: Path) -> None:
     assert all(line in " ".join(printed(board, 200).split("\n")) for line in lines[1:])
 
 
-def test_seeds_are_asked_for_only_where_they_are_wanting(tmp_path: Path) -> None:
+def test_what_would_resolve_a_tie_with_the_best_is_said_once(tmp_path: Path) -> None:
+    board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
+    pairs = {frozenset((one.first, one.second)): one for one in board.comparisons}
+    tie = replace(pairs[frozenset(("margin", "triplet"))], missing="seeds", needed_seeds=Needed(7, 4, None))
+    others = [one for one in board.comparisons if {one.first, one.second} != {"margin", "triplet"}]
+    lines = verdicts(replace(board, comparisons=[tie, *others]))
+    assert lines[-1] == "What would resolve a tie with margin, with 80 % power: triplet 7 seeds (95 %: 4 or more)."
+    assert not any("resolve" in line for line in verdicts(replace(board, comparisons=others)))
+
+
+def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path) -> None:
     board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6})
     [one] = board.comparisons
-    for p_seeds, said in ((0.2, "margin and triplet 7."), (0.01, None), (None, None)):
-        lines = verdicts(replace(board, comparisons=[replace(one, adjusted=1.0, p_seeds=p_seeds, seeds=7)]))
-        told = [line for line in lines if line.startswith("Seeds that would settle a tie")]
-        assert [line.endswith(said) for line in told] == ([True] if said else [])
+    tie = replace(one, difference=0.05, classes=6, missing="classes", needed_classes=Needed(14, 8, None))
+    board = replace(board, comparisons=[tie])
+    told = "6 test classes and 2 seeds: no difference can be established; 14 classes would be needed to see one of 0.05"
+    for text in (printed(board, 200), as_markdown(board)):
+        assert text.index(told) < text.index("recall@1")
+    assert board.as_data()["limit"] == f"{told}0."
 
 
 def test_one_row_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
@@ -144,7 +152,7 @@ def test_one_row_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
 
 def test_advice_is_given_when_no_trained_row_beats_an_untrained_one(tmp_path: Path) -> None:
     idle = small_board(tmp_path / "a", {"lda": 0.6, "margin": 0.6, "triplet": 0.5})
-    assert verdicts(idle)[-1].startswith("No trained method is really better than: lda.")
+    assert verdicts(idle)[-1].startswith("No trained method is better than: lda.")
     assert "conditions.cut=last-2" in verdicts(idle)[-1]
     earned = small_board(tmp_path / "b", {"lda": 0.4, "margin": 0.6, "triplet": 0.3})
     assert not any("No trained method" in line for line in verdicts(earned))
@@ -171,7 +179,7 @@ def test_varied_values_have_their_own_columns_in_the_csv(tmp_path: Path) -> None
     runs = planned(["margin"], seeds=1, vary={"conditions.dim": [8, 16]})
     for run in runs:
         write_run(run, tmp_path, class_means(0.4 + 0.01 * run.spec.conditions.dim), dim=run.spec.conditions.dim)
-    board = gather("made", runs, tmp_path, ("recall@1",), draws=50)
+    board = gather("made", runs, tmp_path, ("recall@1",))
     plain = replace(board.rows[0], label="plain", variation={})
     mixed = as_csv(replace(board, rows=[plain, *board.rows]))
     assert next(csv.DictReader(io.StringIO(mixed)))["conditions.dim"] == ""
@@ -201,6 +209,6 @@ def test_the_time_for_planning_batches_is_printed_where_it_counts(tmp_path: Path
     for run in runs:
         planning = 1.0 if run.label == "margin" else 0.01
         write_run(run, tmp_path, class_means(0.5, seed=run.spec.seed), seconds=4.0, planning=planning)
-    text = printed(gather("made", runs, tmp_path, ("recall@1",), draws=100))
+    text = printed(gather("made", runs, tmp_path, ("recall@1",)))
     assert "margin: 1.0 of its 4.0 seconds went into planning batches." in " ".join(text.split())
     assert "triplet: 0" not in text

@@ -81,7 +81,7 @@ def run_one(study: Study, folder: Path, options: Options | None = None) -> Path:
 
 
 def board_of(study: Study, runs: list[PlannedRun], folder: Path) -> Leaderboard:
-    return gather(study.name, runs, folder, study.metrics, claims=study.claims, draws=200)
+    return gather(study.name, runs, folder, study.metrics, claims=study.claims)
 
 
 @functools.cache

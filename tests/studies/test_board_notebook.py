@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from levelfield.errors import UnknownName
+from levelfield.evaluation.statistics import Comparison
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.rows import Cell, Row
-from levelfield.studies.statistics import Comparison
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def board() -> Leaderboard:
         Row("margin <script>", True, [0, 1], best, 7.25, ["extra parameters 1", "dim 64 (128)"], [], {"dim": 64}, "a"),
         Row("lda", False, [0], plain, 0.0, [], [], {"dim": 128}, "b"),
     ]
-    compared = [Comparison("margin <script>", "lda", 0.25, 0.2, 0.3, 0.01, 0.01, 100)]
+    compared = [Comparison("margin <script>", "lda", 0.25, 0.2, 0.3, 8.0, 20.0, 0.01, 0.01, 50, (2, 1), True)]
     return Leaderboard("made", ["recall@1", "nmi"], rows, compared, {}, ["lda, seed 1 & 2"])
 
 

@@ -12,8 +12,8 @@ import pytest
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
 from levelfield.studies.claims import Claim, check_claims
-from levelfield.studies.entries import Entry
-from levelfield.studies.verdicts import FAILS, HOLDS, OPEN, judge
+from levelfield.studies.entries import Entry, class_table
+from levelfield.studies.verdicts import FAILS, HOLDS, OPEN, Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,14 @@ def row(
     return list(made)
 
 
+def judged(*claims: str | dict[str, Any], metric: str = "recall@1", **rows: list[Entry]) -> list[Verdict]:
+    queried = all(entry.has_queries(metric) for entries in rows.values() for entry in entries)
+    tables = {metric: class_table(rows, metric)} if queried else {}
+    return judge([Claim.model_validate(claim) for claim in claims], [(rows, tables)], metric)
+
+
 def said(*claims: str | dict[str, Any], **rows: list[Entry]) -> list[str]:
-    return [one.verdict for one in judge([Claim.model_validate(c) for c in claims], rows, "recall@1", draws=500)]
+    return [one.verdict for one in judged(*claims, **rows)]
 
 
 def test_what_is_clear_holds_or_does_not_and_what_is_close_cannot_be_told() -> None:
@@ -54,57 +60,77 @@ def test_what_is_clear_holds_or_does_not_and_what_is_close_cannot_be_told() -> N
 
 
 def test_equal_within_a_margin() -> None:
-    rows = {"a": row(0.700), "b": row(0.705), "c": row(0.75), "wild": row(0.7, noise=0.3)}
-    claims = ["a = b", "a = c", {"claim": "a = c", "within": 0.1}, "a = wild"]
-    assert said(*claims, **rows) == [HOLDS, FAILS, HOLDS, OPEN]
+    rows = {"a": row(0.700), "b": row(0.705), "c": row(0.75)}
+    assert said("a = b", "a = c", {"claim": "a = c", "within": 0.1}, **rows) == [HOLDS, FAILS, HOLDS]
+    assert said("a = wild", a=row(0.7), wild=row(0.7, noise=0.3)) == [OPEN]
 
 
 def test_what_no_seed_changes_is_compared_with_every_seed() -> None:
-    [one] = judge([Claim(claim="a > fixed")], {"a": row(0.7), "fixed": row(0.6, seeds=1, seeded=False)}, "recall@1")
+    [one] = judged("a > fixed", a=row(0.7), fixed=row(0.6, seeds=1, seeded=False))
     assert one.verdict == HOLDS
 
 
 def test_a_metric_without_queries_is_judged_by_seeds() -> None:
     rows = {"a": row(0.7, queries=False), "b": row(0.6, queries=False)}
     assert said("a > b", **rows) == [HOLDS]
+    assert judged("a > b", **rows)[0].note == "over seeds alone"
     alone = {label: entries[:1] for label, entries in rows.items()}
-    [one] = judge([Claim(claim="a > b")], alone, "nmi")
+    [one] = judged("a > b", metric="nmi", **alone)
     assert (one.verdict, one.p) == (OPEN, None)
-    assert "one seed: how many would settle it is not known" in one.text
+    assert "one seed, and no value per class" in one.text
 
 
-def test_how_many_seeds_would_settle_it_is_said() -> None:
-    random = np.random.default_rng(0)
+def noisy(over_seeds: float, over_classes: float) -> dict[str, list[Entry]]:
+    """Two rows that differ by 0.02, with three seeds and 40 classes."""
+    random = np.random.default_rng(4)
+    base = random.uniform(0.4, 0.9, 40)
+    rows: dict[str, list[Entry]] = {}
+    for label, level in (("a", 0.02), ("b", 0.0)):
+        own = base + level + over_classes * random.standard_normal(40)
+        own += level + base.mean() - own.mean()
+        moved = over_seeds * np.array([-1.0, 0.0, 1.0])
+        runs: list[Any] = [SimpleNamespace(seeded=True, spec=SimpleNamespace(seed=seed)) for seed in range(3)]
+        rows[label] = [MadeUp(run, [], own + move) for run, move in zip(runs, moved, strict=True)]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("over_seeds", "over_classes", "missing"), [(0.02, 0.002, "seeds"), (0.0005, 0.06, "classes")]
+)
+def test_what_would_resolve_it_is_said_seeds_or_classes(over_seeds: float, over_classes: float, missing: str) -> None:
+    [one] = judged({"claim": "a > b", "source": "002 table 4"}, **noisy(over_seeds, over_classes))
+    assert (one.verdict, one.missing) == (OPEN, missing)
+    number = one.needed_seeds if missing == "seeds" else one.needed_classes
+    assert number is not None
+    assert number.low <= number.number
+    assert number.number > (3 if missing == "seeds" else 40)
+    assert f"{number.text(missing)} would resolve it; 002 table 4" in one.text
+
+
+def test_a_seed_that_says_the_opposite_leaves_it_open() -> None:
     rows: dict[str, list[Entry]] = {"a": [], "b": []}
-    for seed, difference in enumerate((0.02, -0.01, 0.01)):
-        base = random.normal(0.7, 0.2, 40)
-        run: Any = SimpleNamespace(seeded=True, spec=SimpleNamespace(seed=seed))
-        rows["a"].append(MadeUp(run, [], base + difference))
-        rows["b"].append(MadeUp(run, [], base + np.tile([0.2, -0.2], 20)))
-    [one] = judge([Claim(claim="a > b", source="002 table 4")], rows, "recall@1")
-    assert one.verdict == OPEN
-    assert one.seeds is not None
-    assert one.seeds > 3
-    assert f"about {one.seeds} seeds would settle it; 002 table 4" in one.text
-
-
-def test_seeds_that_say_the_opposite_are_counted() -> None:
-    rows: dict[str, list[Entry]] = {"a": [], "b": []}
+    base = np.linspace(0.4, 0.9, 40)
     for seed, difference in enumerate((0.1, 0.1, -0.02)):
         run: Any = SimpleNamespace(seeded=True, spec=SimpleNamespace(seed=seed))
-        base = np.linspace(0.4, 0.9, 40)
-        rows["a"].append(MadeUp(run, [], base + difference))
+        rows["a"].append(MadeUp(run, [], base + difference + 0.01 * np.sin(np.arange(40))))
         rows["b"].append(MadeUp(run, [], base))
-    for claim, verdict in (("a > b", HOLDS), ("b > a", FAILS)):
-        [one] = judge([Claim(claim=claim)], rows, "recall@1")
-        assert one.verdict == verdict
-        assert "the opposite with 1 of 3 seeds" in one.text
-    [one] = judge([Claim(claim="a = b", within=0.1)], rows, "recall@1")
-    assert (one.verdict, one.note) == (HOLDS, "")
+    assert said("a > b", "b > a", **rows) == [OPEN, OPEN]
+
+
+def test_one_seed_speaks_of_these_runs() -> None:
+    [one] = judged("a > b", a=row(0.8, seeds=1), b=row(0.6, seeds=1))
+    assert (one.verdict, one.note) == (HOLDS, "these runs alone")
+
+
+def test_four_classes_are_too_few_for_any_claim() -> None:
+    rows = {label: [MadeUp(entry.run, [], entry.class_means("")[0][:4]) for entry in row(level)]  # type: ignore[attr-defined]
+            for label, level in (("a", 0.9), ("b", 0.1))}  # fmt: skip
+    [one] = judged("a > b", **rows)
+    assert (one.verdict, one.p) == (OPEN, None)
 
 
 def test_runs_that_did_not_finish_are_said() -> None:
-    [one] = judge([Claim(claim="a > b")], {"a": row(0.7)}, "recall@1")
+    [one] = judged("a > b", a=row(0.7))
     assert one.text == "a > b: cannot be told (its runs did not finish)"
 
 

@@ -124,11 +124,6 @@ def _winner(study: Study, out: Path) -> PlannedRun:
     above = [row.label for row in board.rows[: board.rows.index(best)]]
     if above:
         console.print(f"Without training stand above it: {', '.join(above)}.")
-    level = [
-        one.second if one.first == best.label else one.first
-        for one in board.comparisons
-        if best.label in (one.first, one.second) and not one.real()
-    ]
-    if level:
-        console.print(f"It cannot be told from: {', '.join(level)}.")
+    if board.as_good:
+        console.print(f"It ties with: {', '.join(board.as_good)}.")
     return next(run for run in runs if run.row == best.label)

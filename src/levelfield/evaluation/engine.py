@@ -49,7 +49,7 @@ def evaluate(
     out (exclude) or count as 0 (miss). dim: only the first columns. starts: k-means starts of the clustering metrics,
     which cluster the queries into as many clusters as they have classes. Metrics of geometry describe the queries too:
     their rows of unit length under cosine, their bits under hamming, otherwise the rows as they are. ci: the level of
-    bootstrap intervals of the retrieval metrics, over queries and over classes (0.95); None: none.
+    intervals of the retrieval metrics, over queries and over classes (0.95); None: none.
 
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.

@@ -31,7 +31,8 @@ class ClassMeans:
 
 @dataclass(frozen=True)
 class Intervals:
-    """(low, high) of a figure over queries drawn again and over classes drawn again; NaN where there is only one.
+    """(low, high) of a figure over other queries and over other classes; NaN where it is not known: for a single query,
+    below 5 classes, and if nothing varies.
 
     The first is about other images of the same classes, the second about other classes of the same kind.
     """

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from levelfield.evaluation import parse
 from levelfield.studies.rows import Cell
 
-PARTS = ("mean", "low", "high", "sd_over_seeds", "low_over_seeds", "high_over_seeds")
+PARTS = ("mean", "low", "high", "sd_over_seeds")
+UNKNOWN = "not known"
 
 
 def heading(metric: str) -> str:
@@ -36,19 +37,14 @@ def figure(cell: Cell) -> str:
 
 
 def interval(cell: Cell) -> str:
-    """Over test classes."""
-    return _between(cell.low, cell.high)
+    """Over test classes and training again.
 
-
-def over_seeds(cell: Cell) -> str:
-    """Student's interval over seeds.
-
-    >>> over_seeds(Cell(0.5, seeds_low=0.4, seeds_high=0.6)), over_seeds(Cell(0.5))
-    ('0.400-0.600', '-')
-    >>> over_seeds(Cell(0.5, seeds_low=-0.1, seeds_high=1.1))
-    '-0.100 to 1.100'
+    >>> interval(Cell(0.5, 0.4, 0.6)), interval(Cell(0.5)), interval(Cell(0.5, -0.1, 1.1))
+    ('0.400-0.600', 'not known', '-0.100 to 1.100')
     """
-    return _between(cell.seeds_low, cell.seeds_high)
+    if cell.low is None or cell.high is None:
+        return UNKNOWN
+    return f"{cell.low:.3f}{'-' if cell.low >= 0 else ' to '}{cell.high:.3f}"
 
 
 def spread(cell: Cell) -> str:
@@ -57,11 +53,5 @@ def spread(cell: Cell) -> str:
 
 def numbers(cell: Cell) -> list[str]:
     """For a program to read, under PARTS; nothing where it is not known."""
-    values = (cell.mean, cell.low, cell.high, cell.spread, cell.seeds_low, cell.seeds_high)
+    values = (cell.mean, cell.low, cell.high, cell.spread)
     return ["" if value is None else f"{value:.6f}" for value in values]
-
-
-def _between(low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return "-"
-    return f"{low:.3f}{'-' if low >= 0 else ' to '}{high:.3f}"

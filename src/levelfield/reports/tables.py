@@ -12,13 +12,15 @@ from levelfield.files import write_json, write_text
 from levelfield.reports import cells, costs
 from levelfield.reports.against_published import published_markdown, published_terminal
 from levelfield.reports.board_table import board_tables
-from levelfield.reports.comparisons import comparisons_markdown
+from levelfield.reports.comparisons import comparisons_markdown, how_compared
 from levelfield.reports.csv_table import as_csv
 from levelfield.reports.leaks import leak_lines, leak_links
 from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.limits import needed_text
 from levelfield.studies.rows import Row
 
-SURE = 0.05
+_VERDICTS = "What is better than what"
+_ROWS, _LABELS, _SHOWN = 40, 12, 6  # how much of it a text says; the JSON file has all
 
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:
@@ -32,17 +34,18 @@ def write_all(board: Leaderboard, folder: Path) -> list[Path]:
 def as_markdown(board: Leaderboard) -> str:
     """The leaderboard and its comparisons as a Markdown page."""
     head, rows = _columns(board), [_fields(board, row, rank) for rank, row in enumerate(board.rows, 1)]
-    lines = [f"# {board.study}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = [f"# {board.study}", "", *([board.limit, ""] if board.limit else [])]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
-    lines += ["", *explanation(board), *leak_links(board), *_over_seeds(board), *costs.front_lines(board), ""]
-    lines += ["## Which differences are real", "", *verdicts(board), *comparisons_markdown(board)]
+    lines += ["", *explanation(board), *leak_links(board), *costs.front_lines(board), ""]
+    lines += [f"## {_VERDICTS}", "", *verdicts(board), *comparisons_markdown(board)]
     lines += ["", "## Claims", "", *claims(board)] if board.claims else []
     lines += published_markdown(board)
     return "\n".join(lines) + "\n"
 
 
 def show(board: Leaderboard, console: Console) -> None:
-    """Print the leaderboard, what it means, which differences are real, and what became of the study's claims."""
+    """Print the leaderboard, what it means, what is better than what, and what became of the study's claims."""
     console.print(terminal(board, width=console.width))
 
 
@@ -53,17 +56,19 @@ def terminal(board: Leaderboard, *, width: int = 80) -> RenderableType:
     deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
     deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
     explained = [Text(line) for line in explanation(board)]
-    real = [Text("Which differences are real", style="bold"), *(Text(line) for line in verdicts(board))]
+    better = [Text(_VERDICTS, style="bold"), *(Text(line) for line in verdicts(board))]
+    limit = [Text(board.limit), Text()] if board.limit else []
     said = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
-    shown: list[RenderableType] = [*board_tables(board, letters, width), *explained, Text(), *deviations, Text(), *real]
+    tables = board_tables(board, letters, width)
+    shown: list[RenderableType] = [*limit, *tables, *explained, Text(), *deviations, Text(), *better]
     return Group(*shown, *published_terminal(board), *said)
 
 
 def explanation(board: Leaderboard) -> list[str]:
     """What the columns mean, and how the figures were made."""
     lines = [
-        "Interval: 95 %, by resampling the test classes. sd: over seeds ('-': one run says all, or only one was made). "
-        "sec: training of one run.",
+        "Interval: 95 %, over other test classes and training again. sd: over seeds ('-': one run says all, or only "
+        "one was made). sec: training of one run.",
     ]
     for test_set, made in board.signatures.items():
         told = " ".join([_made(made[board.metrics[0]]), *_of_queries_alone(made, board.metrics[0])])
@@ -98,28 +103,20 @@ def _of_queries_alone(made: dict[str, dict[str, Any]], first: str) -> list[str]:
 
 
 def verdicts(board: Leaderboard) -> list[str]:
-    """For each row, what it is really better than, and what it cannot be told from."""
+    """For each row, what it is better than and what it ties with; what would resolve the ties with the best."""
     if not board.comparisons:
         return ["Nothing to compare: one row, or no metric with a value per query."]
-    metric = next(m for m in board.metrics if board.rows[0].cells[m].low is not None)
-    lines = [
-        f"Paired bootstrap of {metric} over test classes within shared seeds, Holm-corrected over "
-        f"{len(board.comparisons)} pairs, 5 % in all."
-    ]
-    order = [row.label for row in board.rows]
+    lines = [how_compared(board)]
+    order = {row.label: place for place, row in enumerate(board.rows)}
     better: dict[str, list[str]] = {label: [] for label in order}
     tied: dict[str, list[str]] = {label: [] for label in order}
-    open_: list[str] = []
-    for c in board.comparisons:
-        if c.real():
-            winner, loser = (c.first, c.second) if c.difference > 0 else (c.second, c.first)
-            better[winner].append(loser)
-        else:
-            first, second = sorted((c.first, c.second), key=order.index)
+    for one in board.comparisons:
+        first, second = sorted((one.first, one.second), key=lambda label: order[label])
+        if one.winner is None:
             tied[first].append(second)
-            if c.seeds is not None and c.p_seeds is not None and c.p_seeds >= SURE:  # else it is not for want of seeds
-                open_.append(f"{first} and {second} {c.seeds}")
-    for label in order:
+        else:
+            better[one.winner].append(second if one.winner == first else first)
+    for label in list(order)[:_ROWS]:
         said = []
         if tied[label]:
             said.append("tie with " + _named(tied[label], order))
@@ -127,10 +124,20 @@ def verdicts(board: Leaderboard) -> list[str]:
             said.append("better than " + _named(better[label], order))
         if said:
             lines.append(f"- {label}: " + "; ".join(said) + ".")
-    if open_:
-        shown = "; ".join(open_[:6]) + (f"; {len(open_) - 6} more in leaderboard.json" if len(open_) > 6 else "")
-        lines.append(f"Seeds that would settle a tie, as far as training again decides it: {shown}.")
-    return lines + _advice(board, better)
+    lines += [f"{len(order) - _ROWS:,} more rows are in leaderboard.json."] if len(order) > _ROWS else []
+    return lines + _resolving(board) + _advice(board, better)
+
+
+def _resolving(board: Leaderboard) -> list[str]:
+    """What would resolve the ties with the best row, most likely first."""
+    best = board.rows[0].label
+    found = [(one.seen_from(best), text) for one in board.comparisons if best in (one.first, one.second)
+             and not one.better() and (text := needed_text(one))]  # fmt: skip
+    if not found or board.limit:
+        return []
+    shown = [f"{one.second} {text}" for one, text in sorted(found, key=lambda entry: -entry[0].difference)]
+    more = f"; {len(shown) - _SHOWN} more in leaderboard.json" if len(shown) > _SHOWN else ""
+    return [f"What would resolve a tie with {best}, with 80 % power: {'; '.join(shown[:_SHOWN])}{more}."]
 
 
 def claims(board: Leaderboard) -> list[str]:
@@ -138,12 +145,13 @@ def claims(board: Leaderboard) -> list[str]:
     return [f"- {one.text}" for one in board.claims]
 
 
-def _named(labels: list[str], order: list[str]) -> str:
-    """Labels in the order of the table; a whole tail of the table in short."""
-    labels = sorted(labels, key=order.index)
-    if len(labels) > 2 and labels == order[-len(labels) :]:
+def _named(labels: list[str], order: dict[str, int]) -> str:
+    """Labels in the order of the table; a whole tail of the table, or too many, in short."""
+    labels = sorted(labels, key=lambda label: order[label])
+    if len(labels) > 2 and order[labels[0]] == len(order) - len(labels):
         return f"{labels[0]} and all below it"
-    return ", ".join(labels)
+    more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
+    return ", ".join(labels[:_LABELS]) + more
 
 
 def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
@@ -154,7 +162,7 @@ def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
     if not unbeaten or not trained:
         return []
     return [
-        f"No trained method is really better than: {', '.join(unbeaten)}. Give them more to learn with: train a part "
+        f"No trained method is better than: {', '.join(unbeaten)}. Give them more to learn with: train a part "
         "of the network (conditions.cut=last-2 conditions.augment=light conditions.views=4), more images, or more "
         "classes."
     ]
@@ -163,8 +171,7 @@ def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
 def _columns(board: Leaderboard) -> list[str]:
     names = ["#", "method"]
     for metric in board.metrics:
-        names += [cells.heading(metric), *(["95 % interval"] if board.rows[0].cells[metric].low is not None else [])]
-        names += ["sd", *(["95 % over seeds"] if _has_seeds(board) else [])]
+        names += [cells.heading(metric), *(["95 % interval"] if _has_interval(board, metric) else []), "sd"]
     return [*names, *costs.HEADINGS, "deviations (conditions)"]
 
 
@@ -173,16 +180,10 @@ def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
     for metric in board.metrics:
         cell = row.cells[metric]
         fields.append(cells.figure(cell))
-        if board.rows[0].cells[metric].low is not None:
-            fields.append(cells.interval(cell))
-        fields += [cells.spread(cell), *([cells.over_seeds(cell)] if _has_seeds(board) else [])]
+        fields += [cells.interval(cell)] if _has_interval(board, metric) else []
+        fields.append(cells.spread(cell))
     return [*fields, *costs.fields(row), ", ".join(row.deviations) or "none"]
 
 
-def _has_seeds(board: Leaderboard) -> bool:
-    return any(cell.seeds_low is not None for row in board.rows for cell in row.cells.values())
-
-
-def _over_seeds(board: Leaderboard) -> list[str]:
-    said = "95 % over seeds: Student's interval of the mean, if it were trained again on the same classes."
-    return [said] if _has_seeds(board) else []
+def _has_interval(board: Leaderboard, metric: str) -> bool:
+    return any(row.cells[metric].low is not None for row in board.rows)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from levelfield.evaluation.statistics import Table
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.store import Result, finished_result
 
@@ -91,10 +92,14 @@ def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]
     return [(a, b) for a in first for b in second if a.seed == b.seed]
 
 
-def paired_classes(
-    pairs: list[tuple[Entry, Entry]], metric: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Class means of two rows [pairs, classes], and the classes' numbers of queries."""
-    weights = pairs[0][0].class_means(metric)[1]
-    first, second = (np.stack([pair[side].class_means(metric)[0] for pair in pairs]) for side in (0, 1))
-    return first, second, weights
+def class_table(found: Mapping[str, list[Entry]], metric: str) -> Table:
+    """Class means of every row as the crossed test takes them; a row that no seed changes is exact over seeds."""
+    table: dict[str, np.ndarray] = {}
+    weights: np.ndarray = np.zeros(0)
+    for label, entries in found.items():
+        means = []
+        for entry in entries:
+            own, weights = entry.class_means(metric)
+            means.append(own)
+        table[label] = np.stack(means)
+    return Table.of(table, weights, fixed=[label for label, entries in found.items() if not entries[0].run.seeded])

@@ -1,4 +1,4 @@
-"""The leaderboard: means, intervals, which differences are real, cost and deviations of the runs of a study."""
+"""The leaderboard: means, intervals, which rows are better than which, cost and deviations of the runs of a study."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,16 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import parse
+from levelfield.evaluation.statistics import Comparison, Differences, Interval, figure_intervals, joint
 from levelfield.studies import board_notebook
 from levelfield.studies.best_on_test import best_on_test
 from levelfield.studies.claims import Claim
 from levelfield.studies.cost import COSTS, front
-from levelfield.studies.entries import Entry, finished_entries, mean_cost
+from levelfield.studies.entries import Entry, class_table, finished_entries, mean_cost
+from levelfield.studies.limits import limit_sentence
 from levelfield.studies.rows import Cell, Row
 from levelfield.studies.runs import PlannedRun
-from levelfield.studies.seeds import paired_t, seeds_needed
-from levelfield.studies.statistics import Comparison, class_bootstrap_interval, compare_all, holm, t_interval
-from levelfield.studies.verdicts import Verdict, judge
+from levelfield.studies.verdicts import Part, Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,42 @@ class Leaderboard:
         return next((row for row in self.rows if row.trained), self.rows[0])
 
     @property
+    def as_good(self) -> list[str]:
+        """The rows that tie with the winner, best first."""
+        return [row.label for row in self.rows if (one := self.comparison(self.winner.label, row.label)) is not None
+                and not one.better()]  # fmt: skip
+
+    @property
+    def training_gain(self) -> Comparison | None:
+        """The winner against the best row of its test set that trained nothing; None unless there are both.
+
+        Training pays if its `winner` is the first of the two, does harm if it is the second.
+        """
+        best = self.winner
+        idle = [row for row in self.rows if not row.trained and row.test_set == best.test_set]
+        return self.comparison(best.label, idle[0].label) if best.trained and idle else None
+
+    @property
+    def open_question(self) -> Comparison | None:
+        """Of the winner and the best row that ties with it: `missing`, `needed_seeds` and `needed_classes` say what
+        would resolve it. None if nothing ties with the winner."""
+        return self.comparison(self.winner.label, self.as_good[0]) if self.as_good else None
+
+    @property
+    def limit(self) -> str:
+        """One sentence if no difference at all could be established, and what that would take; otherwise nothing."""
+        return limit_sentence(self.comparisons)
+
+    def comparison(self, first: str, second: str) -> Comparison | None:
+        """Two rows, `difference` being that of the first over the second; None if they were not compared."""
+        found = self._by_pair.get(frozenset((first, second)))
+        return None if found is None else found.seen_from(first)
+
+    @cached_property
+    def _by_pair(self) -> dict[frozenset[str], Comparison]:
+        return {frozenset((one.first, one.second)): one for one in self.comparisons}
+
+    @property
     def fronts(self) -> dict[str, dict[str, list[str]]]:
         """By test set and cost: the rows that no other beats for the same cost or less, cheapest first."""
         return {
@@ -66,7 +103,7 @@ class Leaderboard:
         return board_notebook.table(self, of)
 
     def as_data(self) -> dict[str, Any]:
-        return json.loads(json.dumps({**asdict(self), "fronts": self.fronts}))
+        return json.loads(json.dumps({**asdict(self), "fronts": self.fronts, "limit": self.limit}))
 
 
 def gather(
@@ -77,7 +114,6 @@ def gather(
     *,
     claims: Sequence[Claim] = (),
     facts: dict[str, Any] | None = None,
-    draws: int = 10_000,
 ) -> Leaderboard:
     """The leaderboard of all finished runs; what is missing is said, not guessed."""
     found, missing = finished_entries(runs, study_folder, metrics)
@@ -91,22 +127,25 @@ def gather(
     metrics = tuple(dict.fromkeys([*first[:1], *metrics]))  # what is tested stands first and decides the order
     usual = _usual_representation(found, metrics[0])
     signatures: dict[str, dict[str, Any]] = {}
-    comparisons: list[Comparison] = []
+    differences: list[Differences] = []
     rows: list[Row] = []
     best: list[str] = []
+    parts: list[Part] = []
     for test_set, part in _by_test_set(found).items():
         signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
-        tables = {metric: _class_table(part, metric) for metric in queried}
-        own = [_row(label, test_set, entries, metrics, tables, usual, draws) for label, entries in part.items()]
-        own.sort(key=lambda row: -row.cells[metrics[0]].mean)
-        comparisons += _comparisons(part, own, *tables[queried[0]], draws) if queried and len(own) > 1 else []
-        best.append(own[0].label)
-        rows += own
+        part = dict(sorted(part.items(), key=lambda one: -_mean(one[1], metrics[0])))
+        tables = {metric: class_table(part, metric) for metric in queried}
+        bounds = {metric: dict(zip(part, figure_intervals(table), strict=True)) for metric, table in tables.items()}
+        rows += [_row(label, test_set, entries, metrics, bounds, usual) for label, entries in part.items()]
+        differences += [tables[queried[0]].differences()] if queried else []
+        best.append(next(iter(part)))
+        parts.append((part, tables))
     rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
-    comparisons = _corrected(comparisons)
-    tied = set.union(*(_tied_with(label, comparisons) for label in best))
+    comparisons = joint(differences) if differences else []
+    tied = set(best).union(*({one.first, one.second} for one in comparisons if not one.better()
+                             and (one.first in best or one.second in best)))  # fmt: skip
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
-    judged = judge(claims, found, metrics[0], draws=draws)
+    judged = judge(claims, parts, metrics[0])
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts or {}, judged)
 
 
@@ -129,23 +168,18 @@ def _row(
     test_set: str,
     entries: list[Entry],
     metrics: tuple[str, ...],
-    tables: dict[str, tuple[dict[str, np.ndarray], np.ndarray]],
+    bounds: dict[str, dict[str, Interval | None]],
     usual: dict[str, Any],
-    draws: int,
 ) -> Row:
     results = [result for entry in entries for result in entry.results]
     cells = {}
     for metric in metrics:
         values = np.array([entry.value(metric) for entry in entries])
-        low = high = None
-        if metric in tables:
-            interval = class_bootstrap_interval(tables[metric][0][label], tables[metric][1], draws=draws)
-            low, high = interval.low, interval.high
-        seeds = t_interval(values) if np.isfinite(values).all() else None
-        spread = None if seeds is None else float(values.std(ddof=1))
+        found = bounds.get(metric, {}).get(label)
+        within = (None, None) if found is None else (found.low, found.high)
+        spread = float(values.std(ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
         differs = _in_words(results[0].signatures[metric]["representation"], usual)
-        within = (None, None) if seeds is None else (seeds.low, seeds.high)
-        cells[metric] = Cell(float(values.mean()), low, high, spread, differs, *within)
+        cells[metric] = Cell(float(values.mean()), within[0], within[1], spread, differs)
     warnings = []
     if any(result.summary["collapsed"] for result in results):
         warnings.append("the embedding collapsed")
@@ -224,60 +258,5 @@ def _has_queries(found: dict[str, list[Entry]], metric: str) -> bool:
     return all(entry.has_queries(metric) for entries in found.values() for entry in entries)
 
 
-def _class_table(
-    found: dict[str, list[Entry]], metric: str
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Class means [seeds, classes] of every row, and the number of queries of each class."""
-    table: dict[str, np.ndarray] = {}
-    weights: np.ndarray = np.zeros(0)
-    for label, entries in found.items():
-        means = []
-        for entry in entries:
-            own, weights = entry.class_means(metric)
-            means.append(own)
-        table[label] = np.stack(means)
-    return table, weights
-
-
-def _comparisons(
-    found: dict[str, list[Entry]],
-    rows: list[Row],
-    table: dict[str, np.ndarray],
-    weights: np.ndarray,
-    draws: int,
-) -> list[Comparison]:
-    """All pairs over the seeds that all have finished. A row that no seed changes is compared with every seed; if no
-    seed is shared at all, the rows' means over their own seeds are compared."""
-    seeded = [row for row in rows if found[row.label][0].run.seeded]
-    shared = sorted(set.intersection(*(set(row.seeds) for row in seeded))) if seeded else []
-    cut = {}
-    for row in rows:
-        values = table[row.label]
-        if row in seeded:
-            values = values[[row.seeds.index(s) for s in shared]] if shared else values.mean(0, keepdims=True)
-        cut[row.label] = values
-    runs = {label: values @ weights / weights.sum() for label, values in cut.items()}  # one figure per seed
-    compared = []
-    for one in compare_all(cut, weights, draws=draws):
-        differences = runs[one.first] - runs[one.second] if shared else np.zeros(0)
-        compared.append(replace(one, p_seeds=paired_t(differences), seeds=seeds_needed(differences)))
-    return compared
-
-
-def _corrected(comparisons: list[Comparison]) -> list[Comparison]:
-    """Holm's correction over all pairs of a leaderboard: of the test over classes, and of that over seeds."""
-    over_classes = holm([one.p for one in comparisons])
-    known = [k for k, one in enumerate(comparisons) if one.p_seeds is not None]
-    over_seeds = dict(zip(known, holm([one.p_seeds for one in comparisons if one.p_seeds is not None]), strict=True))
-    return [
-        replace(one, adjusted=p, adjusted_seeds=over_seeds.get(k))
-        for k, (one, p) in enumerate(zip(comparisons, over_classes, strict=True))
-    ]
-
-
-def _tied_with(label: str, comparisons: list[Comparison]) -> set[str]:
-    tied = {label}
-    for c in comparisons:
-        if label in (c.first, c.second) and not c.real():
-            tied |= {c.first, c.second}
-    return tied
+def _mean(entries: list[Entry], metric: str) -> float:
+    return float(np.mean([entry.value(metric) for entry in entries]))

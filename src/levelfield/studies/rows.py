@@ -10,18 +10,14 @@ from levelfield.studies.best_on_test import BestOnTest
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure: mean over seeds, interval over test classes, spread over seeds (None: one run, or not defined).
-
-    seeds_low, seeds_high: Student's 95 % interval of the mean over seeds.
-    """
+    """One figure: mean over seeds, its 95 % interval over test classes and training again (None: not known), and the
+    standard deviation over seeds (None: one run, or not defined)."""
 
     mean: float
     low: float | None = None
     high: float | None = None
     spread: float | None = None
     representation: str = ""
-    seeds_low: float | None = None
-    seeds_high: float | None = None
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from levelfield.evaluation import evaluate, separated
+from levelfield.evaluation.statistics import class_interval
 from levelfield.studies.ground import Tell
 from levelfield.studies.items import Items
 from levelfield.studies.members import Member
-from levelfield.studies.statistics import class_bootstrap_interval
 from levelfield.studies.store import Result
 
 
@@ -97,5 +97,5 @@ def _figure(found: Sequence[_Found]) -> Figure:
     means = [each.class_means for each in found if each.class_means is not None]
     if len(means) < len(found) or len(means[0]) == 0:
         return Figure(value)
-    interval = class_bootstrap_interval(np.stack(means), found[0].weights)
-    return Figure(value, interval.low, interval.high)
+    interval = class_interval(np.stack(means), found[0].weights)
+    return Figure(value) if interval is None else Figure(value, interval.low, interval.high)

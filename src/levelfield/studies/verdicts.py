@@ -1,24 +1,31 @@
-"""What the runs of a study say of its claims: holds, does not hold, or cannot be told."""
+"""What the runs of a study say of its claims: holds, does not hold, or cannot be told.
+
+The same crossed test as between the rows of a leaderboard. Claims were made before the runs, so Holm's correction is
+over the claims of the study and not over all pairs of its rows. A metric without a value per query (a clustering) has
+no classes to draw: it is judged by Student's paired test over seeds, and the note says so.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison, Needed, Table, holm, joint, t_interval
 from levelfield.studies.claims import Claim
-from levelfield.studies.entries import Entry, paired, paired_classes
-from levelfield.studies.seeds import paired_t, seeds_needed
-from levelfield.studies.statistics import holm, paired_bootstrap, t_interval
+from levelfield.studies.entries import Entry, paired
+from levelfield.studies.limits import needed_text
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
-LEVEL = 0.05
+Part = tuple[Mapping[str, list[Entry]], Mapping[str, Table]]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs say of a claim. `seeds`: how many would settle it, where that is known and more are needed."""
+    """What the runs say of a claim. missing, needed_seeds, needed_classes: of one that cannot be told, what would
+    resolve it."""
 
     claim: str
     metric: str
@@ -28,8 +35,10 @@ class Verdict:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    seeds: int | None = None
     note: str = ""
+    missing: str = ""
+    needed_seeds: Needed | None = None
+    needed_classes: Needed | None = None
 
     @property
     def text(self) -> str:
@@ -45,82 +54,102 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Difference:
-    """How much the first row is above the second: by test classes where the metric has queries, else by seeds."""
+class _BySeeds:
+    """A difference of a metric that has no value per class; p is None for a single seed."""
 
     value: float
     low: float | None
     high: float | None
     p: float | None
-    by_seed: np.ndarray
 
 
-def judge(
-    claims: Sequence[Claim], found: Mapping[str, list[Entry]], metric: str, *, draws: int = 10_000
-) -> list[Verdict]:
-    """The verdict on each claim. Those of the form `a > b` are Holm-corrected together, 5 % in all."""
-    differences = [_difference(one, found, one.metric or metric, draws) for one in claims]
-    chances = {
-        k: d.p
-        for k, (one, d) in enumerate(zip(claims, differences, strict=True))
-        if one.parts[1] == ">" and d is not None and d.p is not None
-    }
-    corrected = dict(zip(chances, holm(list(chances.values())), strict=True))
-    return [
-        _verdict(one, d if d is None else replace(d, p=corrected.get(k, d.p)), one.metric or metric)
-        for k, (one, d) in enumerate(zip(claims, differences, strict=True))
-    ]
+def judge(claims: Sequence[Claim], parts: Sequence[Part], metric: str) -> list[Verdict]:
+    """The verdict on each claim. Those of the form `a > b` are Holm-corrected together, 5 % in all.
+
+    parts: for each test set the entries of its rows, and the table of every metric with a value per query.
+    """
+    places = [_place(one, parts) for one in claims]
+    crossed, by_seeds = {}, {}
+    for k, (one, place) in enumerate(zip(claims, places, strict=True)):
+        first, _, second = one.parts
+        if place is not None and (one.metric or metric) in place[1]:
+            crossed[k] = place[1][one.metric or metric].differences(first, second)
+        elif place is not None and (pairs := paired(place[0][first], place[0][second])):
+            by_seeds[k] = _by_seeds(pairs, one.metric or metric)
+    better = [k for k, one in enumerate(claims) if one.parts[1] == ">"]
+    chances = {k: found.p for k in better if k in by_seeds and (found := by_seeds[k]).p is not None}
+    together = [k for k in better if k in crossed]
+    tested = dict(zip(together, joint([crossed[k] for k in together], beside=list(chances.values())), strict=True))
+    tested |= {k: joint([crossed[k]])[0] for k in crossed if k not in tested}
+    own = [tested[k].p or 1.0 for k in together]
+    corrected = dict(zip(chances, holm([*chances.values(), *own]), strict=False))
+    result = []
+    for k, one in enumerate(claims):
+        if k in tested:
+            result.append(_of_classes(one, tested[k], one.metric or metric))
+        elif k in by_seeds:
+            result.append(_of_seeds(one, by_seeds[k], one.metric or metric, corrected.get(k)))
+        else:
+            result.append(Verdict(one.claim, one.metric or metric, one.source, OPEN, note="its runs did not finish"))
+    return result
 
 
-def _difference(claim: Claim, found: Mapping[str, list[Entry]], metric: str, draws: int) -> _Difference | None:
-    """None if the two rows have no finished runs with a seed in common."""
+def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:
+    """The test set that has both rows; None if there is none."""
     first, _, second = claim.parts
-    pairs = paired(found[first], found[second]) if first in found and second in found else []
-    if not pairs:
-        return None
-    by_seed = np.array([a.value(metric) - b.value(metric) for a, b in pairs])
-    if all(entry.has_queries(metric) for pair in pairs for entry in pair):
-        compared = paired_bootstrap(*paired_classes(pairs, metric), draws=draws)
-        return _Difference(compared.difference, compared.low, compared.high, compared.p, by_seed)
-    interval = t_interval(by_seed)
-    if interval is None:
-        return _Difference(float(by_seed[0]), None, None, None, by_seed)
-    return _Difference(interval.mean, interval.low, interval.high, paired_t(by_seed), by_seed)
+    return next((part for part in parts if first in part[0] and second in part[0]), None)
 
 
-def _verdict(claim: Claim, found: _Difference | None, metric: str) -> Verdict:
-    if found is None:
-        return Verdict(claim.claim, metric, claim.source, OPEN, note="its runs did not finish")
-    seeds = seeds_needed(found.by_seed)
-    said = _said(claim, found)
-    note = _what_would_settle(seeds, len(found.by_seed)) if said == OPEN else _against(claim, found)
-    return Verdict(
-        claim.claim, metric, claim.source, said, found.value, found.low, found.high, found.p,
-        seeds if said == OPEN else None, note,
-    )  # fmt: skip
+def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
+    said = _said(claim, found.difference, found.low, found.high, found.adjusted)
+    lacks = (found.missing, found.needed_seeds, found.needed_classes) if said == OPEN else ("", None, None)
+    note = _what_would_resolve(found) if said == OPEN else "" if found.retrained else "these runs alone"
+    return Verdict(claim.claim, metric, claim.source, said, found.difference, found.low, found.high, found.adjusted,
+                   note, *lacks)  # fmt: skip
 
 
-def _said(claim: Claim, found: _Difference) -> str:
+def _of_seeds(claim: Claim, found: _BySeeds, metric: str, corrected: float | None) -> Verdict:
+    said = _said(claim, found.value, found.low, found.high, corrected)
+    note = "one seed, and no value per class" if found.p is None else "over seeds alone"
+    return Verdict(claim.claim, metric, claim.source, said, found.value, found.low, found.high, corrected, note)
+
+
+def _said(claim: Claim, difference: float, low: float | None, high: float | None, p: float | None) -> str:
     if claim.parts[1] == "=":
-        if found.low is None or found.high is None:
+        if low is None or high is None:
             return OPEN
-        if max(-found.low, found.high) <= claim.within:
+        if max(-low, high) <= claim.within:
             return HOLDS
-        return FAILS if found.low > claim.within or found.high < -claim.within else OPEN
-    if found.p is None or found.p >= LEVEL:
+        return FAILS if low > claim.within or high < -claim.within else OPEN
+    if p is None or p >= ALPHA:
         return OPEN
-    return HOLDS if found.value > 0 else FAILS
+    return HOLDS if difference > 0 else FAILS
 
 
-def _against(claim: Claim, found: _Difference) -> str:
-    """The test classes agree; whether training again would is another question, which single seeds may deny."""
-    opposite = int((np.sign(found.by_seed) == -np.sign(found.value)).sum())
-    return f"the opposite with {opposite} of {len(found.by_seed)} seeds" if opposite and claim.parts[1] == ">" else ""
+def _what_would_resolve(found: Comparison) -> str:
+    numbers = needed_text(found)
+    if numbers:
+        return f"{numbers} would resolve it"
+    if found.classes < MIN_CLASSES:
+        return f"{found.classes} test classes are too few"
+    return "too small a difference to say what would resolve it"
 
 
-def _what_would_settle(seeds: int | None, have: int) -> str:
-    if have < 2:
-        return "one seed: how many would settle it is not known"
-    if seeds is None:
-        return "no number of seeds would settle it"
-    return f"about {seeds} seeds would settle it" if seeds > have else "it depends on the test classes, not on seeds"
+def _by_seeds(pairs: list[tuple[Entry, Entry]], metric: str) -> _BySeeds:
+    differences = np.array([a.value(metric) - b.value(metric) for a, b in pairs])
+    interval = t_interval(differences)
+    if interval is None:
+        return _BySeeds(float(differences[0]), None, None, None)
+    return _BySeeds(interval.mean, interval.low, interval.high, _paired_t(differences))
+
+
+def _paired_t(differences: np.ndarray) -> float:
+    """Two-sided p of Student's paired test; 1 where all seeds say the same, of which nothing can be made.
+
+    >>> round(_paired_t(np.array([0.01, 0.02, 0.03])), 4)
+    0.0742
+    """
+    from scipy.special import stdtr
+
+    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    return 1.0 if error == 0 else float(2 * stdtr(len(differences) - 1, -abs(float(differences.mean())) / error))

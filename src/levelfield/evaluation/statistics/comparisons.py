@@ -1,0 +1,158 @@
+"""Which of two methods is better: the crossed test of every pair, corrected for the number of pairs (Holm)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.evaluation.statistics.classes import Floats
+from levelfield.evaluation.statistics.crossed import Differences, Table
+from levelfield.evaluation.statistics.needed import Needed, needed
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much `first` is above `second`, and whether that is more than chance.
+
+    low, high: 95 % interval of the difference, for this pair alone. p: of this pair alone; adjusted: after Holm's
+    correction for all pairs. All are None where nothing can be tested: fewer than 5 classes, or the same difference in
+    every class. retrained: whether the test covers training again; if not, it speaks of these runs only.
+    missing: of a tie, what keeps it from being resolved ("classes", "seeds", "both", "" if not known), and how many
+    would give 80 % power if the true difference were the one seen.
+    """
+
+    first: str
+    second: str
+    difference: float
+    low: float | None
+    high: float | None
+    t: float | None
+    df: float | None
+    p: float | None
+    adjusted: float | None
+    classes: int
+    seeds: tuple[int, int]
+    retrained: bool
+    missing: str = ""
+    needed_seeds: Needed | None = None
+    needed_classes: Needed | None = None
+
+    def better(self, alpha: float = ALPHA) -> bool:
+        """Whether one is better than the other at level `alpha`; otherwise the two are a tie."""
+        return self.adjusted is not None and self.adjusted < alpha
+
+    def seen_from(self, label: str) -> Comparison:
+        """The same with `label` as the first of the two."""
+        if label == self.first:
+            return self
+        low, high, t = (None if value is None else -value for value in (self.high, self.low, self.t))
+        return replace(self, first=self.second, second=self.first, difference=-self.difference, low=low, high=high, t=t,
+                       seeds=self.seeds[::-1])  # fmt: skip
+
+    @property
+    def winner(self) -> str | None:
+        """The better one; None for a tie."""
+        return (self.first if self.difference > 0 else self.second) if self.better() else None
+
+
+def compare_all(
+    rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()
+) -> list[Comparison]:
+    """All pairs of rows `[seeds, classes]` in their order, Holm-corrected; fixed: rows that no seed changes.
+
+    >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
+    >>> [(c.first, c.second, c.winner) for c in compare_all({"A": a, "B": b, "C": b}, [5] * 6)]
+    [('A', 'B', 'A'), ('A', 'C', 'A'), ('B', 'C', None)]
+    >>> [c.p for c in compare_all({"A": [[0.9, 0.8, 0.9, 0.7]], "B": [[0.5, 0.4, 0.6, 0.3]]}, [5] * 4)]  # too few
+    [None]
+    """
+    return joint([Table.of(rows, queries, fixed=fixed).differences()]) if len(rows) > 1 else []
+
+
+def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> list[Comparison]:
+    """The pairs of several tables (test sets), corrected together and with the p-values of other tests `beside`."""
+    found = [_tested(one) for one in tables]
+    own = [np.where(one.tested, p, 1.0) for one, (p, *_) in zip(tables, found, strict=True)]
+    chances = np.concatenate([*own, np.asarray(beside, dtype=np.float64)])
+    adjusted, factors = _holm(chances)
+    result: list[Comparison] = []
+    for one, (p, t, half) in zip(tables, found, strict=True):
+        here = slice(len(result), len(result) + len(p))
+        lacks = needed(one, half, ALPHA / factors[here], ~one.tested | (adjusted[here] >= ALPHA))
+        result += _listed(one, p, t, half, adjusted[here], lacks)
+    return result
+
+
+def holm(p_values: Sequence[float] | Floats) -> list[float]:
+    """Adjusted p-values: the chance of even one false claim stays below alpha if all below alpha are claimed.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted: list[float] = _holm(np.asarray(p_values, dtype=np.float64))[0].tolist()
+    return adjusted
+
+
+def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[list[str]]:
+    """Groups of methods, best first: in the first are the best and all that tie with it; then the same for the rest.
+
+    Two members of one group may still differ from each other; the comparisons say so.
+
+    >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
+    >>> ties(compare_all({"B": b, "A": a, "C": b}, [5] * 6))
+    [['A'], ['B', 'C']]
+    """
+    level_with: dict[str, set[str]] = {}
+    above: dict[str, float] = {}
+    for one in comparisons:
+        for label, other, sign in ((one.first, one.second, 1), (one.second, one.first, -1)):
+            level_with.setdefault(label, set()).update([] if one.better(alpha) else [other])
+            above[label] = above.get(label, 0.0) + sign * one.difference
+    ranked = sorted(above, key=lambda label: -above[label])  # sums of differences sort as the means do
+    groups = []
+    while ranked:
+        group = [ranked[0]] + [label for label in ranked[1:] if label in level_with[ranked[0]]]
+        groups.append(group)
+        ranked = [label for label in ranked if label not in group]
+    return groups
+
+
+def _holm(p: Floats) -> tuple[Floats, Floats]:
+    """Adjusted values, and the factor by which each was multiplied."""
+    order = np.argsort(p, kind="stable")
+    factors, adjusted = np.empty_like(p), np.empty_like(p)
+    factors[order] = np.arange(len(p), 0, -1)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, (factors * p)[order])) if len(p) else p
+    return adjusted, factors
+
+
+def _tested(one: Differences) -> tuple[Floats, Floats, Floats]:
+    """p, t and half the width of the 95 % interval of every pair."""
+    from scipy.special import stdtr, stdtrit
+
+    freedom = one.variance.freedom
+    error: Floats = np.sqrt(np.where(one.variance.classes > 0, one.variance.total, 1.0))
+    t: Floats = one.difference / error
+    half: Floats = stdtrit(freedom, 0.975) * error
+    return 2 * stdtr(freedom, -np.abs(t)), t, half
+
+
+def _listed(
+    one: Differences, p: Floats, t: Floats, half: Floats, adjusted: Floats,
+    lacks: list[tuple[str, Needed | None, Needed | None]],
+) -> list[Comparison]:  # fmt: skip
+    names, seeds = one.labels, one.seeds.tolist()
+    columns = (one.first, one.second, one.difference, one.difference - half, one.difference + half, t,
+               one.variance.freedom, p, adjusted, one.tested, one.retrained)  # fmt: skip
+    result = []
+    for row, lack in zip(zip(*(column.tolist() for column in columns), strict=True), lacks, strict=True):
+        i, j, difference, *numbers, tested, retrained = row
+        low, high, own_t, df, own_p, own_adjusted = numbers if tested else [None] * 6
+        result.append(Comparison(names[i], names[j], difference, low, high, own_t, df, own_p, own_adjusted,
+                                 one.classes, (seeds[i], seeds[j]), retrained, *lack))  # fmt: skip
+    return result

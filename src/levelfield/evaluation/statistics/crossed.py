@@ -1,0 +1,175 @@
+"""Seeds x classes, both random: the variance of a figure and of a difference of two figures.
+
+`A[m, s, c]` is the mean of a metric over the queries of class c, for seed s of method m. Two things happen by chance:
+other classes of the same kind could have been the test classes, and training again gives another network. A statement
+about methods must survive both (a crossed design, as in studies of many readers and many cases: Dorfman, Berbaum and
+Metz 1992; Gallas 2009). With D = A[i] - A[j]:
+
+    V_c = spread of mean_s D over classes         the pair's own
+    V_s = v_i / S_i + v_j / S_j                   v: a method's variance over seeds
+    V_r = what V_c and V_s both contain           seeds that move single classes
+    V   = max(V_c, V_s, V_c + V_s - V_r),  t = mean(D) / sqrt(V),  Satterthwaite's degrees of freedom
+
+Three seeds say little about one method's variance, and all methods together say nothing about a method that is noisier
+than the others. So v is a mean of the method's own variance, which counts as its S - 1 degrees of freedom, and that of
+all methods, which counts as PRIOR. `benchmarks/calibration.py` simulates what this does to false verdicts: the pooled
+variance alone called equal methods different on 23 % of leaderboards with one noisy method, each pair's own on 47 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.statistics.classes import ClassWeights, Floats
+
+MIN_CLASSES = 5  # below, no test holds its level and no interval its coverage
+PRIOR = 4.0  # degrees of freedom that all methods' variance over seeds counts beside a method's own
+_ROUNDING = 1e-12  # a variance below this share of the figures' own is rounding
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Of figures or differences, each an array: by classes, by seeds, in both, in all, and degrees of freedom."""
+
+    classes: Floats
+    seeds: Floats
+    residual: Floats
+    total: Floats
+    freedom: Floats
+    seeds_freedom: Floats
+
+
+@dataclass(frozen=True)
+class Differences:
+    """All pairs of a table: positions of the two rows, how much the first is above the second, and its variance.
+
+    tested: whether there is anything to test by (5 classes, and not the same difference in each of them).
+    retrained: whether training again is part of the variance.
+    """
+
+    labels: list[str]
+    first: np.ndarray
+    second: np.ndarray
+    difference: Floats
+    variance: Variance
+    tested: np.ndarray
+    retrained: np.ndarray
+    classes: int
+    classes_freedom: float
+    seeds: np.ndarray  # of each row
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures of methods, reduced to what the variances need.
+
+    means `[rows]`; spread `[rows, rows]`: of the rows' class means, by the influence of classes; noise and residual
+    `[rows]`: variance over seeds of a single seed's figure, and the part of it by which seeds move single classes.
+    """
+
+    labels: list[str]
+    weights: ClassWeights
+    means: Floats
+    spread: Floats
+    noise: Floats
+    residual: Floats
+    seeds: np.ndarray
+    fixed: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()) -> Table:
+        """Rows `[seeds, classes]` by label; fixed: those that no seed changes (they count as exact over seeds).
+
+        >>> table = Table.of({"a": [[0.5, 0.7], [0.7, 0.9]], "b": [[0.4, 0.4]]}, [3, 3], fixed=["b"])
+        >>> table.means.round(2).tolist(), table.noise.round(3).tolist()
+        ([0.7, 0.4], [0.02, 0.0])
+        """
+        weights = ClassWeights.of(queries)
+        values = {label: checked(row, label, len(weights)) for label, row in rows.items()}
+        class_means = np.stack([row.mean(axis=0) for row in values.values()])
+        means = class_means @ weights.shares
+        centred = class_means - means[:, None]
+        parts = [_over_seeds(row, weights) for row in values.values()]
+        exact = np.array([label in fixed for label in values])
+        return cls(
+            list(values), weights, means, (centred * weights.influence) @ centred.T,
+            np.array([noise for noise, _ in parts]), np.array([rest for _, rest in parts]),
+            np.array([len(row) for row in values.values()]), exact,
+        )  # fmt: skip
+
+    def differences(self, *pair: str) -> Differences:
+        """Of all pairs, in the order of the rows; or of one pair, given by its labels."""
+        if pair:
+            first, second = (np.array([self.labels.index(label)]) for label in pair)
+        else:
+            first, second = np.triu_indices(len(self.labels), 1)
+        own = np.diagonal(self.spread)
+        apart = own[first] + own[second]
+        by_classes = np.maximum(apart - 2 * self.spread[first, second], 0.0)
+        by_classes[by_classes <= _ROUNDING * apart] = 0.0
+        tested = (by_classes > 0) & (len(self.weights) >= MIN_CLASSES)
+        moved = ~(self.fixed[first] & self.fixed[second])
+        return Differences(
+            self.labels, first, second, self.means[first] - self.means[second],
+            self.variance(by_classes, first, second), tested, moved & (self._freedom().sum() > 0),
+            len(self.weights), self.weights.freedom, self.seeds,
+        )  # fmt: skip
+
+    def variance(self, by_classes: Floats, *members: np.ndarray) -> Variance:
+        """Of figures (one array of positions) or of differences (two), given the part that classes have in it."""
+        freedom = self._freedom()
+        pool = freedom / max(freedom.sum(), 1)  # the share of each method in the pooled variance
+        counted = np.where(self.fixed, 0.0, 1 / ((PRIOR + freedom) * self.seeds))
+        own, common = freedom * counted, sum(PRIOR * counted[rows] for rows in members)
+        seeds, residual = (
+            common * (pool @ part) + sum((own * part)[rows] for rows in members) for part in (self.noise, self.residual)
+        )
+        squares = self.noise**2 / np.maximum(freedom, 1)  # of the noise's estimates, over degrees of freedom
+        doubt = common**2 * (pool**2 @ squares)
+        for rows in members:
+            share = common * pool[rows]
+            doubt = doubt + ((own[rows] + share) ** 2 - share**2) * squares[rows]
+        total = np.maximum(np.maximum(by_classes, seeds), by_classes + seeds - residual)
+        return Variance(by_classes, seeds, residual, total, *_satterthwaite(
+            total, by_classes, self.weights.freedom, seeds, doubt))  # fmt: skip
+
+    def _freedom(self) -> Floats:
+        freedom: Floats = np.where(self.fixed, 0.0, self.seeds - 1.0)
+        return freedom
+
+
+def checked(values: npt.ArrayLike, label: str, classes: int) -> Floats:
+    """A row as `[seeds, classes]`, or what is wrong with it."""
+    rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if rows.ndim != 2 or not rows.size:
+        raise BadInput(f"'{label}' has shape {rows.shape}: (seeds, classes) is needed.")
+    if rows.shape[1] != classes:
+        raise BadInput(f"'{label}' has {rows.shape[1]} classes and the weights {classes}: the same are needed.")
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        raise BadInput(f"'{label}' has a NaN or an infinity, the first for seed {bad[0][0]} and class {bad[0][1]}.")
+    return rows
+
+
+def _over_seeds(values: Floats, weights: ClassWeights) -> tuple[float, float]:
+    """Variance of the figure over seeds, and the part of it by which seeds move single classes; 0 for one seed."""
+    if len(values) == 1:
+        return 0.0, 0.0
+    figures = values @ weights.shares
+    moved = values - values.mean(axis=0) - (figures - figures.mean())[:, None]
+    return float(figures.var(ddof=1)), float((moved**2 @ weights.influence).sum() / (len(values) - 1))
+
+
+def _satterthwaite(
+    total: Floats, by_classes: Floats, classes_freedom: float, seeds: Floats, doubt: Floats
+) -> tuple[Floats, Floats]:
+    """Degrees of freedom of the whole, and of the part of seeds (infinite where seeds change nothing)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_seeds = np.where(doubt > 0, seeds**2 / doubt, np.inf)
+        of_all = total**2 / (by_classes**2 / max(classes_freedom, 1e-9) + doubt)
+    return np.fmax(of_all, np.minimum(of_seeds, classes_freedom)), of_seeds

@@ -1,0 +1,184 @@
+"""How many seeds or test classes would resolve a tie, with 80 % power, and which of the two is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from levelfield.evaluation.statistics.classes import Floats
+
+if TYPE_CHECKING:
+    from levelfield.evaluation.statistics.crossed import Differences
+
+POWER = 0.8
+MOST_SEEDS, MOST_CLASSES = 1000, 100_000  # beyond these nobody will go
+_ROUNDS = 8  # of the number, which changes the degrees of freedom, which change the number
+Numbers = tuple[str, "Needed | None", "Needed | None"]
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many in all, if the difference is the one seen; and for the ends of its 95 % interval (None: no end).
+
+    >>> Needed(12, 5, None).text("seeds")
+    '12 seeds (95 %: 5 or more)'
+    >>> Needed(12, 5, 90).text("seeds")
+    '12 seeds (95 %: 5 to 90)'
+    """
+
+    number: int
+    low: int
+    high: int | None
+
+    def text(self, what: str) -> str:
+        span = f"{self.low:,} or more" if self.high is None else f"{self.low:,} to {self.high:,}"
+        return f"{self.number:,} {what} (95 %: {span})"
+
+
+@dataclass(frozen=True)
+class Design:
+    """Variances of differences as functions of how much larger the study gets; one entry per pair.
+
+    by_classes, by_seeds, mixed: the part that more classes, more seeds, and either of them make smaller.
+    """
+
+    by_classes: Floats
+    by_seeds: Floats
+    mixed: Floats
+    classes: Floats
+    seeds: Floats
+    classes_freedom: Floats
+    seeds_freedom: Floats
+    alpha: Floats
+
+    def asked(self, difference: Floats, more_classes: Floats, more_seeds: Floats) -> Floats:
+        """The variance at which a test of the larger study would find `difference` with the power that is asked."""
+        from scipy.special import ndtri, stdtrit
+
+        of_classes = self.by_classes / more_classes + self.mixed / (more_classes * more_seeds)
+        of_seeds = (self.by_seeds + self.mixed / more_classes) / more_seeds
+        total = self.by_classes / more_classes + of_seeds
+        classes_freedom = self.classes_freedom * (self.classes * more_classes - 1) / (self.classes - 1)
+        seeds_freedom = self.seeds_freedom * (self.seeds * more_seeds - 1) / np.maximum(self.seeds - 1, 1)
+        doubt = of_classes**2 / classes_freedom + of_seeds**2 / seeds_freedom
+        df = np.fmax(total**2 / doubt, np.minimum(classes_freedom, seeds_freedom))
+        critical = stdtrit(df, 1 - self.alpha / 2)
+        # the noncentral t by a normal (Johnson and Kotz): exact enough for a number of seeds
+        centre = critical * (1 - 1 / (4 * df)) + ndtri(POWER) * np.sqrt(1 + critical**2 / (2 * df))
+        asked: Floats = (difference / centre) ** 2
+        return asked
+
+    def more_seeds(self, difference: Floats) -> Floats:
+        """How many times as many seeds; infinite where the classes alone are too many doubts."""
+        return self._solved(difference, lambda asked, _: _ratio(self.by_seeds + self.mixed, asked - self.by_classes),
+                            seeds=True)  # fmt: skip
+
+    def more_classes(self, difference: Floats) -> Floats:
+        return self._solved(difference, lambda asked, _: _ratio(self.by_classes + self.mixed, asked - self.by_seeds),
+                            classes=True)  # fmt: skip
+
+    def more_of_both(self, difference: Floats) -> Floats:
+        both = self.by_classes + self.by_seeds
+
+        def solve(asked: Floats, factor: Floats) -> Floats:
+            return _ratio(both + np.sqrt(both**2 + 4 * asked * self.mixed), 2 * asked)
+
+        return self._solved(difference, solve, seeds=True, classes=True)
+
+    def _solved(
+        self, difference: Floats, solve: Callable[[Floats, Floats], Floats], *, seeds: bool = False,
+        classes: bool = False,
+    ) -> Floats:  # fmt: skip
+        factor = np.ones_like(difference)
+        one = np.ones_like(difference)
+        for _ in range(_ROUNDS):
+            tried = np.minimum(factor, 1e6)
+            asked = self.asked(difference, tried if classes else one, tried if seeds else one)
+            factor = np.sqrt(tried * np.maximum(solve(asked, tried), 1e-3))  # half a step on the log: no swinging
+        final: Floats = np.maximum(solve(self.asked(difference, np.minimum(factor, 1e6) if classes else one,
+                                                    np.minimum(factor, 1e6) if seeds else one), factor), 1e-3)
+        return final
+
+
+def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) -> list[Numbers]:
+    """For every pair what is missing, and how many; nothing for pairs that are no ties or differ by nothing.
+
+    half: of the width of the difference's interval. alpha: the level of each pair after correction.
+    """
+    result: list[Numbers] = [("", None, None)] * len(found.difference)
+    at = np.flatnonzero(ties & (found.difference != 0) & (found.variance.classes > 0))
+    if not len(at) or found.classes < 2:
+        return result
+    seeds = np.maximum(found.seeds[found.first], found.seeds[found.second])[at].astype(np.float64)
+    part = found.variance
+    mixed = np.minimum(np.minimum(part.residual, part.classes), part.seeds)[at]
+    design = Design(
+        part.classes[at] - mixed, part.seeds[at] - mixed, mixed, np.full(len(at), float(found.classes)), seeds,
+        np.full(len(at), found.classes_freedom), part.seeds_freedom[at], alpha[at],
+    )  # fmt: skip
+    seen = np.abs(found.difference[at])
+    ends = (seen, seen + half[at], np.maximum(seen - half[at], 0.0))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        by_seeds, by_classes, by_both = (
+            [grown(end) for end in ends] for grown in (design.more_seeds, design.more_classes, design.more_of_both)
+        )
+    retrained = found.retrained[at]
+    for place, number in enumerate(at.tolist()):
+        scale = float(seeds[place])
+        result[number] = _missing(
+            [float(factors[place]) * scale if retrained[place] else np.inf for factors in by_seeds],
+            [float(factors[place]) * found.classes for factors in by_classes],
+            [float(factors[place]) for factors in by_both], scale, found.classes,
+        )  # fmt: skip
+    return result
+
+
+def detectable_effect(
+    classes: int, seeds: int, pairs: int, *, over_classes: float, over_seeds: float, alpha: float = 0.05
+) -> float:
+    """The difference that a study would find with 80 % power, all pairs corrected for.
+
+    over_classes: standard deviation of a pair's difference over classes. over_seeds: of a figure over seeds.
+
+    >>> round(detectable_effect(100, 3, 45, over_classes=0.15, over_seeds=0.005), 3)
+    0.066
+    """
+    one = np.ones(1)
+    by_seeds = 2 * over_seeds**2 / seeds if seeds > 1 else 0.0
+    design = Design(
+        one * over_classes**2 / classes, one * by_seeds, 0 * one, one * classes, one * seeds, one * (classes - 1),
+        one * 2 * max(seeds - 1, 1), one * alpha / pairs,
+    )  # fmt: skip
+    return float(np.sqrt((design.by_classes + design.by_seeds) / design.asked(one, one, one))[0])
+
+
+def _missing(seeds: list[float], classes: list[float], both: list[float], have: float, have_classes: int) -> Numbers:
+    """Which of the two, whichever has to grow less. Each list: for the difference seen, and for its ends."""
+    in_seeds, in_classes = _number(seeds, MOST_SEEDS, 2), _number(classes, MOST_CLASSES, 5)
+    if in_seeds and (not in_classes or in_seeds.number / have <= in_classes.number / have_classes):
+        return "seeds", in_seeds, in_classes
+    if in_classes:
+        return "classes", in_seeds, in_classes
+    if not np.isfinite(seeds[0]) and not np.isfinite(both[0]):
+        return "", None, None
+    joint = (_number([k * have for k in both], MOST_SEEDS, 2),
+             _number([k * have_classes for k in both], MOST_CLASSES, 5))  # fmt: skip
+    return ("both", *joint) if all(joint) else ("", None, None)
+
+
+def _number(counts: list[float], most: int, least: int) -> Needed | None:
+    seen, low, high = counts
+    if not np.isfinite(seen) or seen > most:
+        return None
+    number = max(int(np.ceil(seen)), least)
+    lowest = max(int(np.ceil(low)), least) if np.isfinite(low) else least
+    return Needed(number, min(lowest, number), int(np.ceil(high)) if np.isfinite(high) and high <= most else None)
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """Infinite where no number is enough."""
+    result: Floats = np.where(below > 0, above / np.where(below > 0, below, 1.0), np.inf)
+    return result

@@ -1,0 +1,130 @@
+"""The crossed test against plain loops, and where it must say nothing."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.statistics import Table, compare_all
+from levelfield.evaluation.statistics.classes import ClassWeights
+from levelfield.evaluation.statistics.crossed import PRIOR
+
+
+def made(methods: int, seeds: int, classes: int, *, noise: float = 0.01, seed: int = 0) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    shared = random.uniform(0.2, 0.8, classes)
+    own = shared + 0.1 * random.standard_normal((methods, 1, classes))
+    values = own + noise * random.standard_normal((methods, seeds, 1)) + 0.02 * random.standard_normal(
+        (methods, seeds, classes))  # fmt: skip
+    return dict(zip("abcdefghij", values, strict=False))
+
+
+def test_one_seed_and_classes_of_one_size_are_students_paired_test() -> None:
+    rows = made(4, 1, 30)
+    for one in compare_all(rows, np.full(30, 7)):
+        known = stats.ttest_rel(rows[one.first][0], rows[one.second][0])
+        assert [one.t, one.df, one.p] == pytest.approx([known.statistic, 29, known.pvalue])
+        low, high = known.confidence_interval()
+        assert (one.low, one.high) == (pytest.approx(low), pytest.approx(high))
+        assert not one.retrained
+
+
+def test_seeds_count_as_a_plain_loop_counts_them() -> None:
+    """Every sum of the docstring's equations written out, for rows with different numbers of seeds and class sizes."""
+    rows, weights = made(4, 5, 20, noise=0.03), np.random.default_rng(1).integers(2, 9, 20)
+    rows["b"] = rows["b"][:3]
+    w = weights / weights.sum()
+    g = w**2 / (1 - 2 * w + (w**2).sum())
+    noise, residual, freedom = {}, {}, {}
+    for label, values in rows.items():
+        figures = [float(row @ w) for row in values]
+        noise[label], freedom[label] = np.var(figures, ddof=1), len(values) - 1
+        residual[label] = sum(
+            g[c] * (row[c] - values[:, c].mean() - figure + np.mean(figures)) ** 2
+            for row, figure in zip(values, figures, strict=True) for c in range(20)
+        ) / (len(values) - 1)  # fmt: skip
+    pooled = sum(freedom[k] * noise[k] for k in rows) / sum(freedom.values())
+    rest = sum(freedom[k] * residual[k] for k in rows) / sum(freedom.values())
+    found = {(one.first, one.second): one for one in compare_all(rows, weights)}
+    for i, j in combinations(rows, 2):
+        d = rows[i].mean(0) - rows[j].mean(0)
+        by_classes = float(g @ (d - d @ w) ** 2)
+        by_seeds, both = (
+            sum((PRIOR * common + freedom[k] * own[k]) / (PRIOR + freedom[k]) / len(rows[k]) for k in (i, j))
+            for own, common in ((noise, pooled), (residual, rest))
+        )
+        total = max(by_classes, by_seeds, by_classes + by_seeds - both)
+        assert found[i, j].difference == pytest.approx(float(d @ w))
+        assert found[i, j].t == pytest.approx(float(d @ w) / np.sqrt(total))
+        pool = sum(PRIOR / (PRIOR + freedom[k]) / len(rows[k]) for k in (i, j)) / sum(freedom.values())
+        share = {k: pool * freedom[k] for k in rows}
+        for k in (i, j):
+            share[k] += freedom[k] / (PRIOR + freedom[k]) / len(rows[k])
+        doubt = sum(share[k] ** 2 * noise[k] ** 2 / freedom[k] for k in rows)
+        classes_freedom = ClassWeights.of(weights).freedom
+        df = max(total**2 / (by_classes**2 / classes_freedom + doubt), min(classes_freedom, by_seeds**2 / doubt))
+        assert found[i, j].df == pytest.approx(df)
+
+
+def test_freedom_of_classes_is_that_of_the_matrix() -> None:
+    w = np.random.default_rng(2).random(9)
+    w /= w.sum()
+    centre = np.eye(9) - np.outer(np.ones(9), w)
+    form = centre.T @ np.diag(w**2 / (1 - 2 * w + w @ w)) @ centre
+    found = ClassWeights.of(w)
+    assert found.freedom == pytest.approx(np.trace(form) ** 2 / np.trace(form @ form))
+    assert np.trace(form) == pytest.approx(w @ w)  # unbiased if all classes vary equally
+
+
+def test_a_noisier_seed_makes_a_smaller_t_and_a_fixed_row_adds_nothing() -> None:
+    calm, wild = ({one.second: one for one in compare_all(made(3, 5, 50, noise=noise), np.ones(50)) if one.first == "a"}
+                  for noise in (0.0, 0.2))  # fmt: skip
+    assert abs(wild["b"].high - wild["b"].low) > 3 * abs(calm["b"].high - calm["b"].low)
+    rows = made(3, 5, 50, noise=0.1)
+    rows["exact"] = rows["a"][:1]
+    table = Table.of(rows, np.ones(50), fixed=["exact"])
+    seeds = table.differences("b", "exact").variance.seeds[0]
+    both = table.differences("b", "c").variance.seeds[0]
+    own = {label: table.differences(label, "exact").variance.seeds[0] for label in "bc"}
+    assert both == pytest.approx(own["b"] + own["c"])
+    assert seeds == pytest.approx(own["b"])
+
+
+def test_fewer_than_five_classes_are_not_tested() -> None:
+    [four] = compare_all({"a": [[0.9, 0.8, 0.9, 0.8]], "b": [[0.1, 0.2, 0.1, 0.3]]}, np.ones(4))
+    assert (four.p, four.adjusted, four.low, four.high, four.t) == (None,) * 5
+    assert not four.better()
+    [five] = compare_all({"a": [[0.9, 0.8, 0.9, 0.8, 0.8]], "b": [[0.1, 0.2, 0.1, 0.3, 0.2]]}, np.ones(5))
+    assert five.winner == "a"
+
+
+def test_the_same_difference_in_every_class_is_no_evidence() -> None:
+    a = np.random.default_rng(0).random(8)
+    for other in (a, a - 0.125):
+        [one] = compare_all({"a": a, "b": other}, np.ones(8))
+        assert (one.p, one.low, one.high) == (None, None, None)
+
+
+def test_swapping_two_rows_mirrors_the_comparison() -> None:
+    rows = made(2, 3, 40)
+    [one] = compare_all(rows, np.ones(40))
+    [other] = compare_all({"b": rows["b"], "a": rows["a"]}, np.ones(40))
+    turned = other.seen_from("a")
+    assert (turned.first, turned.second) == (one.first, one.second)
+    for part in ("difference", "low", "high", "t", "df", "p"):
+        assert getattr(turned, part) == pytest.approx(getattr(one, part))
+
+
+@pytest.mark.parametrize(("a", "weights", "text"), [
+    (np.ones((3, 4)), np.ones(5), "4 classes and the weights 5"),
+    (np.ones((1, 4)), np.zeros(4), "one positive number"),
+    (np.full((1, 4), np.nan), np.ones(4), "seed 0 and class 0"),
+    (np.ones((1, 0)), np.ones(4), r"\(seeds, classes\) is needed"),
+])  # fmt: skip
+def test_tables_that_cannot_be_compared_are_refused(a: np.ndarray, weights: np.ndarray, text: str) -> None:
+    with pytest.raises(BadInput, match=text):
+        compare_all({"a": a, "b": a}, weights)

@@ -1,0 +1,57 @@
+"""Intervals of a figure: Student's over runs; over classes inside [0, 1], and none where nothing is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levelfield.evaluation.statistics import Table, class_interval, figure_intervals, t_interval
+
+
+def test_one_run_has_no_interval() -> None:
+    assert t_interval([0.5]) is None
+
+
+@pytest.mark.parametrize(
+    ("level", "freedom", "quantile"),  # as printed in tables of Student's distribution
+    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 4, 2.776), (0.95, 9, 2.262), (0.95, 30, 2.042), (0.8, 3, 1.638),
+     (0.9, 9, 1.833), (0.99, 4, 4.604), (0.998, 9, 4.297)],
+)  # fmt: skip
+def test_the_interval_has_the_quantile_of_the_tables(level: float, freedom: int, quantile: float) -> None:
+    runs = np.random.default_rng(freedom).random(freedom + 1)
+    found = t_interval(runs, level=level)
+    assert found is not None
+    assert found.half_width * np.sqrt(len(runs)) / runs.std(ddof=1) == pytest.approx(quantile, abs=5e-4)
+
+
+def test_with_many_classes_it_is_the_usual_interval() -> None:
+    values = np.random.default_rng(0).uniform(0.2, 0.8, 4000)
+    found = class_interval(values, np.ones(4000))
+    assert found is not None
+    half = 1.9606 * values.std(ddof=1) / np.sqrt(4000)
+    assert (found.low, found.high) == (pytest.approx(values.mean() - half, abs=1e-4),
+                                       pytest.approx(values.mean() + half, abs=1e-4))  # fmt: skip
+
+
+def test_near_one_it_stays_below_one_and_is_longer_below() -> None:
+    found = class_interval([1, 1, 0.9, 1, 1, 0.95], np.ones(6))
+    assert found is not None
+    assert 0 < found.low < found.mean < found.high < 1
+    assert found.mean - found.low > 2 * (found.high - found.mean)
+
+
+@pytest.mark.parametrize("values", [[0.5] * 4, [0.1, 0.5, 0.9, 0.2], [0.557] * 30, [1.0] * 12])
+def test_nothing_is_said_below_five_classes_or_where_all_are_equal(values: list[float]) -> None:
+    assert class_interval(values, np.ones(len(values))) is None
+
+
+def test_seeds_that_differ_make_it_longer() -> None:
+    random = np.random.default_rng(3)
+    classes = random.uniform(0.45, 0.55, 60)
+    rows = {"calm": classes + np.zeros((4, 1)), "wild": classes + 0.05 * random.standard_normal((4, 1))}
+    calm, wild = figure_intervals(Table.of(rows, np.ones(60)))
+    exact = class_interval(classes, np.ones(60))
+    assert calm is not None
+    assert wild is not None
+    assert exact is not None
+    assert wild.half_width > 1.5 * calm.half_width > 1.5 * exact.half_width
