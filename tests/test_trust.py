@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from levelfield.errors import BadInput, NotTrusted
-from levelfield.registry import load_from_file, references_in
+from levelfield.registry import Registry, load_from_file, references_in
 from levelfield.trust import as_trusted, trust, trusted, trusting
 
 
@@ -97,3 +98,14 @@ def test_what_a_trusted_file_only_imports_is_not_used(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_references_are_found_wherever_they_are(content: Any, found: list[str]) -> None:
     assert list(references_in(content)) == found
+
+
+def test_a_package_in_the_working_directory_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evil-1.0.dist-info").mkdir()
+    (tmp_path / "evil-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (tmp_path / "evil-1.0.dist-info" / "entry_points.txt").write_text("[levelfield]\nevil = levelfield_evil\n")
+    (tmp_path / "levelfield_evil.py").write_text("raise SystemExit('the folder ran')\n")
+    monkeypatch.chdir(tmp_path)
+    for place in ("", ".", str(tmp_path)):
+        monkeypatch.setattr("sys.path", [place, *sys.path])
+        assert Registry[int]("thing", "things").names() == []

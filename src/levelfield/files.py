@@ -25,7 +25,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)
+        with temporary.open("xb") as file:  # a new file: not what a link of that name leads to
             write(file)
             file.flush()
             os.fsync(file.fileno())

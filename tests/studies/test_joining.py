@@ -190,3 +190,11 @@ def test_runs_without_test_images_give_a_model_without_figures(photos: Path, tmp
     assert levelfield.load(tmp_path / "both").dim == 16
     assert json.loads((tmp_path / "both" / "training.json").read_text())["measured"]["members"] == 2
     assert joining.ENSEMBLE in contents(tmp_path / "both")
+
+
+def test_runs_on_a_copy_of_the_images_are_joined(runs: list[Path], photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "copied")
+    study = small_world.small_study(tmp_path / "copied", ["lda"])
+    [run], _ = small_world.carry_out(study, tmp_path / "other")
+    [_, other] = join([runs[0], run.folder(tmp_path / "other")], tmp_path / "both", METRICS)
+    assert other.items[0][0].startswith(str(tmp_path / "copied"))

@@ -133,10 +133,22 @@ def checked(folders: Sequence[Path]) -> list[Member]:
             if other.identity == earlier.identity:
                 raise BadInput(f"{other.folder} and {earlier.folder} are the same run: joined with itself it says "
                                "nothing new.")
-        if other.items != first.items:
+        if not _tested_alike(first, other):
             raise BadInput(f"{other.folder} and {first.folder} were not tested on the same images: "
                            f"{_difference(first.items, other.items)}.")
     return members
+
+
+def _tested_alike(first: Member, other: Member) -> bool:
+    """Whether two runs have the same test images in the same order, by name or, where the data lay elsewhere, by
+    content."""
+    if first.items == other.items:
+        return True
+    named = ([(os.path.basename(path), *rest) for path, *rest in member.items] for member in (first, other))
+    if next(named) != next(named):
+        return False
+    ours, theirs = (spec_of(member.folder, trained=False) for member in (first, other))
+    return bool(ours.data_digest) and _images(ours) == _images(theirs) and ours.protocol == theirs.protocol
 
 
 def joined_identity(members: Sequence[Member]) -> str:
