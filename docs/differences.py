@@ -1,4 +1,4 @@
-"""Measures where other libraries' metrics differ, and by how much, for metrics.md: python docs/differences.py
+"""Measures where other libraries' metrics (and a loss) differ, by how much, for metrics.md: python docs/differences.py
 
 Every line is computed anew: theirs by their own code where it can be installed, by the released line of code itself
 where it cannot, or read from the golden cases, which hold what the released code gave.
@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from levelfield import objectives
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, spectral_decay
 from levelfield.evaluation.clustering import nmi, tabulate
+from levelfield.randomness import numpy_stream
 
 PAGE = Path(__file__).with_name("metrics.md")
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "metrics"
@@ -147,9 +149,35 @@ def two_nmi() -> Difference:
                       "(`nmi[geometric]`)", _figure(nmi(table, form="arithmetic")))
 
 
+def kmeans_start() -> Difference:
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import normalized_mutual_info_score
+
+    draw, labels = numpy_stream(0, "differences", 100), np.repeat(np.arange(100), 10)
+    rows = (draw.normal(size=(100, 32))[labels] + 0.6 * draw.normal(size=(1000, 32))).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    theirs = normalized_mutual_info_score(labels, KMeans(100, n_init=1, random_state=0).fit_predict(rows))
+    ours = evaluate(rows, labels, metrics=["nmi"])["nmi"]
+    return Difference("scikit-learn", "k-means starts by k-means++; here at random rows, and the mean of three starts",
+                      "NMI of 100 classes of 10", _figure(theirs), _figure(ours))
+
+
+def snr_regulariser() -> Difference:
+    from pytorch_metric_learning.losses import SignalToNoiseRatioContrastiveLoss
+    from pytorch_metric_learning.regularizers import ZeroMeanRegularizer
+
+    rows, labels = (torch.from_numpy(part) for part in _two_classes())
+    settings = {"embedding_regularizer": ZeroMeanRegularizer(), "embedding_reg_weight": 0.1}
+    with_it, without = (SignalToNoiseRatioContrastiveLoss(**chosen)(5 * rows, labels) for chosen in (settings, {}))
+    ours = objectives.create("snr", form="contrastive", lam=0.1, miner="all").terms(5 * rows, labels)["zero_mean"]
+    return Difference("PML", "the zero-mean term of SNR (`lam`) is of raw rows; here of the compared unit rows",
+                      "that term, weight 0.1, of 12 rows of length 5", _figure(with_it - without), _figure(ours))
+
+
 CASES: tuple[Callable[[], Difference], ...] = (
     large_labels, reciprocal_rank_alone, cut_list, collapsed, large_offset, huge_norms, missing_numbers, first_column,
-    released_in_shop, released_map_at_c, released_map_at_1000, truncated_spectrum, two_nmi,
+    released_in_shop, released_map_at_c, released_map_at_1000, truncated_spectrum, two_nmi, kmeans_start,
+    snr_regulariser,
 )
 
 

@@ -73,7 +73,7 @@ class Signals:
             "margin": "002 A.1",
             "pos_margin": "PML",
             "neg_margin": "PML",
-            "lam": "002 A.1 (its code: 0 with the plain miner, 0.005 with `switch`)",
+            "lam": "002 A.1 (its code: 0 with the plain miner, 0.005 with `switch`); of raw rows in PML and MLRC",
             "centered": "Yuan et al. 2019, PML, 002 code; 002 eq. 15 reads as uncentred",
             "reg_over": "002 eq. 15; its code: the mined anchors",
             "reduction": "002 code, PML",
@@ -85,8 +85,9 @@ class Signals:
 class SNR(Objective):
     """SNR loss as triplets (`form="triplet"`) or pairs (`"contrastive"`), mined, or with `miner="all"` on all of them.
 
-    `lam` weighs the pull of each row's mean towards 0, over the batch or (`reg_over="anchors"`) over the anchors of
-    the tuples, as often as they occur. Tuples whose anchor is a constant row are left out. Memory: O(batch * batch).
+    `lam` weighs the pull of each row's mean towards 0 (with `normalize` that of the unit row), over the batch or
+    (`reg_over="anchors"`) over the anchors of the tuples, as often as they occur. Tuples whose anchor is a constant row
+    are left out. Memory: O(batch * batch).
 
     >>> loss = SNR(lam=0.0, miner="all")
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
