@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from levelfield.errors import UnknownName
@@ -24,6 +26,7 @@ def board() -> Leaderboard:
 
 def test_the_line_says_who_is_first(board: Leaderboard) -> None:
     assert repr(board) == "Leaderboard('made': 2 rows, best by recall@1 'margin <script>' 0.750)"
+    assert repr(replace(board, rows=[])) == "Leaderboard('made': no rows)"
 
 
 def test_the_table_has_the_rows_and_every_text_is_escaped(board: Leaderboard) -> None:

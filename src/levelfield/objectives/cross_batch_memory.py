@@ -33,7 +33,7 @@ class CrossBatchMemory(Objective):
     >>> from levelfield import objectives
     >>> memory = CrossBatchMemory(objectives.create("contrastive", miner="all"), size=8, dim=4)
     >>> rows, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
-    >>> memory(rows, labels), memory(rows, labels)  # the second time half of the positives are the rows themselves
+    >>> memory(rows, labels), memory(rows, labels)  # the second time a third of the positives are the rows themselves
     (tensor(1.4142), tensor(0.9428))
     """
 

@@ -16,6 +16,8 @@ TABLES = ("rows", "comparisons")
 
 def line(board: Leaderboard) -> str:
     """What it is about, and who is first."""
+    if not board.rows:
+        return f"Leaderboard({board.study!r}: no rows)"
     first, best = board.metrics[0], board.rows[0]
     rows = f"{len(board.rows)} row{'' if len(board.rows) == 1 else 's'}"
     return f"Leaderboard({board.study!r}: {rows}, best by {first} {best.label!r} {best.cells[first].mean:.3f})"
