@@ -12,6 +12,27 @@ from typing import IO, Any
 
 from levelfield.errors import BadInput
 
+LONGEST_NAME = 255  # bytes that a file system gives a name
+
+
+def expanded(path: Path | str) -> Path:
+    """With `~` replaced by a home folder; refuses what cannot be a path.
+
+    >>> expanded("~nobody-of-this-name/photos")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadInput: There is no home folder for '~nobody-of-this-name/photos': write the whole path.
+    """
+    if not isinstance(path, str | Path):
+        raise BadInput(f"A path is needed, and this is none: {path!r}.")
+    if "\0" in str(path) or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(path).parts):
+        shown = f"{str(path)[:40]!a}{'...' if len(str(path)) > 40 else ''}"
+        raise BadInput(f"{shown} is no path: a name in it has a NUL, or more than {LONGEST_NAME} bytes.")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise BadInput(f"There is no home folder for '{path}': write the whole path.") from error
+
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Call `write` with an open binary file that becomes `path` only once it is complete and on disk.

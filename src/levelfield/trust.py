@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from levelfield.errors import NotTrusted
+from levelfield.files import expanded
 
 _allowed: ContextVar[frozenset[str] | None] = ContextVar("levelfield_code_that_may_run", default=None)
 
@@ -55,7 +56,7 @@ def permitted(reference: str) -> tuple[Path, bool]:
     A trusted file stands for one of the same name that lay elsewhere when a folder was made. NotTrusted otherwise.
     """
     path_text, _, name = reference.rpartition(":")
-    path = Path(path_text).expanduser().resolve()
+    path = expanded(path_text).resolve()
     allowed = _allowed.get()
     if allowed is None or f"{path}:{name}" in allowed:
         return path, False
@@ -73,4 +74,4 @@ def permitted(reference: str) -> tuple[Path, bool]:
 
 def _absolute(named: str | Path) -> str:
     path, colon, name = str(named).rpartition(":") if ".py:" in str(named) else (str(named), "", "")
-    return f"{Path(path).expanduser().resolve()}{colon}{name}"
+    return f"{expanded(path).resolve()}{colon}{name}"

@@ -17,7 +17,7 @@ from levelfield.cli.arrays import read_array, read_labels
 from levelfield.cli.console import bar, error_console, is_quiet, warnings_as_notes
 from levelfield.cli.evaluated import Evaluated, show
 from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
-from levelfield.cli.options import MaybeRunArgument, TrustOption
+from levelfield.cli.options import ImagesOption, MaybeRunArgument, TrustOption
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import Rates, Threshold, evaluate, same_or_not, split
 from levelfield.evaluation.distances import DISTANCES
@@ -35,6 +35,7 @@ from levelfield.studies.again import (
     refiner,
     stored_test,
 )
+from levelfield.studies.places import images_in
 
 
 def add_to(app: typer.Typer) -> None:
@@ -109,6 +110,7 @@ def measure(
     out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write what --json prints.")] = None,
     signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show how each figure was made.")] = False,
     as_json: Annotated[bool, _option(_OUTPUT, "--json", "Print JSON, signatures included.")] = False,
+    root: ImagesOption = None,
     trust_files: TrustOption = None,
 ) -> None:
     """Measure a run's stored test embeddings, or anybody's arrays."""
@@ -124,12 +126,14 @@ def measure(
     if corrupt is not None:
         unfit = {"--refine": refine is not None, "--threshold": wants_threshold, "--per-class": per_class is not None,
                  "--per-query": per_query is not None, "--neighbours": neighbours is not None}  # fmt: skip
-        corrupted.measure(run, corrupt, settings, distances, dims, out=out, as_json=as_json, signatures=signatures,
-                          unfit=unfit)  # fmt: skip
+        with images_in(root):
+            corrupted.measure(run, corrupt, settings, distances, dims, out=out, as_json=as_json, signatures=signatures,
+                              unfit=unfit)  # fmt: skip
         return
     ways = [] if refine is None else _ways(run, refine, bool(dims), wants_threshold)
     subjects = [subject] if run is None else [subject, *_refined(run, subject, ways)]
-    chooser = _chooser(run, choose_on, validation, validation_labels) if wants_threshold else None
+    with images_in(root):
+        chooser = _chooser(run, choose_on, validation, validation_labels) if wants_threshold else None
     goal: str | dict[str, float] = rule if false_match is None else {"false_match": false_match}
     found = []
     warned: set[str] = set()

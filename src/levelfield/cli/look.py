@@ -16,7 +16,7 @@ from rich.text import Text
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
-from levelfield.cli.options import TrustOption
+from levelfield.cli.options import ImagesOption, TrustOption
 from levelfield.data import corruptions
 from levelfield.data.shelves import kept
 from levelfield.embedder import backbones
@@ -28,6 +28,7 @@ from levelfield.reports.figures import FIGURES, check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.studies import read_study
 from levelfield.studies.own_data import fit_to
+from levelfield.studies.places import images_in
 from levelfield.studies.store import read_plan
 from levelfield.trust import trust
 
@@ -128,6 +129,7 @@ def report(
     leaks: Annotated[
         bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
     ] = False,
+    root: ImagesOption = None,
     trust_files: TrustOption = None,
 ) -> None:
     """Print the leaderboard of existing runs, write it as CSV, JSON and Markdown, draw figures. Trains nothing.
@@ -140,7 +142,7 @@ def report(
     for name in chosen:
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
-    with bar("looking for leaks") as progress:
+    with bar("looking for leaks") as progress, images_in(root):
         made = finish(
             study, runs, folder, out=out, metrics=chosen if metrics else (), figures=wanted,
             near_leaks=leaks, draw_leaks=leaks, progress=progress,

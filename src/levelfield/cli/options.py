@@ -24,6 +24,9 @@ JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs side 
 WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images, per run.")]
 CacheOption = Annotated[Path | None, typer.Option("--cache", help="Where computed features are kept.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that the data names.")]
+ImagesOption = Annotated[
+    Path | None, typer.Option("--root", help="Where the images of the run are now, if they or the run were moved.")
+]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
 BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from levelfield.files import expanded
+
 
 def default_cache_folder() -> Path:
     """`LEVELFIELD_CACHE` if set, else the user's cache folder / levelfield. Nothing is created.
@@ -14,6 +16,6 @@ def default_cache_folder() -> Path:
     """
     chosen = os.environ.get("LEVELFIELD_CACHE")
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return expanded(chosen).absolute()
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home).expanduser().absolute() if home else Path.home() / ".cache") / "levelfield"
+    return (expanded(home).absolute() if home else Path.home() / ".cache") / "levelfield"

@@ -11,6 +11,7 @@ from typing import Any
 from levelfield.data.catalog import Catalog
 from levelfield.data.checking import check_names
 from levelfield.errors import BadInput, BadSpecification, unknown
+from levelfield.files import expanded
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
 
@@ -54,7 +55,7 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
         if not isinstance(catalog, Catalog):
             raise BadInput(f"{text} gave a {type(catalog).__name__}; it must return a levelfield.data.Catalog.")
         return catalog
-    path = Path(text).expanduser()
+    path = expanded(text)
     if path.suffix.lower() in (".csv", ".tsv"):
         return _call(_DATASETS.get("csv"), "csv", {"path": path, **settings})
     if path.exists() or isinstance(name_or_path, Path) or text.startswith(("~", ".")) or "/" in text or "\\" in text:

@@ -9,6 +9,7 @@ from pathlib import Path
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.archives import is_archive, unpacked
 from levelfield.errors import BadInput, MissingData, nearest
+from levelfield.files import expanded
 
 VARIABLE = "LEVELFIELD_DATA"
 
@@ -77,13 +78,13 @@ class Place:
 def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
     """The root that is given, or the one below LEVELFIELD_DATA."""
     if root is not None:
-        return _existing(name, facts, Path(root).expanduser())
+        return _existing(name, facts, expanded(root))
     shelf = os.environ.get(VARIABLE)
     if not shelf:
         raise MissingData(
             f"Where is the dataset '{name}'? Say `data: {{name: {name}, root: DIR}}` or --root DIR, or set {VARIABLE} "
             f"to the folder that holds {facts.folders[0]}. {_page(facts)}")
-    folder = Path(shelf).expanduser()
+    folder = expanded(shelf)
     known = [folder / entry for entry in (*facts.folders, *facts.archives)]
     found = next((place for place in known if place.exists()), None)
     if found is None:

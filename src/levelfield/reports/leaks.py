@@ -16,10 +16,12 @@ from levelfield.data.leaks import RADIUS, Leaks, find_leaks
 from levelfield.errors import Damaged, LevelfieldError
 from levelfield.files import write_json
 from levelfield.reports.pairs import pair_sheet
+from levelfield.studies.choices import Data
 from levelfield.studies.ground import Ground
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.opening import EMBEDDED
 from levelfield.studies.runs import PlannedRun, RunSpec
+from levelfield.studies.store import spec_at_its_place
 from levelfield.trust import trusting
 
 FILE = "leaks.json"
@@ -64,7 +66,7 @@ def crossings(
         if known is not None and known.division == _division(spec):
             found.append(known)
             continue
-        one = _look(test_set, spec, near, progress)
+        one = _look(test_set, spec, folder, near, progress)
         if near and one.leaks is not None and one.leaks.pairs:
             one = replace(one, picture="leaks.png" if len(board.signatures) == 1 else f"leaks-{number}.png")
         found.append(one)
@@ -116,17 +118,24 @@ def leak_links(board: Leaderboard) -> list[str]:
 
 @trusting()
 def _look(
-    test_set: str, spec: RunSpec, near: bool, progress: Callable[[str, int, int], object] | None
+    test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Callable[[str, int, int], object] | None
 ) -> Crossing:
     try:
         # as the images are now, not as a run of this process found them
-        ground = Ground(spec.data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
+        data = _where_it_is(spec, folder)
+        ground = Ground(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
         leaks = find_leaks(ground.catalog, ground.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:
         if near:  # somebody asked for it
             raise
         return Crossing(test_set, _division(spec), None, reason=str(error).splitlines()[0])
     return Crossing(test_set, _division(spec), leaks)
+
+
+def _where_it_is(spec: RunSpec, folder: Path) -> Data:
+    """The data of a study's run, at the place where it is now."""
+    run_folder = next((place.parent for place in folder.glob(f"*/{spec.folder_name}/run.yaml")), folder)
+    return spec_at_its_place(run_folder, spec).data
 
 
 def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from levelfield.studies.run_files import (
     read_embeddings,
     read_training,
 )
-from levelfield.studies.store import read_spec
+from levelfield.studies.store import read_spec, spec_at_its_place
 from levelfield.studies.stored_method import load_method
 from levelfield.trust import trusting
 
@@ -89,7 +89,7 @@ def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.n
         raise BadInput(
             f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
         )
-    ground = ground_for(spec_of(folder), None, "cpu")
+    ground = ground_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
     indices = ground.fold.validation if part == "validation" else ground.fold.train
     if not len(indices):
         raise BadInput(

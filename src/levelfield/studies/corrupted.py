@@ -30,6 +30,7 @@ from levelfield.studies.again import how_many_models, how_refined, stored_test
 from levelfield.studies.ground import ground_for
 from levelfield.studies.items import refined
 from levelfield.studies.members import spec_of
+from levelfield.studies.store import spec_at_its_place
 from levelfield.studies.stored_method import load_method
 from levelfield.trust import trusting
 
@@ -110,7 +111,7 @@ def recorded(folder: Path, name: str) -> dict[str, float]:
 @trusting()
 def _tested(folder: Path) -> tuple[Path, ...]:
     """The test images of a run, if it can be asked again."""
-    ground = ground_for(spec_of(folder, trained=False), None, "cpu")
+    ground = ground_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
     catalog, tested = ground.catalog, ground.fold.test
     _, items = stored_test(folder)
     if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):

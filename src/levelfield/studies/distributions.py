@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.embedder import Model, load
 from levelfield.objectives import Hist
 from levelfield.studies.ground import ground_for
-from levelfield.studies.store import read_spec
+from levelfield.studies.store import spec_at_its_place
 from levelfield.studies.stored_method import load_method
 from levelfield.trust import trusting
 
@@ -31,7 +31,7 @@ def distributions_of(folder: Path) -> Distributions | None:
     objective = load_method(folder).objective
     if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
         return None
-    ground, model = ground_for(read_spec(folder), None, "cpu"), load(folder)
+    ground, model = ground_for(spec_at_its_place(folder), None, "cpu"), load(folder)
     assert isinstance(model, Model)  # it trained: no ensemble
     rows = ground.embed(model.embedder, ground.fold.train, lambda text, done, total: None)
     low, high = objective.log_var_clamp

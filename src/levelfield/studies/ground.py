@@ -57,7 +57,8 @@ class Ground:
         """What the plan saw: its images were looked at then, and must not have changed since."""
         catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
         if self.data_digest and catalog.digest != self.data_digest:
-            raise BadInput(f"The images of '{self.data.name}' changed after the study began. Start the command again.")
+            raise BadInput(f"The images of '{self.data.name}' changed after the study began, or they are others: start "
+                           "the command again, or name the right folder (--root).")  # fmt: skip
         return catalog
 
     @cached_property

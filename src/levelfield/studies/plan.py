@@ -9,6 +9,7 @@ from pathlib import Path
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
+from levelfield.files import expanded
 from levelfield.registry import is_file_reference
 from levelfield.studies.choices import Competitor, Data, differing
 from levelfield.studies.runs import Needed, PlannedRun, RunSpec, Variation, recorded_identity
@@ -93,7 +94,7 @@ def _needs(
             chosen = _joined_seeds(method, runs) if all_seeds else [seed if seed in runs else min(runs)]
             found += [_as_needed(runs[s].spec) for s in chosen]
             continue
-        identity = recorded_identity(Path(name).expanduser())
+        identity = recorded_identity(expanded(name))
         if identity is None:
             others = [label for label in made if label != method.label]
             wrong = unknown("label of the study, and no finished run's folder,", name, others)
@@ -195,7 +196,7 @@ def _file_digest(method: str, weights: str | None) -> str:
     """The content of a user's own files: another loss or other weights under the same name are another run."""
     named = [method.rpartition(":")[0]] if is_file_reference(method) else []
     named += [weights] if weights not in (None, "random") else []
-    return "-".join(_content(Path(name).expanduser()) for name in named)
+    return "-".join(_content(expanded(name)) for name in named)
 
 
 def _content(path: Path) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import BadSpecification, LevelfieldError, nearest, unknown
+from levelfield.errors import BadSpecification, LevelfieldError, MissingData, nearest, unknown
 from levelfield.plain_yaml import read_yaml_file
 from levelfield.studies.extending import extended
+from levelfield.studies.places import placed
 from levelfield.studies.plan import check_methods
 from levelfield.studies.specification import Study, assign, owner, parse_study
 
@@ -37,6 +39,8 @@ def read_study(
             raise BadSpecification(f"{path} has no small form: it needs a key `mini` with what is to be changed.")
         asked = _small(asked, mini_form, path)
     study = parse_study(asked, overrides, origin=str(path))
+    with suppress(MissingData):  # told where it is opened, if it is
+        study = study.model_copy(update={"data": placed(study.data, path)})
     for name, changes in others.items():
         _elsewhere(content, name, changes, path)
     if mini_form:

@@ -16,6 +16,7 @@ from levelfield import methods
 from levelfield.contents import damaged
 from levelfield.data.step_views import parse_steps
 from levelfield.errors import BadInput
+from levelfield.files import expanded
 from levelfield.methods import Deviation
 from levelfield.plain_yaml import read_written
 from levelfield.randomness import numpy_stream
@@ -176,6 +177,7 @@ class _Described(BaseModel):
     seed: int
     fold: int | None = None
     member: int | None = None
+    place: dict[str, str] | None = None
 
 
 class _JoinedRun(BaseModel):
@@ -194,7 +196,7 @@ class _Joined(BaseModel):
 def needed_folder(run_folder: Path, needed: Needed) -> Path:
     """Where a run that `run_folder` needs lies: in the same study, or where its name says."""
     within = min(run_folder.parent.parent.glob(f"*/{needed.name}"), default=None)
-    folder = Path(needed.name).expanduser() if within is None else within
+    folder = expanded(needed.name) if within is None else within
     if recorded_identity(folder) != needed.identity:
         raise BadInput(f"{run_folder} needs the run {needed.name} ({needed.identity}), which is not there any more.")
     return folder

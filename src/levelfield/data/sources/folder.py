@@ -15,6 +15,7 @@ from levelfield.data.images import is_image
 from levelfield.data.sources._ordering import natural
 from levelfield.data.walking import files_below, hidden, leads_up
 from levelfield.errors import BadInput, nearest
+from levelfield.files import expanded
 
 _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "query", "gallery"})
@@ -23,7 +24,7 @@ _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "
 @register("folder", DatasetFacts(what="your own images: one sub-folder per class (also as .zip or .tar)", needs="path"))
 def folder(path: Path | str) -> Catalog:
     """Class = name of the top sub-folder (what lies deeper belongs to it), in natural order; links are followed."""
-    root = existing_folder(_unpacked(Path(path).expanduser()))
+    root = existing_folder(_unpacked(expanded(path)))
     by_class: dict[str, list[Path]] = {}
     empty, strange = [], 0
     there = _sub_folders(root)
