@@ -46,17 +46,15 @@ def log_of(board: Log, study_file: Path) -> Log:
     """What the page needs to know of a leaderboard, and the figures of its rows."""
     study = read_study(study_file)
     methods = {method.label: method for method in study.methods}
-    kept = ("claim", "metric", "source", "verdict", "difference", "low", "high", "p", "note")
     rows = []
     for row in board["rows"]:
         method = methods[max((label for label in methods if row["label"].startswith(label)), key=len)]
         figures = {name: {key: cell[key] for key in ("mean", "low", "high")} for name, cell in row["cells"].items()}
         facts = {"seeds": len(row["seeds"]), "figures": figures, "deviations": row["deviations"]}
         rows.append({"label": row["label"], **facts, "method": method.name, "settings": method.settings})
-    trained = study.protocol.divide(open_catalog(study.data))[0].train
-    classes = len(np.unique(open_catalog(study.data).labels[trained]))
-    claims = [{key: one[key] for key in kept} for one in board["claims"]]
-    return {"training_classes": classes, "claims": claims, "rows": rows}
+    catalog = open_catalog(study.data)
+    classes = len(np.unique(catalog.labels[study.protocol.divide(catalog)[0].train]))
+    return {"training_classes": classes, "claims": board["claims"], "rows": rows}
 
 
 def read() -> dict[str, Log]:
