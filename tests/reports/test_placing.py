@@ -83,7 +83,7 @@ def check(figure: matplotlib.figure.Figure) -> None:
     frame = Box(*figure.bbox.extents)
     for number, (text, box) in enumerate(found):
         assert box.within(frame), f"{text.get_text()!r} leaves the figure"
-        over = [other.get_text() for other, place in found[:number] if box.overlaps(place)]
+        over = [other.get_text() for other, place in found[:number] if box.overlaps_any(np.array([place]))]
         assert not over, f"{text.get_text()!r} lies on {over}"
 
 

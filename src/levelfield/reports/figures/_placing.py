@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ FAR = tuple(NEAR + 8 * step for step in range(1, 13))  # further off, a line lea
 AROUND = [(math.cos(turn), math.sin(turn)) for turn in np.arange(16) * math.pi / 8]
 SIDES = [AROUND[k] for k in (0, 8, 2, 14, 6, 10, 4, 12)]  # right, left, the corners, above, below
 LEADER = 16.0  # points between the axes and a column of names
+HALOED = 60  # names; white around more of them takes long to draw
 GROWTH, MOST_GROWTH = 1.25, 8
 
 
@@ -27,10 +29,10 @@ class Box(NamedTuple):
     right: float
     top: float
 
-    def overlaps(self, other: Box) -> bool:
-        return (
-            self.left < other.right and other.left < self.right and self.bottom < other.top and other.bottom < self.top
-        )
+    def overlaps_any(self, others: np.ndarray) -> bool:
+        """Whether it lies on one of the boxes (n, 4)."""
+        left, bottom, right, top = others.T
+        return bool(((self.left < right) & (left < self.right) & (self.bottom < top) & (bottom < self.top)).any())
 
     def within(self, frame: Box) -> bool:
         return (
@@ -57,8 +59,9 @@ class Points:
     def frame(self) -> Box:
         return Box(*self.axis.get_window_extent().extents)
 
+    @cached_property
     def sizes(self) -> list[tuple[float, float]]:
-        """Width and height of each name."""
+        """Width and height of each name in pixels, whatever the size of the figure."""
         found = []
         for name in self.names:
             text = self.axis.text(0, 0, name, fontsize=SIZE)
@@ -99,15 +102,15 @@ def _places(points: Points, reaches: Sequence[float], sides: Sequence[tuple[floa
     """For each name the offset of its middle from its point, in points; None if one of them finds no place."""
     scale = points.axis.figure.dpi / 72
     frame, at, half = points.frame, points.pixels, NEAR * scale / 2
-    taken = [Box(x - half, y - half, x + half, y + half) for x, y in at]
+    taken = np.concatenate((at - half, at + half), axis=1)  # boxes, one a row
     found = []
-    for (x, y), (wide, high) in zip(at, points.sizes(), strict=True):
+    for (x, y), (wide, high) in zip(at, points.sizes, strict=True):
         for reach, (right, up) in itertools.product(reaches, sides):
             # the name touches a circle around the point from outside
             across, upward = right * (reach * scale + wide / 2), up * (reach * scale + high / 2)
             box = Box(x + across - wide / 2, y + upward - high / 2, x + across + wide / 2, y + upward + high / 2)
-            if box.within(frame) and not any(box.overlaps(other) for other in taken):
-                taken.append(box)
+            if box.within(frame) and not box.overlaps_any(taken):
+                taken = np.concatenate((taken, [box]))
                 found.append((across / scale, upward / scale))
                 break
         else:
@@ -116,7 +119,7 @@ def _places(points: Points, reaches: Sequence[float], sides: Sequence[tuple[floa
 
 
 def _write_around(points: Points, places: Sequence[tuple[float, float]]) -> None:
-    sizes = points.sizes()
+    sizes = points.sizes
     scale = points.axis.figure.dpi / 72
     for k, (across, upward) in enumerate(places):
         off = max(abs(across) - sizes[k][0] / scale / 2, abs(upward) - sizes[k][1] / scale / 2)
@@ -124,7 +127,7 @@ def _write_around(points: Points, places: Sequence[tuple[float, float]]) -> None
 
 
 def _write_column(points: Points) -> None:
-    figure, sizes = points.axis.figure, points.sizes()
+    figure, sizes = points.axis.figure, points.sizes
     gap = 1.15 * max(high for _, high in sizes)
     column = max(wide for wide, _ in sizes) / figure.dpi + (LEADER + 8) / 72
     wide, high = figure.get_size_inches()
@@ -163,5 +166,6 @@ def _write(points: Points, k: int, place: tuple[float, float], unit: str, ha: st
         points.names[k], points.at[k], xytext=place, textcoords=unit, fontsize=SIZE, ha=ha, va="center",
         color="#222222", annotation_clip=False, arrowprops=leader if leads else None,
     )  # fmt: skip
-    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # lines below it do not strike it out
+    if len(points.names) <= HALOED:
+        text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # lines below it do not strike it out
     text.set_in_layout(False)  # its room was measured: the axes stay where they are
