@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from types import ModuleType
 
@@ -18,12 +17,7 @@ SLACK = 0.05
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_differences", pages.ROOT / "docs" / "differences.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return pages.script("differences")
 
 
 def test_every_difference_stands_on_the_page_as_measured(script: ModuleType) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from types import ModuleType
 
 import pages
@@ -16,12 +15,7 @@ VERDICTS = "holds", "does not hold", "cannot be told"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_verdicts", pages.ROOT / "docs" / "verdicts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return pages.script("verdicts")
 
 
 def test_the_page_is_made_from_the_logs(script: ModuleType) -> None:

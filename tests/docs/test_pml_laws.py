@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from types import ModuleType
 
 import pages
@@ -14,12 +13,7 @@ PAGE = (pages.ROOT / "docs" / "own-loss.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def pml() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_pml", pages.ROOT / "docs" / "pml.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return pages.script("pml")
 
 
 @pytest.mark.parametrize("name", ["CircleLoss", "NCALoss", "NPairsLoss", "TripletMarginLoss"])
