@@ -150,3 +150,15 @@ def test_no_module_of_the_working_directory_is_imported(tmp_path: Path) -> None:
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert not (tmp_path / "canary").exists()
+
+
+def test_a_teacher_whose_code_is_not_trusted_is_refused_before_anything_trains(
+    compared: Path, levelfield: Levelfield
+) -> None:
+    teacher = stranger(compared, REFERENCES["method"])["RUN"]
+    student = {"name": "normalized_softmax", "settings": {"student": {"teacher": teacher, "form": "imitate"}}}
+    words = ["compare", "small.yaml", f"methods={json.dumps([student])}", "seeds=1", "name=taught"]
+    assert "--trust evil.py" in levelfield(*words).error
+    assert not (compared / "runs" / "taught").exists()
+    assert not (compared / "canary").exists()
+    assert "taught: 1 runs" in levelfield(*words, "--trust", "evil.py", "--dry-run").printed

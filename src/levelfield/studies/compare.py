@@ -34,6 +34,7 @@ from levelfield.studies.run import Options
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study, parse_study
 from levelfield.studies.store import write_plan
+from levelfield.studies.teacher import check_code
 from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation
 from levelfield.trust import trusted, trusting
@@ -176,6 +177,9 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
         made = drawn.make(labels[fold.train], layout, batches_per_epoch=epoch)
         check_fit(made, method.objective)
         method.check(trunk, made)
+        for need in run.spec.needs:
+            if (folder := Path(need.name).expanduser()).is_dir():  # a teacher of another study
+                check_code(folder)
         if run.spec.member is not None:
             method.labels(np.unique(labels[fold.train], return_inverse=True)[1], run.spec.member, run.spec.seed)
     except LevelfieldError as error:

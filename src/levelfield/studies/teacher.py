@@ -18,11 +18,13 @@ from levelfield.methods._groups import Groups
 from levelfield.methods.refine import cluster_groups
 from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.registry import references_in
 from levelfield.studies.ground import Ground, Tell, ground_for
+from levelfield.studies.members import spec_of
 from levelfield.studies.runs import ENSEMBLE, Needed, RunSpec, described_in, needed_folder
 from levelfield.studies.store import read_spec
 from levelfield.studies.stored_method import load_method
-from levelfield.trust import trusting
+from levelfield.trust import permitted, trusting
 
 OUTPUTS = "teacher.npy"
 _ROWS = 4096  # whose logits are computed at a time
@@ -43,6 +45,13 @@ def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tel
         scratch.unlink(missing_ok=True)
     method.taught(read_array(stored))
     return True
+
+
+@trusting()
+def check_code(folder: Path) -> None:
+    """Refuse the teacher in a folder, before anything trains, if it needs code that is not trusted."""
+    for reference in references_in(spec_of(folder).model_dump(mode="json")):
+        permitted(reference)
 
 
 def outputs_of(
