@@ -11,18 +11,19 @@ from levelfield import evaluate
 from levelfield.errors import MissingExtra, UnknownName
 from levelfield.evaluation.result import Evaluation
 
+LABELS = ["cat", "cat", "dog", "dog", "<b>", "<b>", "cat", "dog", "one", *"uuvvwwxx"]
+
 
 @pytest.fixture
 def result() -> Evaluation:
-    rows = np.random.default_rng(0).normal(size=(9, 4))
-    labels = ["cat", "cat", "dog", "dog", "<b>", "<b>", "cat", "dog", "one"]
-    return evaluate(rows, labels, metrics=["recall@1", "map@r", "nmi"], ci=0.9)
+    rows = np.random.default_rng(0).normal(size=(len(LABELS), 4))
+    return evaluate(rows, LABELS, metrics=["recall@1", "map@r", "nmi"], ci=0.9)
 
 
 def test_the_line_has_the_figures_and_says_of_what(result: Evaluation) -> None:
     figures = ", ".join(f"{name} {value:.4f}" for name, value in result.items())
     assert figures.startswith("recall@1 ")
-    about = "9 queries of 4 classes, 1 of them without another image of their class"
+    about = "17 queries of 8 classes, 1 of them without another image of their class"
     assert repr(result) == f"Evaluation({figures}; {about})"
 
 
@@ -32,7 +33,7 @@ def test_the_table_has_a_line_for_each_metric(result: Evaluation) -> None:
     assert "<th>90% interval over classes</th>" in html
     low, high = result.intervals["map@r"].classes
     assert f"<td>map@r</td><td>{result['map@r']:.4f}</td><td>{low:.4f}-{high:.4f}</td>" in html
-    assert "<p>9 queries of 4 classes" in html
+    assert "<p>17 queries of 8 classes" in html
     assert "interval" not in evaluate(np.eye(4), [0, 0, 1, 1], metrics=["recall@1"])._repr_html_()
 
 
@@ -44,7 +45,7 @@ def test_pandas_gets_metrics_queries_and_classes(result: Evaluation) -> None:
     assert np.isnan(metrics.loc["nmi", "low over queries"])
     queries = result.to_pandas("queries")
     assert list(queries.columns) == ["label", "counted", "recall@1", "map@r"]
-    assert queries["label"].tolist() == ["cat", "cat", "dog", "dog", "<b>", "<b>", "cat", "dog", "one"]
+    assert queries["label"].tolist() == LABELS
     assert queries[queries["counted"]]["map@r"].mean() == pytest.approx(result["map@r"])
     classes = result.to_pandas("classes")
     assert classes.loc["dog", "queries"] == 3
