@@ -45,10 +45,12 @@ def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Leve
     assert len(study["methods"]) == 8
     assert (room / "all my runs/my photos/curves.png").exists()
     commands = next_commands(said)
-    assert [words[0] for words in commands] == ["search", "embed", "train"]
+    assert [words[0] for words in commands] == ["search", "embed", "compare"], "two steps make no row the best"
     assert "Nearest to" in levelfield(*commands[0]).printed
     assert "160 embeddings of" in levelfield(*commands[1]).printed
-    trained = levelfield(*commands[2]).printed
+    assert "my photos-deeper: 8 runs" in levelfield(*commands[2], "--dry-run").printed
+    described = "all my runs/my photos/study.yaml"
+    trained = levelfield("train", described, "--method", "best", "--all-classes", "--out", "all my runs").printed
     assert "on every class" in trained
     place = shlex.split(re.sub(r"\n", " ", trained).rpartition("levelfield embed ")[2])[0]
     assert "all my runs/my photos-all-classes" in place

@@ -107,7 +107,7 @@ def test_labels_with_special_signs_break_no_table(tmp_path: Path) -> None:
     board = gather("made", runs, tmp_path, ("recall@1",))
     assert next(csv.DictReader(io.StringIO(as_csv(board))))["method"] == label
     [line] = [line for line in as_markdown(board).splitlines() if line.startswith("| 1 ")]
-    head = as_markdown(board).splitlines()[2]
+    [head] = [line for line in as_markdown(board).splitlines() if line.startswith("| # ")]
     assert len(re.split(r"(?<!\\)\|", line)) == len(head.split("|"))
     assert label in printed(board, 120)
 
@@ -140,7 +140,7 @@ def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path
     board = replace(board, comparisons=[tie])
     told = "6 test classes and 2 seeds: no difference can be established; 14 classes would be needed to see one of 0.05"
     for text in (printed(board, 200), as_markdown(board)):
-        assert text.index(told) < text.index("recall@1")
+        assert text.index(told) < text.index("95 % interval")
     assert board.as_data()["limit"] == f"{told}0."
 
 
@@ -148,16 +148,6 @@ def test_one_row_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
     assert verdicts(small_board(tmp_path, {"margin": 0.6})) == [
         "Nothing to compare: one row, or no metric with a value per query."
     ]
-
-
-def test_advice_is_given_when_no_trained_row_beats_an_untrained_one(tmp_path: Path) -> None:
-    idle = small_board(tmp_path / "a", {"lda": 0.6, "margin": 0.6, "triplet": 0.5})
-    assert verdicts(idle)[-1].startswith("No trained method is better than: lda.")
-    assert "conditions.cut=last-2" in verdicts(idle)[-1]
-    earned = small_board(tmp_path / "b", {"lda": 0.4, "margin": 0.6, "triplet": 0.3})
-    assert not any("No trained method" in line for line in verdicts(earned))
-    nobody = small_board(tmp_path / "c", {"lda": 0.6, "untrained": 0.5}, untrained=("lda", "untrained"))
-    assert not any("No trained method" in line for line in verdicts(nobody))
 
 
 def test_missing_runs_and_warnings_are_said_in_every_text(demo_board: Leaderboard) -> None:

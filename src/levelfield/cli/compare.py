@@ -14,6 +14,7 @@ from levelfield.cli.options import (
     BoardOption,
     CacheOption,
     DeviceOption,
+    FullOption,
     JobsOption,
     OutOption,
     Overrides,
@@ -48,6 +49,8 @@ from levelfield.studies.store import is_finished
 from levelfield.studies.theory import countable
 from levelfield.trust import trust
 
+_AUGMENTED = "conditions.augment=light conditions.views=4"
+
 
 def add_to(app: typer.Typer) -> None:
     app.command("compare", epilog="Example: levelfield compare studies/demo.yaml conditions.dim=64 seeds=5 --jobs 2")(
@@ -72,6 +75,7 @@ def compare(
     on: Annotated[str | None, typer.Option("--on", help="The study's form for another dataset, as cars.")] = None,
     skip_unreadable: SkipOption = False,
     tensorboard: BoardOption = False,
+    full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Train every method of a study under equal conditions and say which is best, and how sure that is."""
@@ -106,7 +110,7 @@ def compare(
         outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, listen=bars.listen)
     outcome.refuse_if_all_failed(len(runs))
     report = finish(chosen, runs, folder)
-    report.show(console)
+    report.show(console, full=full)
     _print_next(report.board, chosen, out, data)
     _fail_for_what_is_missing(report.board, outcome, runs, folder)
     report.refuse_if_not_drawn()
@@ -171,18 +175,27 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
-    """The next three commands, with real paths. The study is named as it was run, overrides and all."""
+    """The next three commands, with real paths: use the answer, and make the most of it."""
     run = quoted(out / study.name / BEST)
-    example = Path(Items.read(Path(board.winner.first_run)).paths[-1])
+    example = Path(Items.read(Path(board.answer.first_run)).paths[-1])
     named = data or Path(study.data.name)
     photos = quoted(named if named.exists() else example.parent)
-    place = "" if out == Path("runs") else f" --out {quoted(out)}"
     console.print("\nNext:")
-    own = dict.fromkeys(reference.rpartition(":")[0] for reference in named_by(study))
-    trusted = "".join(f" --trust {quoted(Path(file))}" for file in own)
     for command in (
         f"levelfield search {run} --gallery {photos} {quoted(example)}",
         f"levelfield embed {run} {photos} --out embeddings.npy",
-        f"levelfield train {quoted(out / study.name / 'study.yaml')} --method best --all-classes{place}{trusted}",
+        _third_command(board, study, out),
     ):
         console.print(f"  {command}", soft_wrap=True)
+
+
+def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
+    """Train the winner on all classes; or, where nothing that trained is best, train more of the network."""
+    described = quoted(out / study.name / "study.yaml")
+    place = "" if out == Path("runs") else f" --out {quoted(out)}"
+    own = dict.fromkeys(reference.rpartition(":")[0] for reference in named_by(study))
+    trusted = "".join(f" --trust {quoted(Path(file))}" for file in own)
+    if not board.answer.trained and board.winner.trained and study.conditions.cut == "frozen":
+        deeper = f"conditions.cut=last-2 {_AUGMENTED if study.conditions.augment == 'none' else ''}".strip()
+        return f"levelfield compare {described} {deeper} name={quoted(study.name + '-deeper')}{place}{trusted}"
+    return f"levelfield train {described} --method best --all-classes{place}{trusted}"

@@ -16,7 +16,7 @@ from rich.text import Text
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
-from levelfield.cli.options import ImagesOption, TrustOption
+from levelfield.cli.options import FullOption, ImagesOption, TrustOption
 from levelfield.data import corruptions
 from levelfield.data.shelves import kept
 from levelfield.embedder import backbones
@@ -130,6 +130,7 @@ def report(
         bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
     ] = False,
     root: ImagesOption = None,
+    full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Print the leaderboard of existing runs, write it as CSV, JSON and Markdown, draw figures. Trains nothing.
@@ -147,7 +148,7 @@ def report(
             study, runs, folder, out=out, metrics=chosen if metrics else (), figures=wanted,
             near_leaks=leaks, draw_leaks=leaks, progress=progress,
         )  # fmt: skip
-    made.show(console)
+    made.show(console, full=full)
     made.refuse_if_not_drawn()
 
 

@@ -27,6 +27,7 @@ RootOption = Annotated[Path | None, typer.Option("--root", help="Where the bench
 ImagesOption = Annotated[
     Path | None, typer.Option("--root", help="Where the images of the run are now, if they or the run were moved.")
 ]
+FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only the best.")]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
 BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.console import Console
 from levelfield.embedder.best import write_best
 from levelfield.errors import LevelfieldError
 from levelfield.reports.against_published import with_published
+from levelfield.reports.answer import advice
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.robustness import Robustness, robustness, show_robustness, write_robustness
@@ -29,8 +30,8 @@ class Report:
     paths: list[Path]
     not_drawn: dict[str, str] = field(default_factory=dict)
 
-    def show(self, console: Console) -> None:
-        show(self.board, console)
+    def show(self, console: Console, *, full: bool = False) -> None:
+        show(self.board, console, full=full)
         show_robustness(self.robust, console)
         console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
 
@@ -61,6 +62,7 @@ def finish(
     out = out or folder
     board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
     board = with_published(board, runs)
+    board = replace(board, facts={**board.facts, "advice": advice(board, study.conditions)})
     crossing = crossings(board, runs, folder, near=near_leaks, progress=lambda _, done, total: progress(done, total))
     sheets = write_crossings(crossing, folder) if draw_leaks else []
     board = with_leaks(board, crossing, folder, out)
@@ -74,5 +76,5 @@ def finish(
             known = isinstance(error, LevelfieldError)
             not_drawn[name] = str(error) if known else f"{type(error).__name__}: {error}"
     if own:
-        write_best(folder, Path(board.winner.first_run))
+        write_best(folder, Path(board.answer.first_run))
     return Report(board, robust, paths + sheets, not_drawn)

@@ -11,6 +11,7 @@ from rich.text import Text
 from levelfield.files import write_json, write_text
 from levelfield.reports import cells, costs
 from levelfield.reports.against_published import published_markdown, published_terminal
+from levelfield.reports.answer import answer
 from levelfield.reports.board_table import board_tables
 from levelfield.reports.comparisons import comparisons_markdown, how_compared
 from levelfield.reports.csv_table import as_csv
@@ -34,7 +35,7 @@ def write_all(board: Leaderboard, folder: Path) -> list[Path]:
 def as_markdown(board: Leaderboard) -> str:
     """The leaderboard and its comparisons as a Markdown page."""
     head, rows = _columns(board), [_fields(board, row, rank) for rank, row in enumerate(board.rows, 1)]
-    lines = [f"# {board.study}", "", *([board.limit, ""] if board.limit else [])]
+    lines = [f"# {board.study}", "", *answer(board), "", *([board.limit, ""] if board.limit else [])]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
     lines += ["", *explanation(board), *leak_links(board), *costs.front_lines(board), ""]
@@ -44,23 +45,26 @@ def as_markdown(board: Leaderboard) -> str:
     return "\n".join(lines) + "\n"
 
 
-def show(board: Leaderboard, console: Console) -> None:
-    """Print the leaderboard, what it means, what is better than what, and what became of the study's claims."""
-    console.print(terminal(board, width=console.width))
+def show(board: Leaderboard, console: Console, *, full: bool = True) -> None:
+    """Print the answer, the leaderboard, what it means, what is better than what, and what became of its claims."""
+    console.print(terminal(board, width=console.width, full=full))
 
 
-def terminal(board: Leaderboard, *, width: int = 80) -> RenderableType:
-    """Tables that fit the width: the interval of the first metric, deviations as letters explained below."""
+def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> RenderableType:
+    """The answer, and tables that fit the width: the interval of the first metric, deviations as letters explained
+    below. full: every row's comparisons, not only the best row's."""
     letters = cells.letters(text for row in board.rows for text in row.deviations)
     notes = [f"{letter}: {text}" for text, letter in letters.items()]
     deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
     deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
     explained = [Text(line) for line in explanation(board)]
-    better = [Text(_VERDICTS, style="bold"), *(Text(line) for line in verdicts(board))]
+    better = [Text(_VERDICTS, style="bold"), *(Text(line) for line in verdicts(board, full=full))]
+    use, *sentences = answer(board)
+    said_first = [Text(use, style="bold"), *map(Text, sentences), Text()]
     limit = [Text(board.limit), Text()] if board.limit else []
     said = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
     tables = board_tables(board, letters, width)
-    shown: list[RenderableType] = [*limit, *tables, *explained, Text(), *deviations, Text(), *better]
+    shown: list[RenderableType] = [*said_first, *limit, *tables, *explained, Text(), *deviations, Text(), *better]
     return Group(*shown, *published_terminal(board), *said)
 
 
@@ -71,7 +75,8 @@ def explanation(board: Leaderboard) -> list[str]:
         "one was made). sec: training of one run.",
     ]
     for test_set, made in board.signatures.items():
-        told = " ".join([_made(made[board.metrics[0]]), *_of_queries_alone(made, board.metrics[0])])
+        counted = board.facts.get("queries_that_count", {}).get(test_set)
+        told = " ".join([_made(made[board.metrics[0]], counted), *_of_queries_alone(made, board.metrics[0])])
         lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + told)
     lines += leak_lines(board)
     lines += [
@@ -85,15 +90,34 @@ def explanation(board: Leaderboard) -> list[str]:
     return lines
 
 
-def _made(definition: dict[str, Any]) -> str:
-    """How the figures of the first metric were made."""
+def _made(definition: dict[str, Any], counted: int | None) -> str:
+    """How the figures of the first metric were made. counted: queries that count, where that is known."""
     if definition["clusterer"] != "none":
         return f"{definition['queries']:,} images, clustered by {definition['distance']} distance."
     own = "the query itself left out" if definition["self_excluded"] == "id" else "none of which is a query"
     return (
-        f"{definition['queries']:,} queries against {definition['gallery']:,} images, {own}; {definition['distance']} "
-        f"distance; ties: {definition['ties']}; queries without relatives: {definition['lone']}."
+        f"{_queries(definition, counted)} against {definition['gallery']:,} images, {own}; {definition['distance']} "
+        f"distance; ties: {definition['ties']}."
     )
+
+
+def _queries(definition: dict[str, Any], counted: int | None) -> str:
+    """How many queries there are, and what becomes of those with no other image of their class.
+
+    >>> _queries({"queries": 63, "lone": "exclude"}, 62)
+    '62 queries (1 more is left out: no other image of its class)'
+    >>> _queries({"queries": 63, "lone": "miss"}, 63)
+    '63 queries (missed where the gallery has no image of their class)'
+    """
+    queries = definition["queries"]
+    if definition["lone"] != "exclude":
+        return f"{queries:,} queries (missed where the gallery has no image of their class)"
+    lone = 0 if counted is None else queries - counted
+    if not lone:
+        return f"{queries:,} queries"
+    left_out = "1 more is left out: no other image of its class" if lone == 1 else (
+        f"{lone:,} more are left out: no other image of their class")  # fmt: skip
+    return f"{counted:,} queries ({left_out})"
 
 
 def _of_queries_alone(made: dict[str, dict[str, Any]], first: str) -> list[str]:
@@ -102,8 +126,9 @@ def _of_queries_alone(made: dict[str, dict[str, Any]], first: str) -> list[str]:
     return [f"{', '.join(apart)}: of the queries alone."] if apart else []
 
 
-def verdicts(board: Leaderboard) -> list[str]:
-    """For each row, what it is better than and what it ties with; what would resolve the ties with the best."""
+def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
+    """For each row, or the first alone, what it is better than and what it ties with; what would resolve the ties with
+    the best."""
     if not board.comparisons:
         return ["Nothing to compare: one row, or no metric with a value per query."]
     lines = [how_compared(board)]
@@ -116,7 +141,8 @@ def verdicts(board: Leaderboard) -> list[str]:
             tied[first].append(second)
         else:
             better[one.winner].append(second if one.winner == first else first)
-    for label in list(order)[:_ROWS]:
+    shown = list(order)[: _ROWS if full else 1]
+    for label in shown:
         said = []
         if tied[label]:
             said.append("tie with " + _named(tied[label], order))
@@ -124,8 +150,11 @@ def verdicts(board: Leaderboard) -> list[str]:
             said.append("better than " + _named(better[label], order))
         if said:
             lines.append(f"- {label}: " + "; ".join(said) + ".")
-    lines += [f"{len(order) - _ROWS:,} more rows are in leaderboard.json."] if len(order) > _ROWS else []
-    return lines + _resolving(board) + _advice(board, better)
+    if len(order) > len(shown):
+        more = "are in leaderboard.json" if full else "with --full and in leaderboard.md"
+        lines.append(f"{len(order) - len(shown):,} more rows {more}.")
+    advice = board.facts.get("advice", "")
+    return lines + (_resolving(board) if full else []) + ([advice] if advice else [])
 
 
 def _resolving(board: Leaderboard) -> list[str]:
@@ -152,20 +181,6 @@ def _named(labels: list[str], order: dict[str, int]) -> str:
         return f"{labels[0]} and all below it"
     more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
     return ", ".join(labels[:_LABELS]) + more
-
-
-def _advice(board: Leaderboard, better: dict[str, list[str]]) -> list[str]:
-    """What to try when training a head did not pay."""
-    idle = [row.label for row in board.rows if not row.trained]
-    trained = [row.label for row in board.rows if row.trained]
-    unbeaten = [label for label in idle if not any(label in better[other] for other in trained)]
-    if not unbeaten or not trained:
-        return []
-    return [
-        f"No trained method is better than: {', '.join(unbeaten)}. Give them more to learn with: train a part "
-        "of the network (conditions.cut=last-2 conditions.augment=light conditions.views=4), more images, or more "
-        "classes."
-    ]
 
 
 def _columns(board: Leaderboard) -> list[str]:

@@ -110,7 +110,7 @@ def compare(
         outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
         outcome.refuse_if_all_failed(len(runs))
         board = gather(study.name, runs, folder, study.metrics, claims=study.claims)
-    write_best(folder, Path(board.winner.first_run))
+    write_best(folder, Path(board.answer.first_run))
     return board
 
 

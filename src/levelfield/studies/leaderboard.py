@@ -48,6 +48,12 @@ class Leaderboard:
         return next((row for row in self.rows if row.trained), self.rows[0])
 
     @property
+    def answer(self) -> Row:
+        """What to use: the row with the best figure; of several, one that trains nothing."""
+        first = self.metrics[0]
+        return max(self.rows, key=lambda row: (row.cells[first].mean, not row.trained))
+
+    @property
     def as_good(self) -> list[str]:
         """The rows that tie with the winner, best first."""
         return [row.label for row in self.rows if (one := self.comparison(self.winner.label, row.label)) is not None
@@ -131,6 +137,7 @@ def gather(
     rows: list[Row] = []
     best: list[str] = []
     parts: list[Part] = []
+    counted: dict[str, int] = {}
     for test_set, part in _by_test_set(found).items():
         signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
         part = dict(sorted(part.items(), key=lambda one: -_mean(one[1], metrics[0])))
@@ -139,6 +146,8 @@ def gather(
         rows += [_row(label, test_set, entries, metrics, bounds, usual) for label, entries in part.items()]
         differences += [tables[queried[0]].differences()] if queried else []
         best.append(next(iter(part)))
+        if queried:
+            counted[test_set] = len(part[best[-1]][0].results[0].per_query(queried[0])[0])
         parts.append((part, tables))
     rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
     comparisons = joint(differences) if differences else []
@@ -146,7 +155,8 @@ def gather(
                              and (one.first in best or one.second in best)))  # fmt: skip
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     judged = judge(claims, parts, metrics[0])
-    return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts or {}, judged)
+    facts = {**(facts or {}), "queries_that_count": counted}
+    return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 
 
 def ranking(metrics: Iterable[str]) -> list[str]:

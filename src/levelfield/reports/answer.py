@@ -1,0 +1,79 @@
+"""The answer of a leaderboard in a few plain sentences: what to use, what is as good, whether training pays."""
+
+from __future__ import annotations
+
+from levelfield.reports import cells
+from levelfield.studies.leaderboard import Leaderboard
+from levelfield.studies.limits import needed_text
+from levelfield.studies.rows import Row
+from levelfield.training import Conditions
+
+_SHOWN = 6  # rows that are named; the table has all
+
+
+def answer(board: Leaderboard) -> list[str]:
+    """Sentences for people, the most important first."""
+    best = board.answer
+    return [line for line in (_use(board, best), _as_good(board, best), _training(board), _surer(board, best)) if line]
+
+
+def _use(board: Leaderboard, best: Row) -> str:
+    metric = board.metrics[0]
+    cell = best.cells[metric]
+    figure = f"{metric} {cell.mean:.3f}" + (f", 95 % {cells.interval(cell)}" if cell.low is not None else "")
+    if metric != "recall@1":
+        return f"Use {best.label}: {figure}."
+    return f"Use {best.label}: {_out_of(cell.mean)} nearest images are of the right class ({figure})."
+
+
+def _out_of(share: float) -> str:
+    """A share as people say it.
+
+    >>> _out_of(0.723), _out_of(0.96), _out_of(0.04)
+    ('7 of 10', '96 of 100', '4 of 100')
+    """
+    return f"{round(10 * share)} of 10" if 0.1 <= share <= 0.9 else f"{round(100 * share)} of 100"
+
+
+def _as_good(board: Leaderboard, best: Row) -> str:
+    tied = [row.label for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
+    if not tied:
+        return ""
+    more = f" and {len(tied) - _SHOWN} more" if len(tied) > _SHOWN else ""
+    return f"As good, as far as these test classes can tell: {', '.join(tied[:_SHOWN])}{more}."
+
+
+def _training(board: Leaderboard) -> str:
+    """Whether the best row that trained is better than the best one that did not."""
+    gain = board.training_gain
+    if gain is None:
+        return ""
+    side = "above" if gain.difference > 0 else "below"
+    within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if gain.low is not None else ""
+    told = f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}"
+    if gain.winner == gain.first:
+        return f"Training pays: {told}."
+    if gain.winner == gain.second:
+        return f"Training does not pay here: {told}."
+    return f"Training does not pay here, as far as these test classes can tell: {told}."
+
+
+def _surer(board: Leaderboard, best: Row) -> str:
+    """What would resolve the closest of the ties with the best row; nothing where a sentence says that nothing can."""
+    ties = [one for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
+    widest = max(ties, key=lambda one: one.difference, default=None)
+    needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
+    return f"What would make this surer: {needed} to tell it from {widest.second}." if needed and widest else ""
+
+
+def advice(board: Leaderboard, conditions: Conditions) -> str:
+    """What could make training pay, where it does not: something that the study has not done already."""
+    gain = board.training_gain
+    if gain is None or gain.winner == gain.first:
+        return ""
+    if conditions.cut == "frozen":
+        return (
+            "To give training more to learn with, train a part of the network: conditions.cut=last-2 "
+            "conditions.augment=light conditions.views=4. More classes help, too."
+        )
+    return "A part of the network trains already: more classes, or more images of each, give it more to learn from."

@@ -1,0 +1,79 @@
+"""The answer before the table: what to use, what is as good, whether training pays, what would make it surer."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from made_runs import class_means, planned, write_run
+from rich.console import Console
+
+from levelfield.evaluation.statistics import Needed
+from levelfield.reports.answer import advice, answer
+from levelfield.reports.tables import as_markdown, show
+from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.training import Conditions
+
+
+def board_of(folder: Path, levels: dict[str, float], metrics: tuple[str, ...] = ("recall@1", "map@r")) -> Leaderboard:
+    runs = planned(list(levels), seeds=2)
+    for run in runs:
+        steps = 0 if run.label in ("lda", "untrained") else 5
+        write_run(run, folder, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
+    return gather("made", runs, folder, metrics)
+
+
+def test_training_that_pays_is_said_with_its_gain(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"untrained": 0.4, "margin": 0.7, "triplet": 0.5})
+    use, training = answer(board)
+    assert use.startswith("Use margin: 7 of 10 nearest images are of the right class (recall@1 0.")
+    assert training.startswith("Training pays: margin is 0.300 above untrained (95 % +")
+    assert not advice(board, Conditions())
+
+
+def test_training_that_does_not_pay_is_said_plainly(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"untrained": 0.7, "margin": 0.5})
+    use, training = answer(board)
+    assert use.startswith("Use untrained: 7 of 10")
+    assert training.startswith("Training does not pay here: margin is 0.200 below untrained")
+
+
+def test_a_tie_is_said_to_be_as_good_and_what_would_resolve_it(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"untrained": 0.6, "margin": 0.6})
+    assert board.answer.label == "untrained", "of equal figures the one that needs no training"
+    [one] = board.comparisons
+    board = replace(board, comparisons=[replace(one, missing="classes", needed_classes=Needed(80, 30, None))])
+    _, as_good, training = answer(board)
+    assert as_good == "As good, as far as these test classes can tell: margin."
+    assert training.startswith("Training does not pay here, as far as these test classes can tell: margin is 0.000")
+    three = board_of(tmp_path / "three", {"lda": 0.3, "margin": 0.6, "triplet": 0.6})
+    tie = three.comparison("margin", "triplet")
+    assert tie is not None
+    changed = [replace(one, missing="classes", needed_classes=Needed(80, 30, None)) for one in three.comparisons]
+    surer = answer(replace(three, comparisons=changed))[-1]
+    assert surer.startswith("What would make this surer: 80 classes (95 %: 30 or more) to tell it from ")
+
+
+def test_advice_looks_at_the_conditions(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"untrained": 0.7, "margin": 0.5})
+    assert "conditions.cut=last-2" in advice(board, Conditions())
+    assert "trains already" in advice(board, Conditions(cut="last-2"))
+    assert not advice(board_of(tmp_path / "alone", {"margin": 0.5}), Conditions())
+
+
+def test_the_answer_comes_first_on_the_screen_and_in_the_file(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"untrained": 0.4, "margin": 0.7, "triplet": 0.5})
+    for full in (True, False):
+        console = Console(width=100, file=io.StringIO())
+        show(board, console, full=full)
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert text.index("Use margin") < text.index("best first by")
+        assert ("- triplet: better than" in text) == full
+        assert ("2 more rows with --full" in text) == (not full)
+    assert as_markdown(board).index("Use margin") < as_markdown(board).index("| #")
+
+
+def test_another_metric_is_given_by_its_name(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"margin": 0.7}, metrics=("map@r",))
+    assert answer(board)[0].startswith("Use margin: map@r 0.")
