@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from typing import Any
 
-from levelfield.miners._alone import BaseMiner, Tuples
+from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.miners._contract import (
     Miner,
     MinerChoice,

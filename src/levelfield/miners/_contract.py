@@ -11,7 +11,7 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.miners._alone import BaseMiner, Tuples
+from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.registry import Registry, is_pml_reference
 from levelfield.settings import accepted, check_keywords
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.miners._alone import BaseMiner
+from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, draw_stranger, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.miners._alone import BaseMiner
+from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import Miner
 from levelfield.miners._draws import draw_uniform, even, uniforms
 from levelfield.relatives import related

@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
 from levelfield.miners import Tuples
-from levelfield.miners._alone import check_batch, kind_of
+from levelfield.miners._base import check_batch, kind_of
 from levelfield.relatives import related
 
 
