@@ -192,6 +192,9 @@ def test_what_does_not_fit_is_named() -> None:
         remembering("triplet")(batch, labels, tuples=torch.tensor([[0, 1, 2]]))
     with pytest.raises(BadInput, match="swap"):
         remembering("triplet", swap=True)(batch, labels)
+    pytest.importorskip("pytorch_metric_learning")
+    with pytest.raises(BadInput, match="'pml:TripletMarginMiner' compares a batch with itself"):
+        remembering("triplet", miner="pml:TripletMarginMiner")(batch, labels)
     for size in (0, 10**12):
         with pytest.raises(BadSpecification, match="size"):
             remembering("triplet", size=size)

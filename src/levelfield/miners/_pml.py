@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from levelfield.errors import BadSpecification, nearest
+from levelfield.errors import BadInput, BadSpecification, nearest
 from levelfield.geometry import Geometry
 from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.randomness import drawn_from
@@ -78,6 +78,8 @@ class PMLMiner(BaseMiner):
         object.__setattr__(self, "_miner", make_pml(self.reference, "miners", self.settings))
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
+        if not geometry.with_itself:
+            raise BadInput(f"The miner '{self.reference}' compares a batch with itself alone: it takes no memory.")
         with drawn_from(generator), torch.no_grad():
             found = [part.detach() for part in self._miner(geometry.rows.detach(), labels)]
         if len(found) == 3:
