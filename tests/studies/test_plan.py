@@ -36,6 +36,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "step_every": {"step_every": 1}, "step_at": {"step_at": [5, 9]}, "step_factor": {"step_factor": 0.1},
     "plateau_patience": {"plateau_patience": 1},
     "clip": {"clip": 1.0}, "precision": {"precision": "bf16"}, "validate_every": {"validate_every": 1},
+    "validate_start": {"validate_start": True}, "min_delta": {"min_delta": 0.1},
     "patience": {"patience": 1}, "monitor": {"monitor": "test"}, "threads": {"threads": 2},
 }  # fmt: skip
 
