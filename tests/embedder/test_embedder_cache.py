@@ -96,6 +96,22 @@ def test_large_stores_are_mapped_and_give_the_same_rows(tmp_path: Path, monkeypa
         assert torch.equal(got, want)
 
 
+def test_a_changed_byte_of_a_mapped_store_is_noticed_when_its_row_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FeatureCache(tmp_path).rows("key", DIGESTS, truth)
+    victim = sorted(tmp_path.glob("rows/*/*.safetensors"))[0]
+    content = bytearray(victim.read_bytes())
+    content[-1] ^= 1
+    victim.write_bytes(content)
+    monkeypatch.setattr(cache_module, "IN_MEMORY", 100)
+    mapped = FeatureCache(tmp_path).rows("key", DIGESTS, Asked())
+    with pytest.raises(BadInput, match="was damaged and is removed"):
+        mapped.tensors()
+    assert is_right(FeatureCache(tmp_path).rows("key", DIGESTS, asked := Asked()))
+    assert 0 < len(asked.positions) < COUNT / 4
+
+
 @pytest.mark.parametrize("damage", ["cut short", "one byte changed", "emptied", "other text"])
 def test_a_damaged_file_is_noticed_and_its_rows_computed_again(
     damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

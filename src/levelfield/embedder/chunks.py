@@ -13,6 +13,7 @@ import safetensors.numpy
 import torch
 from torch import Tensor
 
+from levelfield.errors import BadInput
 from levelfield.files import write_whole
 
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "U8": np.uint8}
@@ -53,12 +54,15 @@ class Chunk:
     path: Path
     digests: tuple[str, ...]
     arrays: tuple[np.ndarray, ...]
+    checksums: tuple[int, ...] | None = None
+    """One per row, over all tensors; None in chunks of earlier versions."""
 
 
 def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]) -> Chunk:
     """Store the chunk and open it again."""
     named = {f"{number:03d}": array for number, array in enumerate(arrays)}
-    write_arrays(path, named, {"digests": json.dumps(list(digests))})
+    checksums = [_row_checksum(arrays, row) for row in range(len(digests))]
+    write_arrays(path, named, {"digests": json.dumps(list(digests)), "checksums": json.dumps(checksums)})
     return open_chunk(path, check=False)
 
 
@@ -66,20 +70,26 @@ def open_chunk(path: Path, *, check: bool) -> Chunk:
     arrays, metadata = read_arrays(path, check=check)
     try:
         digests = tuple(json.loads(metadata["digests"]))
-    except (KeyError, ValueError) as error:
+        checksums = tuple(json.loads(metadata["checksums"])) if "checksums" in metadata else None
+    except (KeyError, TypeError, ValueError) as error:
         raise Damaged(path) from error
-    if not arrays or any(len(array) != len(digests) for array in arrays.values()):
+    lengths = {len(digests), *map(len, arrays.values()), *([] if checksums is None else [len(checksums)])}
+    if not arrays or len(lengths) > 1:
         raise Damaged(path)
-    return Chunk(path, digests, tuple(arrays.values()))
+    return Chunk(path, digests, tuple(arrays.values()), checksums)
 
 
 class Rows:
-    """One row per item of each stored tensor: `rows[[3, 1]]` gives a tuple of tensors. In memory if `in_memory`."""
+    """One row per item of each stored tensor: `rows[[3, 1]]` gives a tuple of tensors. In memory if `in_memory`.
+
+    What is in memory was checked when its chunk was opened; of a mapped chunk each row is when it is first read.
+    """
 
     def __init__(self, digests: Sequence[str], chunks: Sequence[Chunk], *, in_memory: bool) -> None:
         place = {digest: (c, r) for c, chunk in enumerate(chunks) for r, digest in enumerate(chunk.digests)}
         self._places = np.array([place[digest] for digest in digests], dtype=np.int64).reshape(-1, 2)
         self._chunks = list(chunks)
+        self._checked = np.full(len(digests), in_memory)
         self._tensors = self._gather(np.arange(len(digests))) if in_memory and chunks else None
         if self._tensors is not None:
             self._chunks = []  # they hold other images' rows too, which nobody asked for
@@ -107,7 +117,26 @@ class Rows:
             to = np.flatnonzero(places[:, 0] == number)
             for target, array in zip(gathered, self._chunks[number].arrays, strict=True):
                 target[to] = array[places[to, 1]]
+        self._check(chosen, gathered)
         return tuple(torch.from_numpy(array) for array in gathered)
+
+    def _check(self, chosen: np.ndarray, gathered: Sequence[np.ndarray]) -> None:
+        """Refuse rows that are not what was stored. Their file goes, so that they are computed again."""
+        for row in np.flatnonzero(~self._checked[chosen]):
+            number, place = self._places[chosen[row]]
+            chunk = self._chunks[number]
+            if chunk.checksums is not None and chunk.checksums[place] != _row_checksum(gathered, int(row)):
+                chunk.path.unlink(missing_ok=True)
+                raise BadInput(f"The cache file {chunk.path} was damaged and is removed: start the command again, and "
+                               "what it held is computed again.")
+        self._checked[chosen] = True
+
+
+def _row_checksum(arrays: Sequence[np.ndarray], row: int) -> int:
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array[row]).reshape(-1).view(np.uint8).data, total)
+    return total
 
 
 def _mapped(path: Path, start: int, facts: Mapping[str, list[int]]) -> np.ndarray:
