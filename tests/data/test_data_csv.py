@@ -93,3 +93,12 @@ def test_missing_or_unreadable_csv(pets):
     (pets / "binary.csv").write_bytes(b"\xff\xfe\x00\x81")
     with pytest.raises(BadInput, match="UTF-8"):
         data.create(pets / "binary.csv")
+
+
+@pytest.mark.parametrize(
+    ("label", "message"), [("a" * 140_000, r"line 2: field larger than"), ("a\0b", r"line 2: the label .* has a NUL")]
+)
+def test_labels_that_cannot_be_are_told_with_their_line(tmp_path, label, message):
+    (tmp_path / "list.csv").write_text(f"path,label\n0.png,{label}\n1.png,b\n")
+    with pytest.raises(BadInput, match=message):
+        data.create(tmp_path / "list.csv")

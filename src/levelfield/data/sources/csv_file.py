@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,8 +72,11 @@ def _rows(source: Path) -> list[_Row]:
         raise BadInput(f"Cannot read {source} as text (UTF-8): {error}.") from error
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
-    reader = csv.reader(text.splitlines(), delimiter=delimiter)
-    cells = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        cells = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except csv.Error as error:
+        raise BadInput(f"{source}, line {reader.line_num}: {error}. Is a quotation mark missing?") from error
     cells = [(line, row) for line, row in cells if any(row)]
     if not cells:
         raise BadInput(f"{source} is empty. Each line needs a path and a label: cat/1.jpg,cat")
@@ -100,6 +104,8 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
     values = {name: row[i] if i < len(row) else "" for name, i in columns.items()}
     if not values["path"] or not values["label"]:
         raise BadInput(f"{source}, line {line}: a path and a label are needed, found {row}.")
+    if "\0" in values["label"]:
+        raise BadInput(f"{source}, line {line}: the label {values['label']!r} has a NUL, which no name may have.")
     role = values.get("role", "").lower()
     if role and role not in ROLES:
         raise BadInput(f"{source}, line {line}: unknown role '{role}'; there are {', '.join(ROLES)}.")
