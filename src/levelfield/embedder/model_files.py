@@ -16,7 +16,7 @@ import safetensors.torch
 import yaml
 from torch import Tensor
 
-from levelfield.contents import MEGABYTE, read_text
+from levelfield.contents import checksum, read_text
 from levelfield.errors import BadInput, Damaged
 from levelfield.files import write_text, write_whole
 from levelfield.plain_yaml import read_written
@@ -36,8 +36,8 @@ def write_model(folder: Path, facts: Mapping[str, Any], tensors: Mapping[str, Te
     if tensors is not None:
         content = safetensors.torch.save(dict(tensors))
         write_whole(folder / WEIGHTS, lambda file: file.write(content))
-    checksum = _checksum(text, None if tensors is None else folder / WEIGHTS)
-    write_text(folder / DESCRIPTION, f"{text}checksum: '{checksum}'\n")
+    written = _checksum(text, None if tensors is None else folder / WEIGHTS)
+    write_text(folder / DESCRIPTION, f"{text}checksum: '{written}'\n")
 
 
 def read_description(home: Path) -> dict[str, Any]:
@@ -101,9 +101,5 @@ def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:
 
 
 def _checksum(text: str, weights: Path | None) -> str:
-    total = hashlib.blake2b(text.encode(), digest_size=16)
-    if weights is not None:
-        with weights.open("rb") as file:
-            while part := file.read(MEGABYTE):
-                total.update(part)
-    return total.hexdigest()
+    both = text if weights is None else f"{text}{checksum(weights)}"
+    return hashlib.blake2b(both.encode(), digest_size=16).hexdigest()
