@@ -3,7 +3,8 @@
     python benchmarks/own_photos.py --images CUB_200_2011/images
 
 For each subset: recall@1 of the untrained features, of the head at its start and of every trained row, and the steps
-that the validation classes chose. Figures go to benchmarks/results/own_photos.json, which docs/own-photos.md prints.
+that the validation classes chose. Where no class validates, a longer training beside it shows what more steps do.
+Figures go to benchmarks/results/own_photos.json, which docs/own-photos.md prints.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from levelfield.studies.store import read_result
 SIZES = ("14x20", "20x20", "50x20", "100x30")
 RESULTS = Path(__file__).parent / "results" / "own_photos.json"
 METRIC = "recall@1"
+LONGER = 60  # steps, where the recipe has a small fixed number
 
 
 def main() -> None:
@@ -41,6 +43,9 @@ def main() -> None:
             for draw in range(draws):
                 photos = draw_subset(given.images, size, draw, Path(place) / f"{size}-{draw}")
                 subsets.append({"size": size, "draw": draw, **measured(photos, Path(place) / "runs")})
+                if "validation" not in subsets[-1]["protocol"]:
+                    longer = measured(photos, Path(place) / "longer", steps=LONGER)
+                    subsets[-1]["longer"] = {"steps": LONGER, "trained": longer["trained"]}
                 print(line(subsets[-1]), flush=True)
                 written = {"images": given.about, "metric": METRIC, "subsets": subsets}
                 given.out.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
@@ -58,9 +63,10 @@ def draw_subset(images: Path, size: str, draw: int, folder: Path) -> Path:
     return folder
 
 
-def measured(photos: Path, out: Path) -> dict[str, Any]:
-    """The figures of one subset."""
+def measured(photos: Path, out: Path, *, steps: int | None = None) -> dict[str, Any]:
+    """The figures of one subset. steps: instead of the recipe's."""
     content, _ = fit_to(photos)
+    content["conditions"] |= {} if steps is None else {"steps": steps}
     study = parse_study(content | {"metrics": [METRIC], "figures": []})
     compare(study, out=out, options=Options())
     runs = prepare(study)
@@ -73,6 +79,7 @@ def measured(photos: Path, out: Path) -> dict[str, Any]:
             steps.setdefault(run.row, []).append(chosen)
     figures = {row.label: round(row.cells[METRIC].mean, 4) for row in board.rows}
     return {
+        "protocol": content["protocol"],
         "untrained": figures.pop("untrained features"),
         "start": figures.pop("head at its start"),
         "trained": {label: {METRIC: figures[label], "steps": steps[label]} for label in sorted(figures)},

@@ -6,6 +6,7 @@ A page holds `<!-- table: NAME -->` and `<!-- end -->`; what stands between them
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import types
 import typing
@@ -223,7 +224,24 @@ def corruption_facts() -> str:
     return _table(("corruption", "what it does", "settings"), rows)
 
 
+def own_photos() -> str:
+    """benchmarks/own_photos.py: a row for each subset of photos."""
+    log = json.loads((HERE.parent / "benchmarks" / "results" / "own_photos.json").read_text(encoding="utf-8"))
+    rows = []
+    for one in log["subsets"]:
+        trained = {label: row[log["metric"]] for label, row in one["trained"].items()}
+        best, worst = max(trained, key=trained.__getitem__), min(trained, key=trained.__getitem__)
+        steps = sorted(step for row in one["trained"].values() for step in row["steps"])
+        rows.append((
+            one["size"].replace("x", " x "), f"{one['untrained']:.3f}", f"{one['start']:.3f}",
+            f"{trained[best]:.3f} ({best})", f"{trained[worst] - one['start']:+.3f}", f"{steps[0]} to {steps[-1]}",
+        ))  # fmt: skip
+    header = ("classes x photos", "untrained features", "head at its start", "best trained row")
+    return _table((*header, "worst trained row against the start", "steps"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "own_photos": own_photos,
     "corruptions": corruption_facts,
     "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
     "fits": batches_that_fit, "published_batches": published_batches,

@@ -35,11 +35,11 @@ def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Leve
     """The whole way with all methods, validation classes that choose the steps, and spaces in every path."""
     photos = make_photos(room / "my photos", classes=20, each=8)
     said = levelfield("compare", "--data", photos, "--out", "all my runs", *QUICK).printed
-    assert "The batch is 7x4 instead of 25x4: there are 7 training classes." in said
-    assert "Trains on 7 classes (56 images), validates on 3 classes (24 images), tests on" in " ".join(said.split())
+    assert "The batch is 6x4 instead of 25x4: there are 6 training classes." in said
+    assert "Trains on 6 classes (48 images), validates on 4 classes (32 images), tests on" in " ".join(said.split())
     assert said.index("Estimated time") < said.index("best first by recall@1")
     study = yaml.safe_load((room / "all my runs/my photos/study.yaml").read_text())
-    assert study["conditions"]["batch"] == "7x4"
+    assert study["conditions"]["batch"] == "6x4"
     assert study["conditions"]["dim"] == 512
     assert all(method["label"] in said for method in study["methods"])
     assert len(study["methods"]) == 8
@@ -291,6 +291,9 @@ def test_a_study_folder_stands_for_its_best_run(levelfield: Levelfield, compared
             assert ended.code == 0
     run = next(Path("runs/small/contrastive").glob("seed1-*"))
     assert levelfield("ensemble", "runs/small/best", run, "--out", "both").code == 0
+    assert levelfield("compare", "small.yaml", "conditions.dim=5", "methods=[contrastive]").code == 0
+    first = Path(json.loads(Path("runs/small/leaderboard.json").read_text())["rows"][0]["first_run"])
+    assert f"Run: {first} (the first seed)" in levelfield("evaluate", "runs/small/contrastive").err
 
 
 def test_a_figure_that_cannot_be_drawn_is_found_before_training(levelfield: Levelfield, room: Path) -> None:

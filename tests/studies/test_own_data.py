@@ -23,7 +23,7 @@ def fitted(photos: Path, *overrides: str) -> tuple[Study, str]:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """20 classes: 10 train, and 3 of them can validate."""
+    """20 classes: 10 train, and 4 of them can validate."""
     return make_photos(tmp_path_factory.mktemp("own") / "photos", classes=20, each=3)
 
 
@@ -34,12 +34,13 @@ def test_every_loss_has_its_own_defaults() -> None:
 
 def test_validation_classes_choose_the_steps(photos: Path) -> None:
     study, said = fitted(photos)
-    assert study.protocol.validation == pytest.approx(0.3)
+    assert study.protocol.validation == pytest.approx(0.4)
+    assert study.conditions.min_delta == pytest.approx(0.02)
     conditions = study.conditions
     assert (conditions.select, conditions.validate_start, conditions.patience) == ("map@r", True, 2)
     assert study.figures == ("curves",)
-    assert "Trains on 7 classes (21 images), validates on 3 classes (9 images), tests on 10 classes (30 images)" in said
-    assert "3 of the 10 training classes" in said
+    assert "Trains on 6 classes (18 images), validates on 4 classes (12 images), tests on 10 classes (30" in said
+    assert "4 of the 10 training classes" in said
     assert "at most 200" in said
 
 
@@ -62,7 +63,7 @@ def test_what_the_user_sets_is_left_alone(photos: Path) -> None:
     assert "keeps no classes back" in said
     study, said = fitted(photos, "protocol.validation=0.5")
     assert (study.protocol.validation, study.conditions.select) == (0.5, "map@r")
-    assert "5 validation classes" in said
+    assert "the 5 validation classes" in said
 
 
 def test_a_network_with_few_features_has_as_many_dimensions(photos: Path) -> None:

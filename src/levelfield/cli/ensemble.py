@@ -26,7 +26,7 @@ from levelfield.studies.store import read_result
 
 def add_to(app: typer.Typer) -> None:
     app.command(
-        "ensemble", epilog="Example: levelfield ensemble runs/demo/margin/seed0-* runs/demo/hist/seed0-* --out both"
+        "ensemble", epilog="Example: levelfield ensemble runs/demo/margin runs/demo/hist --out both"
     )(ensemble)
 
 

@@ -13,6 +13,7 @@ import typer
 from levelfield.cli.console import error_console, is_quiet
 from levelfield.embedder.best import run_folder
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.studies.store import PLAN, read_plan
 from levelfield.trust import trust
 
 Overrides = Annotated[
@@ -44,17 +45,29 @@ def _taken(place: Path | None) -> Path | None:
     """The run that a folder stands for; says which, if it is a study's best."""
     if place is None:
         return None
-    run = run_folder(place)
+    run = _first_seed(place) or run_folder(place)
     if run != place and not is_quiet():
-        error_console.print(f"Run: {run} (the best of {run.parent.parent})", soft_wrap=True)
+        which = "the first seed" if run.parent == place else f"the best of {run.parent.parent}"
+        error_console.print(f"Run: {run} ({which})", soft_wrap=True)
     return run
+
+
+def _first_seed(place: Path) -> Path | None:
+    """The first seed of a method, if the place is its folder in a study; the study's plan says which run that is."""
+    if not place.is_dir() or (place / "run.yaml").exists() or not (place.parent / PLAN).is_file():
+        return None
+    own = [run for run in read_plan(place.parent) if run.label == place.name and not run.spec.is_part]
+    folders = [run.folder(place.parent) for run in sorted(own, key=lambda run: run.spec.seed)]
+    return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def _all_taken(places: list[Path]) -> list[Path]:
     return [run for place in places if (run := _taken(place)) is not None]
 
 
-RunArgument = Annotated[Path, typer.Argument(help="A run folder, or a study's: its best run.", callback=_taken)]
+RunArgument = Annotated[
+    Path, typer.Argument(help="A run folder, a study's (its best run) or a method's in it.", callback=_taken)
+]
 MaybeRunArgument = Annotated[
     Path | None,
     typer.Argument(help="A run folder, or a study's; or give --embeddings and --labels.", callback=_taken),

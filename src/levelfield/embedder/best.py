@@ -33,16 +33,15 @@ def run_folder(place: Path | str) -> Path:
     'margin/seed0-1a2b3c'
     """
     place = Path(place)
-    if place.is_dir():
-        if any((place / name).is_file() for name in _RUN) or not (place / _STUDY).is_file():
-            return place
-        pointer = place / BEST
-        if not pointer.is_file():
-            raise BadInput(
-                f"{place} is a study without a best run: finish it with `levelfield compare`, or name one of its runs."
-            )
-        return _followed(pointer)
-    return _followed(place) if place.name == BEST and place.is_file() else place
+    if not place.is_dir():
+        return _followed(place) if place.name == BEST and place.is_file() else place
+    if any((place / name).is_file() for name in _RUN) or not (place / _STUDY).is_file():
+        return place
+    if not (place / BEST).is_file():
+        raise BadInput(
+            f"{place} is a study without a best run: finish it with `levelfield compare`, or name one of its runs."
+        )
+    return _followed(place / BEST)
 
 
 def _followed(pointer: Path) -> Path:

@@ -5,6 +5,7 @@ The figures behind the constants: docs/own-photos.md, made by benchmarks/own_pho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +17,11 @@ from levelfield.errors import LevelfieldError
 from levelfield.studies.choices import ProtocolChoice
 
 ENOUGH = 8  # training classes from which on some are kept back to validate
-SHARE, FEWEST, MOST = 0.3, 3, 30  # of the training classes; at least, and at most
+SHARE, FEWEST, MOST = 0.4, 3, 30  # of the training classes; at least, and at most
+GAIN = 0.04  # of map@r that one validation class would have to show
 FIXED_STEPS = 10  # where no class validates: hardly more than the warm-up, which fewer than 8 classes do not over-fit
 # map@r looks at all images of a class, so it is less noisy than recall@1 with few validation classes
-EARLY = {"select": "map@r", "validate_every": 10, "validate_start": True, "min_delta": 0.01, "patience": 2}
+EARLY: dict[str, Any] = {"select": "map@r", "validate_every": 10, "validate_start": True, "patience": 2}
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,15 @@ def choose_stopping(catalog: Catalog, protocol: ProtocolChoice, fixed: Set[str],
         return None
     classes = _classes(catalog, protocol.divide(catalog)[0].train)
     if protocol.validates:
-        kept = _classes(catalog, protocol.divide(catalog)[0].validation)
-        return Stopping(_early_text(f"{kept} validation classes", steps), None, _unless(fixed, EARLY))
+        return _early(catalog, protocol, fixed, steps, "the {} validation classes")
     own = any(key.partition(".")[0] == "protocol" for key in fixed)
     share = None if own or classes < ENOUGH else _share(catalog, protocol, classes)
     if share is None:
         why = "the protocol keeps no classes back to validate" if own else _too_few(classes)
         chosen = _unless(fixed, {"steps": FIXED_STEPS})
         return Stopping(f"Steps: {chosen.get('steps', steps)} for every run, because {why}.", None, chosen)
-    validating = {"name": protocol.name, **protocol.settings, "validation": share}
-    kept = _classes(catalog, ProtocolChoice(**validating).divide(catalog)[0].validation)
-    text = _early_text(f"{kept} of the {classes} training classes, kept back for it", steps)
-    return Stopping(text, validating, _unless(fixed, EARLY))
+    validating = ProtocolChoice(name=protocol.name, **protocol.settings, validation=share)
+    return _early(catalog, validating, fixed, steps, f"{{}} of the {classes} training classes, kept back for it")
 
 
 def _share(catalog: Catalog, protocol: ProtocolChoice, classes: int) -> float | None:
@@ -67,12 +66,17 @@ def _too_few(classes: int) -> str:
     return "none of the training classes can be kept back for validation"
 
 
-def _early_text(judges: str, steps: int) -> str:
-    return (
-        f"Steps: chosen for each run by {judges}: {EARLY['select']} is measured before the first and after every "
-        f"{EARLY['validate_every']} steps, at most {steps}; training ends at the third check in a row without a gain "
-        f"of {EARLY['min_delta']}, and the best step is kept, which may be the start. The test classes choose nothing."
+def _early(catalog: Catalog, protocol: ProtocolChoice, fixed: Set[str], steps: int, judges: str) -> Stopping:
+    """Validation classes choose. The fewer they are, the more a later step has to gain: their mean is as noisy."""
+    kept = _classes(catalog, protocol.divide(catalog)[0].validation)
+    chosen = EARLY | {"min_delta": round(GAIN / math.sqrt(kept), 3)}
+    text = (
+        f"Steps: chosen for each run by {judges.format(kept)}: {chosen['select']} is measured before the first and "
+        f"after every {chosen['validate_every']} steps, at most {steps}; training ends at the third check in a row "
+        f"without a gain of {chosen['min_delta']}, and the best step is kept, which may be the start. The test classes "
+        "choose nothing."
     )
+    return Stopping(text, protocol.model_dump(), _unless(fixed, chosen))
 
 
 def _unless(fixed: Set[str], conditions: dict[str, Any]) -> dict[str, Any]:
