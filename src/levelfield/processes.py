@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any
 
-PRELOADED = ["levelfield.studies.execution"]
+PRELOADED = ["levelfield.studies.forked"]
 PATIENCE = 2.0  # seconds that a process has to end by itself
 _SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -41,8 +41,9 @@ def context() -> BaseContext:
 def start(work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
     """A process that does `work(pipe, *arguments)`, and our end of the pipe. It ends soon after this one."""
     ours, theirs = context().Pipe()
+    how: Any = context()
     # no daemon: those may have no loader workers
-    process = context().Process(target=_live, args=(work, theirs, *arguments))  # type: ignore[attr-defined]
+    process = how.Process(target=_live, args=(work, theirs, dict(os.environ), *arguments))
     with _clean():
         process.start()
     theirs.close()
@@ -90,7 +91,9 @@ def end_with_parent(_: object = None) -> None:
     threading.Thread(target=watch, name="end with parent", daemon=True).start()
 
 
-def _live(work: Callable[..., None], pipe: Connection, *arguments: Any) -> None:
+def _live(work: Callable[..., None], pipe: Connection, environment: dict[str, str], *arguments: Any) -> None:
+    os.environ.clear()  # a fork server has the one that was there when it began
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the parent decides
     end_with_parent()
     _share_the_fork_server()

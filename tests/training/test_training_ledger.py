@@ -13,8 +13,9 @@ from training_world import Told, conditions, execute_run, make
 from levelfield import objectives
 from levelfield.embedder import load
 from levelfield.embedder.head import Head
-from levelfield.errors import BadInput, Unfair
+from levelfield.errors import BadInput, BadSpecification, Unfair
 from levelfield.methods import Deviation, Group, Method
+from levelfield.training import Pace, checkpoint
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
 
 CHEATS = Path(__file__).parent / "cheats.py"
@@ -262,8 +263,46 @@ def test_images_that_changed_after_the_plan_are_refused(training_photos, trainin
         )
 
 
-def test_a_damaged_checkpoint_is_named(training_photos, training_cache, tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "checkpoint").write_bytes(b"half a checkpo")
-    with pytest.raises(BadInput, match="checkpoint is damaged"):
-        execute_run(training_photos, tmp_path / "run", store=training_cache, cut="frozen", steps=1)
+def interrupt(step: int, steps: int) -> None:
+    if step == 2:
+        raise KeyboardInterrupt
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("place", [3, 40, 60, 0.5, -1], ids=["head", "checksum", "first", "middle", "last"])
+def test_a_checkpoint_with_a_flipped_bit_is_told_and_the_run_begins_again(tmp_path, caplog, place):
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "struck").mkdir()
+    whole = make("contrastive", steps=4)
+    whole.train(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        make("contrastive", steps=4).train(tmp_path / "struck", pace=Pace(save_every_steps=2), tell=interrupt)
+    content = (tmp_path / "struck" / "checkpoint").read_bytes()
+    place = int(place * len(content)) if isinstance(place, float) else place
+    (tmp_path / "struck" / "checkpoint").write_bytes(flipped(content, place))
+    again = make("contrastive", steps=4)
+    again.train(tmp_path / "struck")
+    assert "checkpoint is damaged" in caplog.text
+    assert "starts again from its first step" in caplog.text
+    assert all(torch.equal(tensor, again.weights()[name]) for name, tensor in whole.weights().items())
+
+
+def test_a_checkpoint_of_an_earlier_version_without_a_checksum_is_read(tmp_path):
+    torch.save({"progress": 1}, tmp_path / "checkpoint")
+    assert checkpoint.load(tmp_path / "checkpoint") == {"progress": 1}
+
+
+@pytest.mark.parametrize("lr", [float("nan"), -5, "fast", float("inf"), 0])
+def test_a_rate_that_is_no_positive_number_is_refused(lr):
+    with pytest.raises(BadSpecification, match="'lr' is"):
+        Method(objectives.create("contrastive"), lr=lr)
+
+
+def test_a_rate_that_somebodys_own_method_sets_later_is_checked_too():
+    method = Method(objectives.create("contrastive"))
+    method.lr = float("nan")
+    with pytest.raises(BadSpecification, match="'lr' is nan; a finite number is needed"):
+        make(method)

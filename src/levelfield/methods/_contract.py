@@ -17,6 +17,7 @@ from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.objectives import CrossBatchMemory, Objective
+from levelfield.settings import number
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
@@ -51,7 +52,7 @@ class Batch:
         return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
 
 
-_COUNTED = ("extra_parameters", "learned_buffers")
+_COUNTED = ("extra_parameters", "learned_buffers", "frozen_parameters")
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Method(nn.Module):
         self.refinement = _refinement(refine, objective)
         self.layout = Layout.parse(str(batch)) if batch is not None else None
         self.batching = batching
-        self.lr = lr
+        self.lr = None if lr is None else number("lr", lr, above=0)
         self.trials = trials
         self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, where `step` gives only one
         self.bf16 = False

@@ -62,15 +62,15 @@ def _check_frozen(trunk: Trunk, ground: Ground, *, trains: bool) -> None:
 
 def _check_some(folder: Path, model: Model, ground: Ground) -> None:
     """Some images, chosen by chance, are opened and go through the whole stored model, as they do for its users."""
-    images = ground.fold.test if len(ground.fold.test) else ground.fold.train
-    chosen = np.array(sorted(_chance.sample(range(len(images)), min(BLOCK, len(images)))))
-    ours = ground.embed(model.embedder, images[chosen], lambda text, done, total: None, coded=False)
-    pictures = Pictures([ground.catalog.paths[i] for i in images[chosen]], (model.view,), model.device)
+    parts = [part for part in (ground.fold.test, ground.fold.train) if len(part)]
+    chosen = np.concatenate([_chance.sample(part.tolist(), min(BLOCK // 2, len(part))) for part in parts])
+    ours = ground.embed(model.embedder, chosen, lambda text, done, total: None, coded=False)
+    pictures = Pictures([ground.catalog.paths[i] for i in chosen], (model.view,), model.device)
     theirs = model.embedder.embed(pictures, from_images=True, coded=False).cpu().numpy()
     away = np.linalg.norm(ours - theirs, axis=1)
     if not (away <= SAME * np.maximum(np.linalg.norm(theirs, axis=1), 1e-12)).all():
         raise Unfair(
             f"The model in {folder} gives other embeddings than the ones that would be measured: {(away > 0).sum()} of "
             f"{len(chosen)} images that were embedded again differ, by up to {away.max():.3g}. Either the stored "
-            "features are damaged (`levelfield cache clear`), or the method changed them or the network."
+            "features are damaged (`levelfield cache --clear`), or the method changed them or the network."
         )

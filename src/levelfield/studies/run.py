@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import platform
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from levelfield.contents import checksum
+from levelfield.embedder.model_files import WEIGHTS
+from levelfield.errors import Unfair
 from levelfield.files import write_whole
 from levelfield.methods import Deviation
 from levelfield.studies import spectra
@@ -28,7 +31,7 @@ from levelfield.studies.own_code import trains_own_code
 from levelfield.studies.run_files import write_training
 from levelfield.studies.runs import RunSpec, needed_folder
 from levelfield.studies.store import claim
-from levelfield.studies.trained import Options, Trained, train_here
+from levelfield.studies.trained import Facts, Options, Trained, train_here
 from levelfield.training.ledger import settled
 from levelfield.trust import as_trusted
 
@@ -58,9 +61,10 @@ def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Opt
     ground = ground_for(spec, options.cache_folder, options.device)
     if not (folder / "training.json").exists():
         with _trained(spec, ground, folder, metrics, options, tell) as trained:
-            _embed(spec, ground, folder, trained, tell)
-    tested = ground.fold.test
-    measure(folder, ground.catalog.labels[tested] if len(tested) else None, metrics, tell)
+            tested = _test(folder, ground, trained, tell)
+        _write(spec, ground, folder, tested)  # whoever trained it is gone
+    images = ground.fold.test
+    measure(folder, ground.catalog.labels[images] if len(images) else None, metrics, tell)
 
 
 def _trained(
@@ -72,28 +76,47 @@ def _trained(
     return nullcontext(train_here(spec, ground, folder, metrics, options, tell, tested=tested))
 
 
-def _embed(spec: RunSpec, ground: Ground, folder: Path, trained: Trained, tell: Tell) -> None:
-    """Embed the test images by the stored model, settle the ledger, and write both down; training.json last."""
-    facts = trained.facts
-    measured, summary = facts.measured, dict(facts.summary)
+@dataclass(frozen=True)
+class _Tested:
+    """What the stored model makes of the images, and which model that was."""
+
+    facts: Facts
+    model: str
+    rows: np.ndarray
+    training_rows: np.ndarray | None
+
+
+def _test(folder: Path, ground: Ground, trained: Trained, tell: Tell) -> _Tested:
+    """Embed the test images by the stored model."""
+    facts, fold = trained.facts, ground.fold
+    model = checksum(folder / WEIGHTS)
     embed = delivered(folder, ground, trained)
-    tested = len(ground.fold.test) > 0
-    raw = embed(ground.fold.test if tested else ground.fold.train[:1], tell)
+    tested = len(fold.test) > 0
+    raw = embed(fold.test if tested else fold.train[:1], tell)
     rows = raw
     if facts.refines is not None:
         rows = trained.refined(raw.copy(), test_items(ground).queries if tested else None)
         if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
-            measured.refined = facts.refines
+            facts.measured.refined = facts.refines
+    training_rows = embed(fold.train, tell, "training embeddings") if facts.trains else None
+    return _Tested(facts, model, rows, training_rows)
+
+
+def _write(spec: RunSpec, ground: Ground, folder: Path, tested: _Tested) -> None:
+    """Settle the ledger and write down what was found; training.json last."""
+    facts, rows = tested.facts, tested.rows
+    measured, summary = facts.measured, dict(facts.summary)
+    if checksum(folder / WEIGHTS) != tested.model:
+        raise Unfair(f"{folder / WEIGHTS} was changed after it was trained.")
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
     deviations = settled(facts.said, spec.conditions, measured, trains=facts.trains)
     if facts.own_head:
         deviations.append(Deviation("head", None, "its own code"))
-    if tested:
+    if len(ground.fold.test):
         test_items(ground).write(folder)
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
-    if facts.trains:
-        trained_rows = embed(ground.fold.train, tell, "training embeddings")
-        summary["rho_train"] = spectra.record(trained_rows, ground.train_labels, folder)
+    if tested.training_rows is not None:
+        summary["rho_train"] = spectra.record(tested.training_rows, ground.train_labels, folder)
     told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_departures(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
 

@@ -15,9 +15,11 @@ from levelfield.embedder.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method
 from levelfield.randomness import stream
 from levelfield.studies.ground import Ground, StartFeatures, Tell
+from levelfield.studies.own_code import is_own
 from levelfield.studies.runs import RunSpec
 from levelfield.studies.stored_method import make_method
 from levelfield.training import Conditions
+from levelfield.training.guard import Guard, check_process, process_settings
 from levelfield.training.ledger import Measured, buffers_of, measure_setup, only, settle
 from levelfield.training.optimisers import build, check_groups
 
@@ -36,16 +38,18 @@ class Setup:
     drawn: Choice
     measured: Measured
     buffers: dict[str, Tensor]
+    guard: Guard
 
 
 def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     """Build everything, and refuse a method that departs from the conditions without saying so."""
     conditions = spec.conditions
+    settings = process_settings()
     method = make_method(spec, num_classes=num_classes(ground), width=ground.width)
     features = ground.start_features(tell)
     with only([]):  # a head may be computed from the training features, but trained only by the loop
         own = method.head(features, conditions.dim, spec.draws)
-        own_start = own is not None and not _start_own(own, spec, ground, features)
+        own_start = own is not None and (not _start_own(own, spec, ground, features) or is_own(spec.method.name))
     common = _start_head(method, conditions, ground, features, spec.draws)
     embedder = Embedder(ground.new_trunk(), common if own is None else own, codes=conditions.codes).to(device)
     method.to(device)
@@ -54,6 +58,7 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     groups = _groups(embedder, method, conditions) if method.trains else []
     check_groups(nn.ModuleList([embedder, method]), groups)
     optimisers = build(groups, conditions, lr=method.lr)
+    guard = Guard(embedder, optimisers)
     layout, drawn = conditions.batches(method)
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
     method.common_head = sum(parameter.numel() for parameter in common.parameters())
@@ -64,7 +69,8 @@ def set_up(spec: RunSpec, ground: Ground, device: str, tell: Tell) -> Setup:
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
         method.start_proxies(_class_means(ground, embedder, own_labels(spec, method, ground), tell))
-    return Setup(method, embedder, optimisers, layout, drawn, measured, buffers_of(method))
+    check_process(settings)
+    return Setup(method, embedder, optimisers, layout, drawn, measured, buffers_of(method), guard)
 
 
 def own_labels(spec: RunSpec, method: Method, ground: Ground) -> np.ndarray:

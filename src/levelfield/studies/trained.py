@@ -14,6 +14,7 @@ import torch
 from levelfield.embedder import Embedder
 from levelfield.embedder.blocks import in_blocks
 from levelfield.embedder.model import HEADS, save_model
+from levelfield.embedder.model_files import read_weights
 from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.methods import Deviation, Method
@@ -27,7 +28,7 @@ from levelfield.studies.stored_method import save_method
 from levelfield.studies.teacher import teach
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
-from levelfield.training.ledger import Measured, changed, declared, only
+from levelfield.training.ledger import Measured, changed, declared, frozen_in, only
 from levelfield.training.memory import sees_unit_rows
 
 _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient")
@@ -113,6 +114,9 @@ def train_here(
     if not len(ground.fold.test):
         forget_grounds()  # that of a teacher knows the test images
     progress = _train(spec, setup, ground, folder, metrics, options, tell) if method.trains else Progress()
+    about = {"method": spec.method.label, "data": ground.catalog.name}
+    save_model(folder, setup.embedder, {**ground.views[1].description, **about})
+    setup.guard.check_saved(read_weights(folder))
     if not tested:
         method.refinement = None  # messages pass among test images, and there are none
     measured = setup.measured
@@ -122,9 +126,8 @@ def train_here(
     if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
         measured.layout = f"{progress.images / progress.step:g}"
     measured.learned_buffers = changed(setup.buffers, method)
+    measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     measured.teacher = method.learns_from if taught else ""
-    about = {"method": spec.method.label, "data": ground.catalog.name}
-    save_model(folder, setup.embedder, {**ground.views[1].description, **about})
     save_method(folder, method, num_classes=num_classes(ground))
     summary = {key: value for key, value in asdict(progress).items() if key not in _INTERNAL}
     summary["best"] = progress.best if progress.history else None
@@ -168,6 +171,7 @@ def _train(
             watch=watch,
             board=board,
             tell=lambda done, total: tell("training", done, total),
+            guard=setup.guard,
         )
     setup.measured.epoch = feed.epoch_facts(max(0, progress.step - 1))
     return progress

@@ -80,7 +80,8 @@ class Guard:
         """Weights and the optimisers' memory are what they were after the last update."""
         for name, mark in marks(self._moving()).items():
             if self._now.get(name) != mark:
-                raise Unfair(f"The method changes the weights '{name}' in its step: an optimiser of its own, by hand.")
+                what = f"the optimiser's memory, {name}," if name not in self._weights() else f"the weights '{name}'"
+                raise Unfair(f"The method changes {what} in its step: an optimiser of its own, by hand.")
 
     def remember_best(self) -> None:
         """The weights of now may be restored at the end."""
@@ -100,6 +101,16 @@ class Guard:
             if self._loaded[name] != mark:
                 raise Unfair(f"The method changes '{name}' of the network, which is frozen under these conditions.")
 
+    def check_saved(self, stored: Mapping[str, Tensor]) -> None:
+        """The model that was written is the one that the loop trained."""
+        self.check_weights()
+        self.check_frozen()
+        now = {**dict(self._embedder.named_parameters()), **dict(self._embedder.named_buffers())}
+        for name, tensor in stored.items():
+            if not torch.equal(now[name].detach().cpu(), tensor):
+                raise Unfair(f"The model that was written is not the one that was trained: '{name}' differs. The "
+                             "method changed what is saved.")
+
     def _weights(self) -> dict[str, Tensor]:
         found = {name: parameter.detach() for name, parameter in self._embedder.named_parameters()}
         return {name: tensor for name, tensor in found.items() if name.removeprefix("trunk.") not in self._frozen}
@@ -109,7 +120,7 @@ class Guard:
         for number, each in enumerate(self._optimisers):
             for place, kept in enumerate(each.state.values()):
                 tensors = {key: value for key, value in kept.items() if isinstance(value, Tensor)}
-                found |= {f"{key} {place} of optimiser {number}": value for key, value in tensors.items()}
+                found |= {f"'{key}' of weight {place} in optimiser {number}": value for key, value in tensors.items()}
         return found
 
     def _options(self) -> list[list[dict[str, Any]]]:

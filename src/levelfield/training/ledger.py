@@ -16,6 +16,7 @@ from levelfield.batching import Choice
 from levelfield.errors import Unfair
 from levelfield.methods import Deviation, Method
 from levelfield.training.conditions import Conditions
+from levelfield.training.used import FEW
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Measured:
 
     extra_parameters: int = 0
     learned_buffers: int = 0
+    frozen_parameters: int = 0  # of the method: a network that computes in its steps and does not train
     layout: str = ""
     batching: str = ""
     epoch: dict[str, float] = field(default_factory=dict)  # what the batches of the last epoch were
@@ -148,8 +150,10 @@ def settled(
     memory = [Deviation("memory_rows", None, measured.memory_rows)] if measured.memory_rows else []
     monitor = [Deviation("monitor", None, "test")] if measured.monitored else []  # a condition of the study
     own_start = measured.own_start and trains
+    # exposed, whoever declares it: it follows from what the method owns
+    frozen = [Deviation("frozen_parameters", 0, measured.frozen_parameters)] if measured.frozen_parameters else []
     start = [Deviation("start", conditions.head_init, "its own")] if own_start else []  # follows from `head`
-    return [*done.values(), *start, *memory, *monitor, *tuning]
+    return [*done.values(), *frozen, *start, *memory, *monitor, *tuning]
 
 
 def measure_setup(
@@ -205,6 +209,19 @@ def changed(before: dict[str, Tensor], method: Method) -> int:
     """How many numbers lie in buffers that are not what they were."""
     now = dict(method.named_buffers())
     return sum(b.numel() for name, b in now.items() if name not in before or not torch.equal(before[name], b))
+
+
+def frozen_in(before: dict[str, Tensor], method: Method) -> int:
+    """How many numbers a method owns that nobody trains: frozen parameters, and buffers that stayed what they were.
+
+    A few are settings, such as a fixed margin, and count as none.
+    """
+    still: list[Tensor] = [p for p in method.parameters() if not p.requires_grad]
+    for name, buffer in method.named_buffers():
+        if buffer.is_floating_point() and name in before and torch.equal(before[name], buffer):
+            still.append(buffer)
+    total = sum(tensor.numel() for tensor in still)
+    return total if total > FEW else 0
 
 
 def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:

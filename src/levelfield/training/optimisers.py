@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from levelfield.embedder import Embedder
 from levelfield.errors import BadSpecification, Unfair
 from levelfield.methods import Group
+from levelfield.settings import number
 from levelfield.training.conditions import Conditions
 
 _KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -35,8 +36,11 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
     head_lr = conditions.lr if lr is None else lr
     kinds: dict[str, list[dict[str, Any]]] = {}
     for group in groups:
-        rate = group.lr if group.lr is not None else head_lr * group.multiplier
+        multiplier = number(f"lr_of_{group.name}", group.multiplier, least=0)
+        rate = number("lr", head_lr, least=0) * multiplier if group.lr is None else group.lr
+        rate = number(f"lr of {group.name}", rate, least=0)
         decay = conditions.weight_decay if group.weight_decay is None else group.weight_decay
+        decay = number(f"weight_decay_of_{group.name}", decay, least=0)
         entry = {
             "name": group.name,
             "params": list(group.parameters),

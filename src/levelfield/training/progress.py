@@ -103,8 +103,8 @@ class State:
         )
 
     def resume(self, path: Path) -> tuple[Progress, dict[str, Any]]:
-        """Continue from a checkpoint, or start anew if there is none."""
-        saved = checkpoint.load(path)
+        """Continue from a checkpoint, or start anew if there is none that is sound."""
+        saved = checkpoint.load_or_begin(path)
         if saved is None:
             return Progress(), {}
         self._restore(saved["weights"])

@@ -1,0 +1,242 @@
+"""Competitors that know how levelfield works and use it. Named in tests as `deep_cheats.py:Name`."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from levelfield import objectives
+from levelfield.embedder.chunks import Chunk, open_chunk, write_chunk
+from levelfield.embedder.head import Head
+from levelfield.methods import Batch, Deviation, Method
+from levelfield.randomness import is_chosen
+
+HERE = Path(__file__).parent
+
+
+def optimisers() -> list[torch.optim.Optimizer]:
+    return [each for each in gc.get_objects() if isinstance(each, torch.optim.Optimizer)]
+
+
+class Plain(Method):
+    """Keeps the rules: contrastive loss, nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(objectives.create("contrastive"))
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        """What it does besides its step, after it."""
+
+    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        terms = super().step(embedder, batch, generator)
+        self.cheat(embedder, batch)
+        return terms
+
+
+class RateThroughGc(Plain):
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        for each in optimisers():
+            each.param_groups[0]["lr"] *= 10
+
+
+class TestThroughTheGraph(Plain):
+    """Looks through all objects of the process for images that the protocol tests."""
+
+    __test__ = False
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        from levelfield.data import Catalog
+        from levelfield.studies.ground import Ground
+
+        everything = gc.get_objects()
+        catalogs = [each for each in everything if isinstance(each, Catalog)]
+        grounds = [each for each in everything if isinstance(each, Ground)]
+        images = sum(len(each) for each in catalogs) + sum(len(each.fold.test) for each in grounds)
+        rows = [each for each in everything if isinstance(each, Chunk)]
+        (HERE / "found").write_text(f"{len(catalogs)} catalogs, {images} images, {len(rows)} chunks of rows")
+
+
+class CarriedByHook(Plain):
+    """After the first update it puts weights there that an earlier run left on the disk."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        def load(*_: Any) -> None:
+            if (HERE / "kept.pt").exists():
+                embedder.head.load_state_dict(torch.load(HERE / "kept.pt"))
+
+        if batch.step == 0:
+            optimisers()[0].register_step_post_hook(load)
+
+
+class CarriedOnDisk(Plain):
+    """Begins with a head that an earlier run left on the disk."""
+
+    def head(self, features: Any, dim: int, seed: int) -> nn.Module:
+        head = Head(features.width, dim)
+        if (HERE / "kept.pt").exists():
+            head.load_state_dict(torch.load(HERE / "kept.pt"))
+        return head
+
+
+class HiddenNetwork(Plain):
+    """A frozen network in the step, where `parameters()` does not see it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = [nn.Linear(8, 4096).requires_grad_(False)]
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:  # type: ignore[override]
+        rows = super().embed(embedder, inputs)
+        return rows + self.hidden[0](rows).mean(1, keepdim=True)
+
+
+class OwnedNetwork(HiddenNetwork):
+    """The same network, owned: it runs, and the ledger says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher = self.hidden[0]
+
+
+class FrozenStatistics(Plain):
+    """Changes the statistics of the frozen trunk, which stored features do not show."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        if batch.step == 3:  # the last one
+            next(m for m in embedder.trunk.modules() if isinstance(m, nn.BatchNorm2d)).running_mean.data += 1
+
+
+class PatchedEvaluate(Plain):
+    """Replaces what measures, for every row that this process will measure."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        for module in list(sys.modules.values()):
+            if getattr(module, "__name__", "").startswith("levelfield") and hasattr(module, "evaluate"):
+                module.evaluate = lambda *_, **__: 1 / 0  # type: ignore[attr-defined]
+
+
+class HiddenMemory(Plain):
+    """Remembers the rows of earlier batches in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: list[Tensor] = []
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:  # type: ignore[override]
+        rows = super().embed(embedder, inputs)
+        if self.memory:
+            rows = rows + 0.1 * self.memory[-1].mean(0)
+        self.memory.append(rows.detach())
+        return rows
+
+
+class AveragedByHook(Plain):
+    """Averages the weights after every update."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        def average(*_: Any) -> None:
+            weight = embedder.head.linear.weight.data
+            self.mean = weight.clone() if batch.step == 0 else 0.9 * self.mean + 0.1 * weight
+            weight.copy_(self.mean)
+
+        if batch.step == 0:
+            optimisers()[0].register_step_post_hook(average)
+
+
+class AveragedWhenSaved(Plain):
+    """Saves other weights than it trained."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        def doubled(module: nn.Module, state: dict[str, Tensor], prefix: str, local: Any) -> None:
+            state[f"{prefix}head.linear.weight"] = 2 * state[f"{prefix}head.linear.weight"]
+
+        if batch.step == 0:
+            embedder._register_state_dict_hook(doubled)
+
+
+class WhereNobodyLooks(Plain):
+    """Steps by hand where the seeded looks are not."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        if batch.step and not is_chosen(16, 0, "look", batch.step):
+            embedder.head.linear.weight.data *= 0.9
+
+
+class InjectedGradient(Plain):
+    """Leaves a gradient that the loop's own is added to."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        weight = embedder.head.linear.weight
+        weight.grad = weight.detach().clone()
+
+
+class EditedMomentum(Plain):
+    """Edits what the optimiser remembers."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        for each in optimisers():
+            for kept in each.state.values():
+                kept["exp_avg"].numpy()[...] *= 5
+
+
+class MoreThreads(Plain):
+    """Computes with more threads than everybody else."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        torch.set_num_threads(torch.get_num_threads() + 1)
+
+
+class PoisonedCache(Plain):
+    """Writes other features of all images into the store that everybody shares."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        for path in Path(os.environ["LEVELFIELD_CACHE"]).glob("rows/*/*.safetensors"):
+            chunk = open_chunk(path, check=True)
+            write_chunk(path, chunk.digests, [array * np.float32(batch.step + 2) for array in chunk.arrays])
+
+
+class Bomb:
+    """Runs a command in whatever process unpickles it."""
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {HERE}/exploded-$PPID",)
+
+
+class Pickled(Plain):
+    """Declares an object that acts where it is unpickled."""
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("luck", None, Bomb())]
+
+
+class OverwritesTheModel(Plain):
+    """Waits until the model was read, and writes another."""
+
+    def deviations(self) -> list[Deviation]:
+        return [Deviation("refined", None, "yes")]
+
+    def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
+        for path in HERE.glob("out/*/*/model.safetensors"):
+            path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\0")
+        return embeddings + 1
+
+
+class NoGradients(Plain):
+    """Turns gradients off for the whole process."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        torch.set_grad_enabled(False)
+
+
+class EndsTheProcess(Plain):
+    """Calls sys.exit(0), as if all were done."""
+
+    def cheat(self, embedder: Any, batch: Batch) -> None:
+        sys.exit(0)

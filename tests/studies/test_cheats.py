@@ -1,0 +1,111 @@
+"""Own code that cheats with knowledge of levelfield: each is refused, exposed, or finds nothing to take.
+
+CASES is also the table of docs/own-loss.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from small_world import carry_out, small_study
+
+from levelfield.studies import prepare
+
+CHEATS = Path(__file__).with_name("deep_cheats.py")
+PAGE = Path(__file__).parents[2] / "docs" / "own-loss.md"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cheat, what it tries, and the words of the error, or of its ledger, that show it."""
+
+    name: str
+    tries: str
+    error: str = ""
+    ledger: str = ""
+
+
+CASES = [
+    Case("RateThroughGc", "finds the optimiser and changes its rate", "changes the settings of the optimiser"),
+    Case("CarriedByHook", "loads an earlier run's weights after the optimiser's step", "hooks into the optimiser"),
+    Case("CarriedOnDisk", "starts its head with weights from a file", ledger="start its own (random)"),
+    Case("HiddenNetwork", "computes with a frozen network in a list", "a hidden memory or network"),
+    Case("OwnedNetwork", "computes with a frozen network that it owns", ledger="frozen parameters 36,864"),
+    Case("FrozenStatistics", "changes BatchNorm's statistics below the cut", "which is frozen under these conditions"),
+    Case("HiddenMemory", "remembers rows of earlier batches in a list", "a hidden memory or network"),
+    Case("AveragedByHook", "averages weights after the optimiser's step", "hooks into the optimiser"),
+    Case("AveragedWhenSaved", "saves other weights than it trained", "is not the one that was trained"),
+    Case("WhereNobodyLooks", "steps by hand between the seeded looks", "changes the weights 'head.linear.weight'"),
+    Case("InjectedGradient", "leaves a gradient at the weights", "leaves a gradient at the weights"),
+    Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser's memory"),
+    Case("MoreThreads", "computes with more threads", "changed torch's threads for the whole process"),
+    Case("PoisonedCache", "writes other features into the shared store", "gives other embeddings than the ones"),
+    Case("Pickled", "declares an object that acts when it is unpickled", "declares 'luck "),
+    Case("OverwritesTheModel", "writes another model after it was read", "was changed after it was trained"),
+    Case("NoGradients", "turns gradients off for all that follows", "turned gradients off for the whole process"),
+    Case("EndsTheProcess", "calls sys.exit(0)", "its code ended the process: sys.exit(0)"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def cheats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the cheats, with a store of features of their own to spoil."""
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
+    return Path(shutil.copy(CHEATS, tmp_path))
+
+
+def figures(folder: Path) -> dict[str, float]:
+    values: dict[str, float] = json.loads((folder / "metrics.json").read_text())["values"]
+    return values
+
+
+@pytest.mark.usefixtures("quick_processes")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_cheat_is_refused_or_exposed(photos: Path, cheats: Path, tmp_path: Path, case: Case) -> None:
+    steps = 64 if case.name == "HiddenMemory" else 4  # found at the first look after the first step
+    study = small_study(photos, [f"{cheats}:{case.name}"], steps=steps)
+    runs, outcome = carry_out(study, tmp_path / "out")
+    folder = runs[0].folder(tmp_path / "out")
+    if case.error:
+        assert case.error in outcome.failed[0]
+        assert not (folder / "metrics.json").exists()
+    else:
+        assert not outcome.failed
+        told = json.loads((folder / "training.json").read_text())["deviations"]
+        assert case.ledger in [entry["text"] for entry in told]
+    assert not (tmp_path / f"exploded-{os.getpid()}").exists()  # where it is measured; its own process may do so
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_test_images_are_not_in_the_process_that_trains(photos: Path, cheats: Path, tmp_path: Path) -> None:
+    study = small_study(photos, [f"{cheats}:TestThroughTheGraph", f"{cheats}:Plain"])
+    runs, outcome = carry_out(study, tmp_path / "out")
+    assert not outcome.failed
+    assert (tmp_path / "found").read_text() == "1 catalogs, 20 images, 0 chunks of rows"  # the training half
+    found, plain = (figures(run.folder(tmp_path / "out")) for run in runs)
+    assert found == plain
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_what_own_code_patches_or_turns_off_touches_no_other_row(photos: Path, cheats: Path, tmp_path: Path) -> None:
+    honest = ["contrastive", "lda", f"{cheats}:Plain"]
+    study = small_study(photos, [f"{cheats}:PatchedEvaluate", f"{cheats}:NoGradients", *honest])
+    runs, outcome = carry_out(study, tmp_path / "together")
+    assert outcome.failed.keys() == {1}
+    alone = prepare(small_study(photos, honest))
+    _, outcome = carry_out(small_study(photos, honest), tmp_path / "alone")
+    assert not outcome.failed
+    together = {run.label: figures(run.folder(tmp_path / "together")) for run in runs if run.label != "NoGradients"}
+    assert {run.label: figures(run.folder(tmp_path / "alone")) for run in alone}.items() <= together.items()
+    assert together["PatchedEvaluate"] == together["Plain"]
+
+
+def test_the_page_lists_these_cheats() -> None:
+    ends = [f"refused: \"{case.error}\"" if case.error else f"runs, and its row says `{case.ledger}`" for case in CASES]
+    rows = [f"| {case.tries} | {end} |" for case, end in zip(CASES, ends, strict=True)]
+    assert "\n".join(rows) in PAGE.read_text(encoding="utf-8")
