@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -56,7 +57,7 @@ def permitted(reference: str) -> tuple[Path, bool]:
     A trusted file stands for one of the same name that lay elsewhere when a folder was made. NotTrusted otherwise.
     """
     path_text, _, name = reference.rpartition(":")
-    path = expanded(path_text).resolve()
+    path = Path(os.path.realpath(expanded(path_text)))
     allowed = _allowed.get()
     if allowed is None or f"{path}:{name}" in allowed:
         return path, False
@@ -74,4 +75,4 @@ def permitted(reference: str) -> tuple[Path, bool]:
 
 def _absolute(named: str | Path) -> str:
     path, colon, name = str(named).rpartition(":") if ".py:" in str(named) else (str(named), "", "")
-    return f"{expanded(path).resolve()}{colon}{name}"
+    return f"{os.path.realpath(expanded(path))}{colon}{name}"

@@ -153,7 +153,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, full: Callable[[str], bool]) -> N
 
     def opened(self: Path, mode: str = "r", *args: object, **kwargs: object) -> IO[bytes]:
         file = whole(self, mode, *args, **kwargs)  # type: ignore[call-overload]
-        if "w" not in mode or not full(str(self)):
+        if not set(mode) & set("wx") or not full(str(self)):
             return file  # type: ignore[no-any-return]
         write = file.write
 

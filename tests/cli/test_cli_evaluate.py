@@ -246,12 +246,12 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         (["RUN", "--threshold", "--choose-on", "test"], "validation or training is possible"),
         (["--embeddings", "e.npy"], "belong together"),
         (["--labels", "y.npy"], "belong together"),
-        (["--embeddings", "gone.npy", "--labels", "y.npy"], "file: there is no such file"),
-        (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no readable .npy"),
-        (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is no readable .npy"),
-        (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds several arrays"),
-        (["--embeddings", "e.npy", "--labels", "objects.npy"], "objects are never read"),
-        (["--embeddings", "e.npy", "--labels", "gone.txt"], "gone.txt is no readable list"),
+        (["--embeddings", "gone.npy", "--labels", "y.npy"], "File not found: gone.npy"),
+        (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no array"),
+        (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is empty"),
+        (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds 2 arrays (a, b); one is needed"),
+        (["--embeddings", "e.npy", "--labels", "objects.npy"], "holds Python objects, which are never read"),
+        (["--embeddings", "e.npy", "--labels", "gone.txt"], "File not found: gone.txt"),
         (["--embeddings", "e.npy", "--labels", "two.csv"], "one of them has to be called label or class"),
         (["--embeddings", "e.npy", "--labels", "hole.txt"], "hole.txt has no label in row 1"),
         (["--embeddings", "e.npy", "--labels", "empty.txt"], "empty.txt holds no label"),
@@ -293,7 +293,7 @@ def test_what_cannot_be_measured_is_refused_in_one_message(
     np.save("real.npy", np.arange(12.0))
     np.save("short.npy", np.arange(7))
     np.save("objects.npy", np.array([{"a": 1}] * 12), allow_pickle=True)
-    np.savez("both.npz", a=rows)
+    np.savez("both.npz", a=rows, b=rows)
     rows[5, 1] = np.nan
     np.save("nan.npy", rows)
     told = levelfield("evaluate", *[trained if word == "RUN" else word for word in words])

@@ -45,10 +45,12 @@ def test_compare_and_report_say_that_nothing_crosses_the_split(levelfield: Level
 
 
 def test_without_images_a_report_says_that_nobody_knows_and_a_search_is_refused(
-    levelfield: Levelfield, compared: Path
+    levelfield: Levelfield, room: Path
 ) -> None:
-    shutil.rmtree("photos")
-    assert "photos" in levelfield("report", "runs/small", "--leaks").error
+    assert levelfield("-q", "compare", "small.yaml", "methods=[lda]").code == 0
+    shutil.move("photos", "elsewhere")
+    assert str(room / "photos") in levelfield("report", "runs/small", "--leaks").error
+    assert "best first" in levelfield("report", "runs/small", "--leaks", "--root", "elsewhere").printed
     Path("runs/small/leaks.json").write_text("{ damaged")
     assert "Not known whether the split leaks." in levelfield("report", "runs/small").printed
     assert "photos" in facts()["text"]

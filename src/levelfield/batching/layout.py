@@ -10,6 +10,8 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 
+LARGEST = 1_000_000  # images of a batch
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -28,10 +30,11 @@ class Layout:
 
     @classmethod
     def parse(cls, text: str) -> Layout:
-        match = re.fullmatch(r"\s*(\d+)\s*(?:[x*]\s*(\d+))?\s*", text)
+        match = re.fullmatch(r"\s*([0-9]{1,7})\s*(?:[x*]\s*([0-9]{1,7}))?\s*", text)
         layout = cls(int(match[1]), int(match[2] or 0)) if match else cls(0, 0)
-        if layout.batch_size < 2 or (match and match[2] and not layout.per_class):
-            raise BadSpecification(f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number.")
+        if not 2 <= layout.batch_size <= LARGEST or (match and match[2] and not layout.per_class):
+            raise BadSpecification(f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number "
+                                   f"(of at most {LARGEST:,} images).")
         return layout
 
     @property

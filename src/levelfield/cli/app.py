@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import os
 import sys
+import tempfile
 import traceback
+from typing import NoReturn
 
 import typer
 from rich.text import Text
@@ -27,6 +31,7 @@ app = typer.Typer(
 # typer brings its own click, which need not be the installed one: its errors are known by typer's names only
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if kind.__name__ == "ClickException")
 _INTERRUPTED = 130
+UNEXPECTED = 70  # EX_SOFTWARE
 
 compare.add_to(app)
 train.add_to(app)
@@ -70,8 +75,28 @@ def _for_all_commands_first(arguments: list[str]) -> list[str]:
     return [*moved, *(word for word in arguments[:end] if word not in moved), *arguments[end:]]
 
 
+def _tell(text: str) -> None:
+    error_console.print(Text.assemble(("Error:", "red"), f" {text}"), soft_wrap=True)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:60]}..."
+
+
+def _end_unexpectedly(error: Exception) -> NoReturn:
+    """One line, the place of the traceback, and an exit code that no other end has."""
+    with tempfile.NamedTemporaryFile("w", prefix="levelfield-", suffix=".txt", delete=False, errors="replace") as file:
+        file.write(traceback.format_exc())
+    said = _shortened(f"{type(error).__name__}: {error}")
+    _tell(f"This is a fault of levelfield itself ({said}). Please report it with the traceback in {file.name}")
+    sys.exit(UNEXPECTED)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. Errors on purpose print one message; the exit code is never 0 then."""
+    for printed in (sys.stdout, sys.stderr):
+        if isinstance(printed, io.TextIOWrapper):  # a name that is no UTF-8 is shown in escapes, and stops nothing
+            printed.reconfigure(errors="backslashreplace")
     arguments = _for_all_commands_first(sys.argv[1:] if arguments is None else arguments)
     try:
         with trusting():  # a command runs no file but those that it trusts because the user named them
@@ -79,11 +104,21 @@ def main(arguments: list[str] | None = None) -> None:
     except LevelfieldError as error:
         if {"-v", "--verbose"} & set(arguments):
             traceback.print_exc()
-        error_console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
+        _tell(str(error))
         sys.exit(1)
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]
         sys.exit(2)
+    except BrokenPipeError:  # whoever read what is printed has enough, as in `levelfield list metrics | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            _end_unexpectedly(error)
+        _tell(f"Cannot use {_shortened(str(error.filename))}: {error.strerror}.")
+        sys.exit(1)
+    except Exception as error:  # a fault of ours: what is needed to mend it is kept
+        _end_unexpectedly(error)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     if code == _INTERRUPTED:  # newer typers turn Ctrl-C into this code themselves

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
 
+from levelfield import arrays
+from levelfield.contents import MEGABYTE, read_text
 from levelfield.errors import BadInput
+
+MOST = 1_000 * MEGABYTE  # bytes of a list of labels
 
 _COLUMNS = ("label", "class")
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The array of a .npy file, left on disk until it is needed."""
-    try:
-        loaded: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(f"{path} is no readable .npy file: {_reason(error)}") from error
-    if not isinstance(loaded, np.ndarray):
-        raise BadInput(f"{path} holds several arrays; a .npy file with one is needed.")
-    return loaded
+    """The array of a .npy file, left on disk until it is needed, or the one array of a .npz file."""
+    _check_there(path)
+    if path.suffix.lower() != ".npz":
+        return arrays.read_array(path, kinds=arrays.PLAIN)
+    found = arrays.read_arrays(path, kinds=arrays.PLAIN, compressed=True)
+    if len(found) != 1:
+        raise BadInput(f"{path} holds {len(found)} arrays ({', '.join(found)}); one is needed. Save it by itself: "
+                       "np.save('e.npy', array).")
+    return next(iter(found.values()))
 
 
 def read_labels(path: Path) -> np.ndarray:
@@ -30,11 +36,12 @@ def read_labels(path: Path) -> np.ndarray:
     """
     if path.suffix.lower() not in (".csv", ".txt"):
         return read_array(path)
+    _check_there(path)
+    text = read_text(path, most=MOST).removeprefix("\ufeff")
+    is_table = path.suffix.lower() == ".csv"
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            is_table = path.suffix.lower() == ".csv"
-            lines = list(csv.reader(file)) if is_table else [[line.rstrip("\r\n")] for line in file]
-    except (OSError, UnicodeDecodeError) as error:
+        lines = list(csv.reader(io.StringIO(text, newline=""))) if is_table else [[line] for line in text.splitlines()]
+    except csv.Error as error:
         raise BadInput(f"{path} is no readable list of labels: {error}") from error
     found = _column(path, lines)
     empty = next((number for number, label in enumerate(found) if not label), None)
@@ -48,6 +55,11 @@ def read_labels(path: Path) -> np.ndarray:
         return labels
 
 
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise BadInput(f"File not found: {path}")
+
+
 def _column(path: Path, lines: list[list[str]]) -> list[str]:
     heading = [field.strip().lower() for field in lines[0]] if lines else []
     named = [place for place, field in enumerate(heading) if field in _COLUMNS]
@@ -56,12 +68,3 @@ def _column(path: Path, lines: list[list[str]]) -> list[str]:
     rows = lines[1:] if named and path.suffix.lower() == ".csv" else lines
     place = named[0] if named else 0
     return [line[place].strip() if place < len(line) else "" for line in rows]
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file."
-    if "pickle" in str(error) or "Python objects" in str(error):
-        return ("it holds Python objects, or is no array at all, and objects are never read, for they can run code. "
-                "Save numbers or text: np.save('y.npy', labels.astype(str)).")
-    return str(error)

@@ -24,11 +24,11 @@ from levelfield.cli.options import (
     WorkersOption,
     quoted,
     root_override,
-    usable,
 )
 from levelfield.cli.plans import print_counted, print_plan
 from levelfield.data.checking import some
 from levelfield.embedder.best import BEST
+from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.registry import references_in
 from levelfield.reports.figures import check_figures, figures_of
@@ -87,7 +87,7 @@ def compare(
     check_figures(figures_of(chosen), chosen)
     try:
         with looking() as told:
-            runs = prepare(chosen, device=device, progress=told)
+            runs = prepare(chosen, device=usable(device), progress=told)
     except MissingData as error:
         if not dry_run or not countable(chosen):
             raise
@@ -95,7 +95,7 @@ def compare(
         return
     folder = out / chosen.name
     jobs = jobs or os.cpu_count() or 1
-    options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
+    options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
     if dry_run or data is not None:
         left = [run for run in runs if not is_finished(run.folder(folder), run.spec, chosen.metrics)]
         with bar("timing a few steps of each method") as timed:

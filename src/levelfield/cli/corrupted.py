@@ -35,7 +35,9 @@ def sheet(
     image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
     out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("corruptions.png"),
     only: Annotated[str, typer.Option("--only", help="Which, with commas between.")] = "all",
-    side: Annotated[int, typer.Option("--side", min=16, help="Shorter side to this many pixels first.")] = 224,
+    side: Annotated[
+        int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
+    ] = 224,
 ) -> None:
     """Draw one image under all nine corruptions of 003, as a run's test images would be."""
     check_name(out)

@@ -289,6 +289,6 @@ def _words(flag: str, text: str) -> list[str]:
 
 def _numbers(flag: str, text: str) -> list[int]:
     words = _words(flag, text)
-    if not all(word.isdecimal() and int(word) > 0 for word in words):
+    if not all(word.isdecimal() and len(word) < 19 and int(word) > 0 for word in words):
         raise BadInput(f"--{flag} {text}: whole numbers above 0 with commas between are needed, as in 1,10,100.")
     return [int(word) for word in words]

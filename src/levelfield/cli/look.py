@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +20,7 @@ from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
 from levelfield.cli.options import FullOption, ImagesOption, TrustOption
 from levelfield.data import corruptions
+from levelfield.data.checking import count
 from levelfield.data.shelves import kept
 from levelfield.embedder import backbones
 from levelfield.embedder.cache import FeatureCache
@@ -73,6 +76,10 @@ def list_names(
 ) -> None:
     """List objectives, miners, batchings, datasets, protocols, metrics, backbones, methods or corruptions."""
     room = _ROOMS[kind]
+    if name is not None and name not in room.names() and (within := _with(name, room.names())):
+        names = count(len(within), "name has it in it", "names have it in them")
+        console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
+        return
     if name is not None:
         console.print(all_facts(name, room.describe(name)), highlight=False)
         return
@@ -91,6 +98,16 @@ def list_names(
     for entry in room.names():
         table.add_row(entry, Text(first_fact(room.describe, entry)))
     console.print(table)
+
+
+def _with(part: str, names: Iterable[str]) -> list[str]:
+    """The names with a part in them, whatever is between its words.
+
+    >>> _with("vit dino", ["vit_base_patch14_dinov2", "resnet18"])
+    ['vit_base_patch14_dinov2']
+    """
+    words = [word for word in re.split(r"[\W_]+", part.lower()) if word]
+    return [name for name in names if words and all(word in name.lower() for word in words)]
 
 
 def cache(

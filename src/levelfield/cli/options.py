@@ -7,12 +7,11 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
 from levelfield.cli.console import error_console, is_quiet
 from levelfield.embedder.best import run_folder
-from levelfield.errors import BadInput, BadSpecification
+from levelfield.errors import BadInput
 from levelfield.studies.store import PLAN, read_plan
 from levelfield.trust import trust
 
@@ -89,15 +88,6 @@ def _trusted(files: list[Path]) -> list[Path]:
 def root_override(root: Path | None) -> list[str]:
     """`--root` as an override of a study."""
     return [] if root is None else ["data.root=" + json.dumps(str(root), ensure_ascii=False)]
-
-
-def usable(device: str) -> str:
-    """The device, once something could be put there."""
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise BadSpecification(f"The device '{device}' cannot be used here: {str(error).splitlines()[0]}") from error
-    return device
 
 
 def quoted(path: Path | str) -> str:

@@ -20,8 +20,8 @@ from levelfield.cli.options import (
     WorkersOption,
     quoted,
     root_override,
-    usable,
 )
+from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.studies.compare import carry_out, prepare
 from levelfield.studies.leaderboard import gather
@@ -83,14 +83,14 @@ def train(
             label = _say_steps(label, steps, content)
     chosen = parse_study(content)
     with looking() as told:
-        planned = prepare(chosen, tested=False, device=device, progress=told)
+        planned = prepare(chosen, tested=False, device=usable(device), progress=told)
     own = [run for run in planned if run.label == label and (run.spec.seed == seed or not run.seeded)]
     if not own:
         there = ", ".join(map(str, chosen.seeds))
         raise BadSpecification(f"'{label}' needs all seeds of the study: --seed {seed} is none of them ({there}).")
     runs = with_needed(planned, own[-1])  # the last one joins the others, if there are members
     folder = out / chosen.name
-    options = Options(device=usable(device), cache_folder=cache, workers=workers, tensorboard=tensorboard)
+    options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([run.title for run in runs]) as bars:
         known = (folder / "study.yaml").exists() and not all_classes  # the compared study keeps its description
         outcome = carry_out(chosen, runs, folder, jobs=1, options=options, listen=bars.listen, describe=not known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -64,8 +65,10 @@ def embed(
 def _target(out: Path | None, images: list[Path]) -> Path:
     """Where the embeddings go: as named, or named after the one folder or file that is embedded."""
     if out is None:
-        named = images[0].resolve().stem if len(images) == 1 else ""
+        named = Path(os.path.realpath(images[0])).stem if len(images) == 1 else ""
         return Path(f"{named}.embeddings.npy" if named else "embeddings.npy")
+    if not out.name:
+        raise BadInput(f"--out {str(out)!r} names no file: write one, such as embeddings.npy.")
     if out.suffix in (".npy", ".csv"):
         return out
     if not out.suffix:
@@ -142,7 +145,9 @@ def find_images(place: Path) -> list[Path]:
         return [place]
     if not place.exists():
         raise BadInput(f"There is no file or folder {place}.")
-    found = sorted(path for path in place.rglob("*") if is_image(path) and path.is_file())
+    # a walk leaves out folders that may not be read, or that vanish meanwhile
+    files = (Path(folder, name) for folder, _, names in os.walk(place) for name in names)
+    found = sorted(path for path in files if is_image(path) and path.is_file())
     if not found:
         raise BadInput(f"There is no image under {place}.")
     check_names(found)

@@ -16,6 +16,7 @@ from levelfield.data.views import TestView, common_key, needed, normalised, test
 from levelfield.errors import BadSpecification, unknown
 from levelfield.settings import check_keywords, number, whole
 
+LARGEST = 4096  # pixels of a side
 Written = str | Mapping[str, Any]
 _MAIN = {"flip": "p", "erase": "p"}  # the setting that may stand alone, as in {flip: 0.5}; of the others: size
 
@@ -167,12 +168,17 @@ def _value(step: str, key: str, value: Any) -> Any:
     if key == "p":
         return number("p", value, least=0, most=1)
     if key == "size" and not (step == "resize" and isinstance(value, list | tuple)):
-        return whole("size", value, least=1)
+        return _side(value)
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise BadSpecification(f"'{key}' of the step '{step}' is {value!r}; two numbers are needed, as in [0.16, 1].")
     if key == "size":
-        return tuple(whole("size", side, least=1) for side in value)
+        return tuple(map(_side, value))
     low, high = (number(key, end, above=0, most=1 if key == "area" else math.inf) for end in value)
     if low > high:
         raise BadSpecification(f"'{key}' of the step '{step}' is {list(value)}; the lower number comes first.")
     return (low, high)
+
+
+def _side(value: Any) -> int:
+    """Of a picture, in pixels."""
+    return int(number("size", whole("size", value, least=1), most=LARGEST))

@@ -19,6 +19,7 @@ from levelfield.data.step_views import described_view
 from levelfield.data.views import View
 from levelfield.embedder import backbones
 from levelfield.embedder.best import run_folder
+from levelfield.embedder.devices import usable
 from levelfield.embedder.embedder import Embedder
 from levelfield.embedder.head import Head
 from levelfield.embedder.model_files import MEMBERS, read_description, read_weights, write_model
@@ -74,7 +75,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
 
     head: needed only for a model whose head is of somebody's own making; its weights are read from the folder.
     """
-    home = run_folder(folder)
+    home, device = run_folder(folder), usable(device)
     facts = read_description(home)
     if MEMBERS in facts:
         from levelfield.embedder.ensemble import load_ensemble

@@ -13,6 +13,7 @@ from levelfield.registry import Registry
 
 _registry: Registry[Any] = Registry("metric", "metrics")
 register = _registry.register
+_DIGITS = 20
 _MOST = 10**9  # of neighbours: places are whole numbers of 64 bits
 
 
@@ -117,7 +118,7 @@ def parse(name: str) -> Metric:
     entry, k = base, None
     stem, _, number = base.rpartition("@")
     if base not in _registry and number.isdecimal() and f"{stem}@K" in _registry:
-        entry, k = f"{stem}@K", int(number)
+        entry, k = f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
         if not 1 <= k <= _MOST:
             raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: 1 to {_MOST} are possible.")
     if entry not in _registry or (entry.endswith("@K") and k is None):

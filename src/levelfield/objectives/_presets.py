@@ -203,7 +203,7 @@ def preset_revision(objective: str, preset: Any) -> int:
 
 def _written(preset: Any) -> Any:
     """A preset as people mean it: YAML reads a bare 002 as a number."""
-    return f"{preset:03d}" if isinstance(preset, int) else preset
+    return f"{preset:03d}" if isinstance(preset, int) else preset if preset is None else str(preset)
 
 
 def _ours(entry: Entry) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from levelfield.errors import nearest
 from levelfield.settings import accepted
 from levelfield.training import Conditions
 
+_LONGEST_NAME = 200  # bytes; a file system takes 255, and temporary names are longer than the names themselves
 _BESIDE = "write it beside, as in margin: {{{0}}}"
 _FAIR = "what is chosen, and when one looks, is the same for all"
 _NOT_OF_ITS_OWN = {
@@ -169,6 +170,16 @@ def differing(common: Conditions, own: Conditions) -> dict[str, Any]:
 
 
 def check_folder_name(what: str, text: str) -> None:
-    """Refuse a text that cannot name a folder."""
-    if not text.strip() or re.search(r"[/\\\n]", text) or text.startswith("."):
-        raise ValueError(f"the {what} '{text}' cannot be a folder's name")
+    """Refuse a text that cannot name a folder.
+
+    >>> check_folder_name("label", "a" * 300)
+    Traceback (most recent call last):
+    ...
+    ValueError: the label 'aaaaaaaaaaaaaaaaaaaa...' cannot be a folder's name: it has 300 bytes, and 200 are possible
+    """
+    shown = text if len(text) <= 40 else f"{text[:20]}..."
+    if not text.strip() or re.search(r"[/\\\x00-\x1f\x7f\ud800-\udfff]", text) or text.startswith("."):
+        raise ValueError(f"the {what} {shown!r} cannot be a folder's name")
+    if (size := len(text.encode())) > _LONGEST_NAME:
+        limit = f"it has {size:,} bytes, and {_LONGEST_NAME} are possible"
+        raise ValueError(f"the {what} '{shown}' cannot be a folder's name: {limit}")

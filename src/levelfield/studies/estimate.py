@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from levelfield.studies.specification import Study
 from levelfield.training.ledger import declared
 
 PROBES = 3
+MOST_NUMBERS = 100 * 3 * 512**2  # of a batch that is timed; of a larger one a part
 OVERHEAD = 2.0  # seconds a run takes besides its steps: building, embedding, measuring, writing
 
 
@@ -125,13 +127,14 @@ def _look(ground: Ground) -> _Look:
     view, trunk = ground.views[1], ground.still_trunk
     view(read_image(ground.catalog.paths[0]), None)  # the first image loads the decoder
     began = time.perf_counter()
-    images = [view(read_image(path), None) for path in ground.catalog.paths[:BLOCK]]
+    few = _few(BLOCK, ground.conditions.image)
+    images = [view(read_image(path), None) for path in ground.catalog.paths[:few]]
     each = (time.perf_counter() - began) / len(images)
-    block = torch.stack([images[k % len(images)] for k in range(BLOCK)]).to(ground.device)
+    block = torch.stack([images[k % len(images)] for k in range(few)]).to(ground.device)
     trunk.below(block)  # the first call prepares kernels
     began = time.perf_counter()
     below = trunk.below(block)
-    each += (time.perf_counter() - began) / BLOCK
+    each += (time.perf_counter() - began) / few
     stored, missing = _features(ground) if ground.is_cached else (0, 0)
     return _Look(
         each,
@@ -141,6 +144,15 @@ def _look(ground: Ground) -> _Look:
         sum(parameter.numel() for parameter in trunk.parameters()),
         sum(parameter.numel() for _, parameter in trunk.trainable()),
     )
+
+
+def _few(images: int, side: int) -> int:
+    """As many as have the pixels of so many images with a side of 512: the plan of a study may not exhaust memory.
+
+    >>> _few(64, 224), _few(64, 2048)
+    (64, 4)
+    """
+    return max(1, min(images, images * 512**2 // side**2))
 
 
 def _features(ground: Ground) -> tuple[int, int]:
@@ -200,8 +212,11 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     if method.wants is not None:  # its teacher is not trained yet
         method.taught(np.zeros((classes, classes if method.wants == "logits" else dim), np.float32))
     shapes = embedder.trunk.stored_shapes(ground.conditions.image)
-    stored = tuple(torch.rand(layout.batch_size, *shape, device=ground.device) for shape in shapes)
-    classes_of = torch.arange(layout.batch_size) // max(1, layout.per_class) % classes
+    each = max(1, layout.per_class)
+    affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes)) // each * each
+    size = min(layout.batch_size, max(2 * each, affordable))
+    stored = tuple(torch.rand(size, *shape, device=ground.device) for shape in shapes)
+    classes_of = torch.arange(size) // each % classes
     known = method.labels(np.arange(classes), 0, 0)  # what a member is told of each class
     labels = torch.from_numpy(known)[classes_of]
     batch = Batch(stored, labels.to(ground.device), classes_of.numpy(), None, 0, 0)
@@ -215,7 +230,7 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
         sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
         optimiser.step()
         times.append(time.perf_counter() - began)
-    return min(times)
+    return min(times) * layout.batch_size / size
 
 
 def _planning_seconds(drawn: Choice, layout: Layout, ground: Ground, dim: int) -> float:

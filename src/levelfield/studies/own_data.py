@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Set
 from importlib import resources
 from pathlib import Path
@@ -108,7 +109,7 @@ def _counted(labels: np.ndarray) -> str:
 
 def _study_name(path: Path) -> str:
     """The folder's name, or the file's without its suffix."""
-    place = path.resolve()
+    place = Path(os.path.realpath(path))  # also where links lead in a circle
     return (place.stem if place.is_file() else place.name).lstrip(".") or "photos"
 
 

@@ -17,6 +17,7 @@ from levelfield.studies.claims import Claim
 from levelfield.studies.explaining import explain
 from levelfield.training import Conditions
 
+MOST_SEEDS = 10_000
 _VARIABLE = ("data", "protocol", "conditions", "methods")
 
 
@@ -64,8 +65,8 @@ class Study(BaseModel):
         if isinstance(value, bool):
             raise ValueError("a count or a list of whole numbers is needed")
         if isinstance(value, int):
-            if value < 1:
-                raise ValueError("at least 1 is needed")
+            if not 1 <= value <= MOST_SEEDS:
+                raise ValueError(f"at least 1 is needed, and at most {MOST_SEEDS:,}")
             return tuple(range(value))
         return value
 
@@ -73,6 +74,15 @@ class Study(BaseModel):
     @classmethod
     def _one_may_stand_alone(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _one_method_may_stand_alone(cls, value: Any) -> Any:
+        if isinstance(value, str | dict):
+            return (value,)
+        if not isinstance(value, list | tuple):
+            raise ValueError("methods are a list, as in [triplet, {margin: {beta: 0.6}}], or one of them")
+        return value
 
     @field_validator("corruptions", mode="before")
     @classmethod

@@ -51,7 +51,7 @@ class Conditions(BaseModel):
     )
     channels_last: bool = Field(True, description="memory layout of the maps; faster on CPUs")
     # head
-    dim: Annotated[int, Field(ge=1)] = Field(128, description="length of an embedding")
+    dim: Annotated[int, Field(ge=1, le=65_536)] = Field(128, description="length of an embedding")
     head_init: Literal["random", "pca", "whitened"] = Field("random", description="pca is half-whitened")
     layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
     dropout: Share = Field(0.0, description="before the head's linear map")
@@ -60,7 +60,9 @@ class Conditions(BaseModel):
         "float32", description="what is compared: numbers, or one bit for each (above 0 or not)"
     )
     # images
-    image: Annotated[int, Field(ge=16)] = Field(224, description="side of the square the network sees, in pixels")
+    image: Annotated[int, Field(ge=16, le=2048)] = Field(
+        224, description="side of the square the network sees, in pixels"
+    )
     crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
     augment: Literal["none", "light", "standard"] = Field(
         "none", description="light: turn, scale, shift, colour; standard: random resized crop and flip"
@@ -76,7 +78,7 @@ class Conditions(BaseModel):
     )
     cache: bool = Field(True, description="store what lies below the cut, once per view")
     # budget
-    steps: Annotated[int, Field(ge=1)] = Field(500, description="batches every method trains on")
+    steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = Field(500, description="batches every method trains on")
     batch: str = Field("25x4", description="classes x images of each, or a plain number for random batches")
     batching: dict[str, dict[str, Any]] | None = Field(
         None, description="how they are drawn, as in {spc: {replace: true}}; default: as `batch` says"
@@ -123,7 +125,7 @@ class Conditions(BaseModel):
         None, description="checks without a better value before the end; or steps, as in '900 steps'"
     )
     # machine
-    threads: Annotated[int, Field(ge=1)] = Field(1, description="of a run's computations")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="of a run's computations")
 
     @property
     def layout(self) -> Layout:

@@ -72,7 +72,7 @@ def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
     (('rotation', 'jpeg'), 9)
     """
     listed = wanted.split(",") if isinstance(wanted, str) else list(wanted)
-    found = [name.strip() for name in listed if name.strip()]
+    found = [name for each in listed if (name := str(each).strip())]
     if found == ["all"]:
         return tuple(names())
     for name in found:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from levelfield.contents import MEGABYTE, read_text
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.checking import count, lone_note
@@ -17,6 +18,8 @@ from levelfield.errors import BadInput, nearest
 from levelfield.files import expanded
 
 ROLES = ("train", "query", "gallery")
+LARGEST = 1_000 * MEGABYTE  # bytes of a file
+LONGEST_LABEL = 255  # characters, as many as a folder's name may have
 _COLUMNS = ("path", "label", "split", "role", "group")
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
 
@@ -61,15 +64,11 @@ def csv_file(path: Path | str) -> Catalog:
 
 
 def _rows(source: Path) -> list[_Row]:
-    try:
-        text = source.read_text(encoding="utf-8-sig")  # Excel begins its files with a byte order mark
-    except FileNotFoundError as error:
+    if not source.exists():
         folder = source.parent
         close = nearest(source.name, [entry.name for entry in folder.glob("*.csv")]) if folder.is_dir() else None
-        raise BadInput(f"The file {source} does not exist." + (f" Did you mean {folder / close}?" if close else "")
-                       ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"Cannot read {source} as text (UTF-8): {error}.") from error
+        raise BadInput(f"The file {source} does not exist." + (f" Did you mean {folder / close}?" if close else ""))
+    text = read_text(source, most=LARGEST).removeprefix("\ufeff")  # Excel begins its files with a byte order mark
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -106,6 +105,9 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
         raise BadInput(f"{source}, line {line}: a path and a label are needed, found {row}.")
     if "\0" in values["label"]:
         raise BadInput(f"{source}, line {line}: the label {values['label']!r} has a NUL, which no name may have.")
+    if len(values["label"]) > LONGEST_LABEL:
+        raise BadInput(f"{source}, line {line}: the label '{values['label'][:20]}...' has {len(values['label']):,} "
+                       f"characters; at most {LONGEST_LABEL} are possible.")
     role = values.get("role", "").lower()
     if role and role not in ROLES:
         raise BadInput(f"{source}, line {line}: unknown role '{role}'; there are {', '.join(ROLES)}.")

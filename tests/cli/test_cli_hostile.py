@@ -1,0 +1,134 @@
+"""Hostile values on the command line: each is one message with what is wrong, and none is a fault of ours (code 70)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_room import Levelfield
+
+from levelfield.cli.app import UNEXPECTED
+
+LONG = "x" * 5_000
+DRY = ["compare", "small.yaml", "--dry-run"]
+ARRAYS = ["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics"]
+IMAGE = "photos/class 00/0.png"
+HOSTILE: list[tuple[list[str], str]] = [
+    # YAML in overrides and settings
+    ([*DRY, "conditions.dim=!!int abc"], "has 'abc' where a whole number"),
+    ([*DRY, "conditions.dim=!!timestamp x"], "uses the tag !!timestamp"),
+    ([*DRY, "conditions.dim=2024-13-01"], "conditions.dim"),
+    ([*DRY, "conditions.dim=&a [*a]"], "has the alias *a inside of what it stands for"),
+    ([*DRY, "conditions.dim=" + "[" * 3_000], "is nested more than 60 levels deep"),
+    ([*DRY, "conditions.dim=" + "1" * 5_000], "where a whole number of at most 64 bits is needed"),
+    ([*DRY, "data={2020-01-01: x}"], "data"),
+    ([*DRY, "about=\udcff"], "is not readable YAML"),
+    (["check", "triplet", "margin=!!int abc"], "where a whole number"),
+    (["check", "triplet", "margin=["], "is not readable YAML"),
+    # names, labels and paths
+    ([*DRY, f"name={LONG}"], "it has 5,000 bytes, and 200 are possible"),
+    ([*DRY, 'name="a\\0b"'], "which no text may have"),
+    ([*DRY, f"methods=[{{label: {LONG}, lda: {{}}}}]"], "it has 5,000 bytes, and 200 are possible"),
+    ([*DRY, "name=\x1b[31m"], "is not readable YAML"),
+    ([*DRY, "data=~nobody-of-this-name/x"], "There is no home folder for"),
+    ([*DRY, f"data={LONG}"], "a name in it has a NUL, or more than 255 bytes"),
+    ([*DRY, "data={name: csv, path: 5}"], "A path is needed, and this is none: 5"),
+    ([*DRY, "data={name: folder, path: [a]}"], "A path is needed, and this is none: ['a']"),
+    ([*DRY, "data={name: cub, root: 5}"], "A path is needed, and this is none: 5"),
+    ([*DRY, "--data", LONG], "is no path"),
+    (["embed", LONG, "photos"], "File name too long"),
+    (["evaluate", LONG], "File name too long"),
+    (["embed", "runs/none", "photos", "--out", "/"], "names no file"),
+    (["embed", "runs/none", "loop"], "There is no file or folder loop"),
+    (["embed", "runs/none", "big.csv"], "field larger than field limit (131072)"),
+    (["compare", "--data", "big.csv", "--dry-run"], "field larger than field limit (131072)"),
+    (["compare", "--data", "label.csv", "--dry-run"], "has 5,000 characters; at most 255 are possible"),
+    # settings of another kind
+    ([*DRY, "methods=5"], "methods are a list"),
+    ([*DRY, "methods.contrastive.preset=[a]"], "has no preset"),
+    ([*DRY, "corruptions=[1]"], "corruptions"),
+    ([*DRY, "conditions.backbone=hf-hub:timm/resnet50"], "Weights of your own: weights: FILE.safetensors"),
+    ([*DRY, "conditions.backbone=local-dir:/tmp"], "Weights of your own: weights: FILE.safetensors"),
+    ([*DRY, "conditions.image=5000"], "less than or equal to 2048"),
+    ([*DRY, "conditions.image=100000"], "less than or equal to 2048"),
+    ([*DRY, "conditions.dim=99999999999999999999"], "64 bits at most"),
+    ([*DRY, "conditions.batch=100000x100000"], "at most 1,000,000 images"),
+    ([*DRY, "conditions.test_view=[{resize: 100000}, {centre: 32}]"], "at most 4096"),
+    ([*DRY, "seeds=100000000"], "at most 10,000"),
+    ([*DRY, "--device", "gpu"], "Did you mean 'cuda'?"),
+    ([*DRY, "--device", "meta"], "There is no device 'meta'"),
+    # arrays, metrics, pictures
+    ([*ARRAYS, "recall@" + "9" * 5_000], "recall@"),
+    ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "whole numbers above 0"),
+    (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is no plain file"),
+    (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is no plain file"),
+    (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b); one is needed"),
+    (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "is no .npz file, or its end is missing"),
+]
+
+
+@pytest.fixture
+def hostile_room(room: Path) -> Path:
+    rows = np.random.default_rng(0).normal(size=(12, 4))
+    np.save("e.npy", rows)
+    np.save("y.npy", np.arange(12) // 3)
+    np.savez("two.npz", a=rows, b=rows)
+    Path("bad.npz").write_bytes(b"PK" + bytes(100))
+    Path("big.csv").write_text(f"path,label\n{'x' * 200_000},a\n")
+    Path("label.csv").write_text(f"path,label\n{IMAGE},{LONG}\n")
+    os.mkfifo("pipe")
+    Path("loop").symlink_to("loop")
+    return room
+
+
+@pytest.mark.parametrize(("words", "said"), HOSTILE, ids=[" ".join(words)[:60] for words, _ in HOSTILE])
+@pytest.mark.usefixtures("hostile_room")
+def test_a_hostile_value_is_one_message(levelfield: Levelfield, words: list[str], said: str) -> None:
+    ended = levelfield(*words)
+    assert ended.code not in (0, UNEXPECTED), ended
+    assert "Traceback" not in ended.err
+    assert said in ended.err
+
+
+@pytest.mark.usefixtures("hostile_room")
+def test_a_huge_side_is_refused_as_an_option(levelfield: Levelfield) -> None:
+    ended = levelfield("corruptions", IMAGE, "--side", "100000", "--out", "sheet.png")
+    assert ended.code == 2
+    assert "4096" in ended.err
+
+
+def test_one_method_may_stand_alone(levelfield: Levelfield, room: Path) -> None:
+    assert "lda" in levelfield(*DRY, "methods=lda").printed
+
+
+@pytest.mark.usefixtures("hostile_room")
+def test_an_archive_with_one_array_is_taken(levelfield: Levelfield) -> None:
+    np.savez_compressed("one.npz", e=np.load("e.npy"))
+    assert "recall@1" in levelfield("evaluate", "--embeddings", "one.npz", "--labels", "y.npy").printed
+
+
+def test_names_are_found_by_a_part(levelfield: Levelfield) -> None:
+    said = levelfield("list", "backbones", "dinov2").printed
+    assert "vit_small_patch14_dinov2" in said
+    assert "dpn92" not in said
+
+
+def test_what_is_no_utf8_can_be_printed(levelfield: Levelfield, room: Path) -> None:
+    assert "There is no file or folder \\udcff.png." in levelfield("embed", "runs/none", "\udcff.png").error
+
+
+def test_a_fault_of_ours_ends_with_one_line_and_keeps_its_traceback(
+    levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **settings: object) -> None:
+        raise ZeroDivisionError("made for this test")
+
+    monkeypatch.setattr("levelfield.cli.compare.choose_study", broken)
+    ended = levelfield(*DRY)
+    assert ended.code == UNEXPECTED
+    assert ended.err.startswith("Error: This is a fault of levelfield itself (ZeroDivisionError: made for this test).")
+    told = Path(ended.err.split()[-1])
+    assert "made for this test" in told.read_text()
+    told.unlink()
