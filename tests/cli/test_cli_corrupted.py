@@ -12,6 +12,7 @@ from cli_room import Levelfield
 from PIL import Image
 
 from levelfield.cli.console import console
+from levelfield.studies.run_files import read_training, write_training
 
 
 def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained: Path) -> None:
@@ -84,13 +85,19 @@ def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfi
     assert (compared / "out" / "robustness.md").read_text() == (compared / "runs/small/robustness.md").read_text()
 
 
+def spoil(model: Path) -> None:
+    """A model that cannot be loaded, of a run that takes it for its own: otherwise `compare` would make it again."""
+    model.write_bytes(b"")
+    write_training(model.parent, read_training(model.parent))
+
+
 @pytest.mark.parametrize("broken", [1, 5], ids=["one run", "every run"])
 def test_runs_that_cannot_be_asked_cost_the_drops_and_not_the_leaderboard(
     broken: int, levelfield: Levelfield, compared: Path
 ) -> None:
     """The clean figures are there, and so is their leaderboard; what is missing is named, and the command fails."""
     for model in sorted(Path("runs/small").rglob("model.safetensors"))[:broken]:
-        model.write_bytes(b"")
+        spoil(model)
     (compared / "runs/small/leaderboard.csv").unlink()
     ended = levelfield("compare", "small.yaml", "corruptions=[jpeg]")
     assert "best first by recall@1" in ended.out
@@ -104,7 +111,7 @@ def test_runs_that_cannot_be_asked_cost_the_drops_and_not_the_leaderboard(
 
 def test_a_trained_run_that_cannot_be_corrupted_is_named_all_the_same(levelfield: Levelfield, compared: Path) -> None:
     for model in Path("runs/small").rglob("model.safetensors"):
-        model.write_bytes(b"")
+        spoil(model)
     ended = levelfield("train", "small.yaml", "corruptions=[jpeg]", "--method", "contrastive")
     assert "Trained 'contrastive'" in ended.out
     assert "It could not be measured on corrupted images" in ended.error

@@ -163,6 +163,7 @@ def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Mode
 
 
 def _keep(folder: Path, corruption: corruptions.Corruption, rows: np.ndarray) -> None:
+    within(folder, FOLDER)  # nothing is written elsewhere
     stored = _path(folder, corruption.name, "npy")
     write_whole(stored, lambda file: np.save(file, rows))
     # last: without it the rows do not count
@@ -185,6 +186,8 @@ def _stored(folder: Path, name: str) -> np.ndarray:
 
 def _noted(folder: Path, name: str) -> dict[str, Any]:
     """What the folder says of its rows; empty if there are none, or some of a corruption that was another then."""
+    if (folder / FOLDER).is_symlink():
+        return {}
     try:
         noted = _Noted.model_validate(read_json(_path(folder, name, "json")))
     except (Damaged, ValidationError):
@@ -214,4 +217,4 @@ class _Noted(BaseModel):
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:
-    return within(folder, FOLDER) / f"{name}.{suffix}"
+    return folder / FOLDER / f"{name}.{suffix}"

@@ -15,7 +15,7 @@ from levelfield.studies.specification import Study
 def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
     """Every `file.py:Name` that is named by a study (as object, plain data or file) or by overrides.
 
-    The study file in the folder of a compared study counts for nothing: levelfield wrote it, perhaps elsewhere.
+    A study file in the folder of a compared study counts for nothing: it came with the folder, perhaps from elsewhere.
 
     >>> named_by({"data": "emoji", "methods": ["margin", "my_losses.py:MyLoss"]})
     ['my_losses.py:MyLoss']
@@ -31,5 +31,5 @@ def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Seque
 
 
 def is_of_a_folder(study: Path) -> bool:
-    """Whether a study file is the description that levelfield wrote into the folder of a study."""
-    return study.name == "study.yaml" and (study.parent / "runs.json").exists()
+    """Whether a study file lies in the folder of a study that was compared, as the one does that levelfield writes."""
+    return (study.parent / "runs.json").exists()
