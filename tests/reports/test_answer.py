@@ -55,6 +55,11 @@ def test_a_tie_is_said_to_be_as_good_and_what_would_resolve_it(tmp_path: Path) -
     assert surer.startswith("What would make this surer: 80 classes (95 %: 30 or more) to tell it from ")
 
 
+def test_runs_that_kept_their_start_are_counted(tmp_path: Path) -> None:
+    board = replace(board_of(tmp_path, {"untrained": 0.7, "margin": 0.5}), facts={"kept_start": (2, 3)})
+    assert answer(board)[1].endswith("In 2 of 3 runs the validation classes found no step better than the start.")
+
+
 def test_advice_looks_at_the_conditions(tmp_path: Path) -> None:
     board = board_of(tmp_path, {"untrained": 0.7, "margin": 0.5})
     assert "conditions.cut=last-2" in advice(board, Conditions())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from levelfield.reports import cells
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.limits import needed_text
 from levelfield.studies.rows import Row
+from levelfield.studies.store import Result
 from levelfield.training import Conditions
 
 _SHOWN = 6  # rows that are named; the table has all
@@ -50,12 +53,15 @@ def _training(board: Leaderboard) -> str:
         return ""
     side = "above" if gain.difference > 0 else "below"
     within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if gain.low is not None else ""
-    told = f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}"
+    told = f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}."
+    kept, total = board.facts.get("kept_start", (0, 0))
+    if kept:
+        told += f" In {kept} of {total} runs the validation classes found no step better than the start."
     if gain.winner == gain.first:
-        return f"Training pays: {told}."
+        return f"Training pays: {told}"
     if gain.winner == gain.second:
-        return f"Training does not pay here: {told}."
-    return f"Training does not pay here, as far as these test classes can tell: {told}."
+        return f"Training does not pay here: {told}"
+    return f"Training does not pay here, as far as these test classes can tell: {told}"
 
 
 def _surer(board: Leaderboard, best: Row) -> str:
@@ -64,6 +70,12 @@ def _surer(board: Leaderboard, best: Row) -> str:
     widest = max(ties, key=lambda one: one.difference, default=None)
     needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
     return f"What would make this surer: {needed} to tell it from {widest.second}." if needed and widest else ""
+
+
+def kept_start(results: Iterable[Result]) -> tuple[int, int]:
+    """Of the runs whose step validation classes chose, how many kept their start; and how many there are."""
+    chosen = [result.summary["best_step"] for result in results if result.summary.get("history")]
+    return chosen.count(0), len(chosen)
 
 
 def advice(board: Leaderboard, conditions: Conditions) -> str:

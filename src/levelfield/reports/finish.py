@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from levelfield.embedder.best import write_best
-from levelfield.errors import LevelfieldError
+from levelfield.errors import Damaged, LevelfieldError
 from levelfield.reports.against_published import with_published
-from levelfield.reports.answer import advice
+from levelfield.reports.answer import advice, kept_start
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.robustness import Robustness, robustness, show_robustness, write_robustness
@@ -19,6 +20,7 @@ from levelfield.reports.tables import show, write_all
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
+from levelfield.studies.store import Result, read_result
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def finish(
     out = out or folder
     board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
     board = with_published(board, runs)
-    board = replace(board, facts={**board.facts, "advice": advice(board, study.conditions)})
+    told = {"advice": advice(board, study.conditions), "kept_start": kept_start(_sound(runs, folder))}
+    board = replace(board, facts={**board.facts, **told})
     crossing = crossings(board, runs, folder, near=near_leaks, progress=lambda _, done, total: progress(done, total))
     sheets = write_crossings(crossing, folder) if draw_leaks else []
     board = with_leaks(board, crossing, folder, out)
@@ -78,3 +81,12 @@ def finish(
     if own:
         write_best(folder, Path(board.answer.first_run))
     return Report(board, robust, paths + sheets, not_drawn)
+
+
+def _sound(runs: list[PlannedRun], folder: Path) -> list[Result]:
+    """The finished runs that can be read; the board names the others as missing."""
+    found = []
+    for run in runs:
+        with suppress(Damaged):
+            found.append(read_result(run.folder(folder)))
+    return [result for result in found if result is not None]

@@ -52,7 +52,7 @@ def fit_to(
     conditions = content["conditions"]
     if facts.shorter_side is not None:
         changes += _fit_view(conditions, facts.shorter_side[1] < DRAWINGS, fixed)
-    stopping = choose_stopping(catalog, wished.protocol, fixed, wished.conditions.steps)
+    stopping = choose_stopping(catalog, wished, fixed)
     protocol = wished.protocol
     if stopping is not None:
         conditions.update(stopping.conditions)
@@ -73,7 +73,8 @@ def fit_to(
 def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[str]:
     """Photographs are seen at 160 px by their last features; small drawings keep the layout of earlier stages."""
     if small:
-        conditions.update({key: value for key, value in SMALL.items() if f"conditions.{key}" not in fixed})
+        if "conditions.backbone" not in fixed:  # other networks call their stages otherwise
+            conditions.update({key: value for key, value in SMALL.items() if f"conditions.{key}" not in fixed})
         return []
     if {f"conditions.{key}" for key in SMALL} & fixed:
         return []
@@ -85,11 +86,11 @@ def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[
 
 def _fit_batch(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) -> list[str]:
     """Batches that the training classes can fill."""
-    layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
-    if "conditions.batch" in fixed or not layout.change:
+    if "conditions.batch" in fixed:
         return []
+    layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
     conditions["batch"] = str(layout)
-    return [layout.change]
+    return [layout.change] if layout.change else []
 
 
 def _fit_dim(conditions: dict[str, Any], wished: Conditions, fixed: Set[str]) -> list[str]:

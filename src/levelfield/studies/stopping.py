@@ -15,6 +15,8 @@ import numpy as np
 from levelfield.data import Catalog
 from levelfield.errors import LevelfieldError
 from levelfield.studies.choices import ProtocolChoice
+from levelfield.studies.specification import Study
+from levelfield.training import Conditions
 
 ENOUGH = 8  # training classes from which on some are kept back to validate
 SHARE, FEWEST, MOST = 0.4, 3, 30  # of the training classes; at least, and at most
@@ -33,21 +35,22 @@ class Stopping:
     conditions: dict[str, Any] = field(default_factory=dict)
 
 
-def choose_stopping(catalog: Catalog, protocol: ProtocolChoice, fixed: Set[str], steps: int) -> Stopping | None:
-    """How many steps train; None if the user says it. steps: the most. fixed: keys that the user sets."""
+def choose_stopping(catalog: Catalog, wished: Study, fixed: Set[str]) -> Stopping | None:
+    """How many steps train; None if the user says it. wished: what the user asks for, by the keys in `fixed`."""
     if {"conditions", "conditions.select", "conditions.selection"} & fixed:
         return None
+    protocol, conditions = wished.protocol, wished.conditions
     classes = _classes(catalog, protocol.divide(catalog)[0].train)
     if protocol.validates:
-        return _early(catalog, protocol, fixed, steps, "the {} validation classes")
+        return _early(catalog, protocol, conditions, fixed, "the {} validation classes")
     own = any(key.partition(".")[0] == "protocol" for key in fixed)
     share = None if own or classes < ENOUGH else _share(catalog, protocol, classes)
     if share is None:
         why = "the protocol keeps no classes back to validate" if own else _too_few(classes)
         chosen = _unless(fixed, {"steps": FIXED_STEPS})
-        return Stopping(f"Steps: {chosen.get('steps', steps)} for every run, because {why}.", None, chosen)
+        return Stopping(f"Steps: {chosen.get('steps', conditions.steps)} for every run, because {why}.", None, chosen)
     validating = ProtocolChoice(name=protocol.name, **protocol.settings, validation=share)
-    return _early(catalog, validating, fixed, steps, f"{{}} of the {classes} training classes, kept back for it")
+    return _early(catalog, validating, conditions, fixed, f"{{}} of the {classes} training classes, kept back for it")
 
 
 def _share(catalog: Catalog, protocol: ProtocolChoice, classes: int) -> float | None:
@@ -66,17 +69,18 @@ def _too_few(classes: int) -> str:
     return "none of the training classes can be kept back for validation"
 
 
-def _early(catalog: Catalog, protocol: ProtocolChoice, fixed: Set[str], steps: int, judges: str) -> Stopping:
-    """Validation classes choose. The fewer they are, the more a later step has to gain: their mean is as noisy."""
+def _early(catalog: Catalog, protocol: ProtocolChoice, wished: Conditions, fixed: Set[str], judges: str) -> Stopping:
+    """Validation classes choose. The fewer they are, the noisier is their mean, and the more a step has to gain."""
     kept = _classes(catalog, protocol.divide(catalog)[0].validation)
-    chosen = EARLY | {"min_delta": round(GAIN / math.sqrt(kept), 3)}
+    chosen = _unless(fixed, EARLY | {"min_delta": round(GAIN / math.sqrt(kept), 3)})
+    made = wished.model_copy(update=chosen)
     text = (
-        f"Steps: chosen for each run by {judges.format(kept)}: {chosen['select']} is measured before the first and "
-        f"after every {chosen['validate_every']} steps, at most {steps}; training ends at the third check in a row "
-        f"without a gain of {chosen['min_delta']}, and the best step is kept, which may be the start. The test classes "
-        "choose nothing."
+        f"Steps: chosen for each run by {judges.format(kept)}: {made.select} is measured at the start and every "
+        f"{made.validate_every} steps, at most {made.steps}. Training ends after more than {made.patience} checks "
+        f"without a gain of {made.min_delta:g}, and the best step is kept, the start included. The test classes choose "
+        "nothing."
     )
-    return Stopping(text, protocol.model_dump(), _unless(fixed, chosen))
+    return Stopping(text, protocol.model_dump(), chosen)
 
 
 def _unless(fixed: Set[str], conditions: dict[str, Any]) -> dict[str, Any]:
