@@ -64,6 +64,7 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "whole numbers above 0"),
     (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is no plain file"),
     (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is no plain file"),
+    (["corruptions", "pipe"], "it is no plain file"),
     (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b); one is needed"),
     (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "is no .npz file, or its end is missing"),
 ]
@@ -92,11 +93,17 @@ def test_a_hostile_value_is_one_message(levelfield: Levelfield, words: list[str]
     assert said in ended.err
 
 
-@pytest.mark.usefixtures("hostile_room")
-def test_a_huge_side_is_refused_as_an_option(levelfield: Levelfield) -> None:
-    ended = levelfield("corruptions", IMAGE, "--side", "100000", "--out", "sheet.png")
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (["corruptions", IMAGE, "--side", "100000"], "4096"),
+        (["maps", "RUN", "--image", IMAGE, "--channels", "999"], "100"),
+    ],
+)
+def test_a_huge_number_is_refused_as_an_option(levelfield: Levelfield, words: list[str], most: str) -> None:
+    ended = levelfield(*words, "--out", "sheet.png")
     assert ended.code == 2
-    assert "4096" in ended.err
+    assert most in ended.err
 
 
 def test_one_method_may_stand_alone(levelfield: Levelfield, room: Path) -> None:

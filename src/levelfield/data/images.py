@@ -95,6 +95,8 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
     if path.suffix.lower() in HEIC_SUFFIXES:
         _enable_heic(path)
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise BadInput("it is no plain file")  # a pipe would be waited for
         with open_image(path) as image:
             if small:
                 image.draft("RGB", (least, least))

@@ -78,7 +78,7 @@ class Conditions(BaseModel):
     )
     cache: bool = Field(True, description="store what lies below the cut, once per view")
     # budget
-    steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = Field(500, description="batches every method trains on")
+    steps: Annotated[int, Field(ge=1)] = Field(500, description="batches every method trains on")
     batch: str = Field("25x4", description="classes x images of each, or a plain number for random batches")
     batching: dict[str, dict[str, Any]] | None = Field(
         None, description="how they are drawn, as in {spc: {replace: true}}; default: as `batch` says"
