@@ -260,6 +260,12 @@ def test_real_worker_processes_give_the_same_figures(
     assert real.read_bytes() == here.read_bytes()
 
 
+def test_only_the_queries_that_count_are_counted(levelfield: Levelfield, room: Path) -> None:
+    make_photos(room / "lonely", classes=8, each=[4] * 7 + [1])
+    said = levelfield("compare", "--data", "lonely", *TINY, "methods=[start]").printed
+    assert "12 queries (1 more is left out: no other image of its class) against 13 images" in " ".join(said.split())
+
+
 def test_another_study_of_the_same_name_keeps_the_leaderboard_that_was_there(
     levelfield: Levelfield, compared: Path
 ) -> None:
