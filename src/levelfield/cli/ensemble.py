@@ -17,6 +17,7 @@ from levelfield.cli.console import bar, console
 from levelfield.cli.options import RunsArgument
 from levelfield.errors import BadInput
 from levelfield.evaluation.metrics import parse_all
+from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.files import write_text
 from levelfield.studies.joining import free, join
 from levelfield.studies.members import Member, checked
@@ -61,8 +62,10 @@ def ensemble(
     for some in _fitting(members, found, list(wanted)):
         console.print(_table(members, found, some))
     dims = sum(member.dim for member in members)
-    console.print(f"{len(members[0].items):,} test images. Intervals: 95 % over test classes, for these networks.",
-                  highlight=False, soft_wrap=True)
+    known = any(figure.low is not None for figure in found.joined.values())
+    intervals = "Intervals: 95 % over test classes, for these networks." if known else (
+        f"No interval: it needs {MIN_CLASSES} test classes or more, and a metric with a value per query.")
+    console.print(f"{len(members[0].items):,} test images. {intervals}", highlight=False, soft_wrap=True)
     refined = [f"{member.title} ({member.refined})" for member in members if member.refined]
     if refined:
         console.print(f"DEVIATION, refined: {', '.join(refined)}. There the embedding of an image depends on the other "
