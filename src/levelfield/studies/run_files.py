@@ -103,6 +103,9 @@ class _Finished(_Sealed):
     signatures: dict[str, Signature]
 
 
+_SIGNATURES = TypeAdapter(dict[str, Signature])
+
+
 @contextmanager
 def of_a_run() -> Iterator[None]:
     """Errors of damaged files say how the run is made again."""
@@ -125,7 +128,7 @@ def write_finished(folder: Path, content: dict[str, Any]) -> None:
 def read_training(folder: Path) -> dict[str, Any]:
     """What a run did: summary, measured, deviations."""
     with of_a_run():
-        content: dict[str, Any] = _read_sealed(folder / TRAINED, TypeAdapter(_Trained))
+        content: dict[str, Any] = _read_sealed(folder / TRAINED, _Trained)
         for one in content["deviations"]:
             if one["what"] == "trunk_passes" and not isinstance(one.get("method"), int | float):
                 raise damaged(folder / TRAINED, "has a deviation 'trunk_passes' without a number")
@@ -142,8 +145,8 @@ def read_finished(folder: Path) -> dict[str, Any]:
     """The figures of a finished run with their signatures, and what it did."""
     with of_a_run():
         path = folder / FINISHED
-        content: dict[str, Any] = _read_sealed(path, TypeAdapter(_Finished))
-        signatures = TypeAdapter(dict[str, Signature]).validate_python(content["signatures"])
+        content: dict[str, Any] = _read_sealed(path, _Finished)
+        signatures = _SIGNATURES.validate_python(content["signatures"])
         watched = {look["metric"] for look in content["summary"].get("monitored", [])}
         for name in [*content["values"], *(watched if content["values"] else ())]:
             if name not in signatures or name not in content["values"]:
@@ -256,14 +259,15 @@ def check_made(folder: Path, trained: dict[str, Any]) -> None:
 def _write_sealed(path: Path, content: dict[str, Any], files: Sequence[str]) -> None:
     """Write JSON with the checksums of the files beside it that are there, and one of itself."""
     plain = {key: value for key, value in content.items() if key not in ("checksums", "checksum")}
+    plain = json.loads(json.dumps(plain))  # as it is read again: with keys that are text
     plain["checksums"] = {name: checksum(path.parent / name) for name in files if (path.parent / name).is_file()}
     write_json(path, {**plain, "checksum": _seal(plain)})
 
 
-def _read_sealed(path: Path, form: TypeAdapter[Any]) -> Any:
+def _read_sealed(path: Path, form: type[_Sealed]) -> Any:
     content = read_json(path)
     try:
-        form.validate_python(content)
+        form.model_validate(content)
     except ValidationError as error:
         raise damaged(path, f"has not the form it should: {explain_first(error)}") from error
     told = content.pop("checksum", None)
@@ -279,5 +283,4 @@ def explain_first(error: ValidationError) -> str:
 
 
 def _seal(content: dict[str, Any]) -> str:
-    plain = json.loads(json.dumps(content))  # as it is read again: tuples are lists then
-    return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
