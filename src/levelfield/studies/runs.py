@@ -21,6 +21,7 @@ from levelfield.methods import Deviation
 from levelfield.plain_yaml import read_written
 from levelfield.randomness import numpy_stream
 from levelfield.studies.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.places import Place
 from levelfield.studies.run_files import explain_first, of_a_run
 from levelfield.training import Conditions
 
@@ -177,7 +178,7 @@ class _Described(BaseModel):
     seed: int
     fold: int | None = None
     member: int | None = None
-    place: dict[str, str] | None = None
+    place: Place | None = None
 
 
 class _JoinedRun(BaseModel):
