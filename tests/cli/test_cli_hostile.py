@@ -49,6 +49,7 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "methods=5"], "methods are a list"),
     ([*DRY, "methods.contrastive.preset=[a]"], "has no preset"),
     ([*DRY, "corruptions=[1]"], "corruptions"),
+    ([*DRY, "methods.contrastive.batching=mine.py:Loss"], "The batching 'mine.py:Loss' cannot be made: TypeError"),
     ([*DRY, "conditions.backbone=hf-hub:timm/resnet50"], "Weights of your own: weights: FILE.safetensors"),
     ([*DRY, "conditions.backbone=local-dir:/tmp"], "Weights of your own: weights: FILE.safetensors"),
     ([*DRY, "conditions.image=5000"], "less than or equal to 2048"),
@@ -79,6 +80,7 @@ def hostile_room(room: Path) -> Path:
     Path("bad.npz").write_bytes(b"PK" + bytes(100))
     Path("big.csv").write_text(f"path,label\n{'x' * 200_000},a\n")
     Path("label.csv").write_text(f"path,label\n{IMAGE},{LONG}\n")
+    Path("mine.py").write_text("import torch\n\nclass Loss(torch.nn.Module):\n    pass\n")
     os.mkfifo("pipe")
     Path("loop").symlink_to("loop")
     return room
@@ -97,6 +99,7 @@ def test_a_hostile_value_is_one_message(levelfield: Levelfield, words: list[str]
     ("words", "most"),
     [
         (["corruptions", IMAGE, "--side", "100000"], "4096"),
+        (["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--starts", "1000000000"], "10000"),
         (["maps", "RUN", "--image", IMAGE, "--channels", "999"], "100"),
     ],
 )

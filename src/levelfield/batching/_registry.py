@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from levelfield.batching.base import Batching, Common
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
 
@@ -81,4 +81,11 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
     check_keywords(f"batching '{name}'", settings, make)
     if batch_size is None and (accepted(make) or {}).get("batch_size", 0) is not None:
         raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class can do without.")
-    return make(labels, batch_size=batch_size, **settings)
+    try:
+        return make(labels, batch_size=batch_size, **settings)
+    except LevelfieldError:
+        raise
+    except Exception as error:  # somebody's own code may raise anything
+        if not is_file_reference(name):
+            raise
+        raise BadSpecification(f"The batching '{name}' cannot be made: {type(error).__name__}: {error}") from error

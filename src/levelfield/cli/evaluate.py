@@ -82,7 +82,7 @@ def measure(
         str | None,
         _option(_HOW, "--lone", "Queries without relatives: exclude, or miss. Left out: miss if a run has a gallery."),
     ] = None,
-    starts: Annotated[int, _option(_HOW, "--starts", "k-means starts of nmi, ami, ari, f1.", min=1)] = 3,
+    starts: Annotated[int, _option(_HOW, "--starts", "k-means starts of nmi, ami, ari, f1.", min=1, max=10_000)] = 3,
     ci: Annotated[float, _option(_HOW, "--ci", "Level of the intervals; 0: none.")] = 0.95,
     seed: Annotated[int, _option(_HOW, "--seed", "Of intervals and k-means.")] = 0,
     memory: Annotated[str, _option(_HOW, "--memory", "What the search may take.")] = "2GB",
