@@ -33,12 +33,14 @@ lint: $(INSTALLED)  ## ruff, mypy and the layers contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED)  ## speed of the training loop, the cache, every objective and method, batching and the evaluation, as ratios
+bench: $(INSTALLED)  ## speed of the training loop, the cache, every objective and method, batching, the evaluation and reports, as ratios; error rates of the verdicts
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/objectives.py
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/batching.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/calibration.py
+	$(BIN)/python benchmarks/report.py
 
 docs: $(INSTALLED)  ## write the tables of docs/ anew from the code, and draw the pictures that no longer fit it
 	$(BIN)/python docs/draw.py

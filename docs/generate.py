@@ -240,8 +240,57 @@ def own_photos() -> str:
     return _table((*header, "worst trained row against the start", "steps"), rows)
 
 
+def calibration() -> str:
+    """The worst case of each number of classes, before and now, and power beside other tests."""
+    found, rows = _calibrated()["scenarios"], []
+    for classes in sorted({one["classes"] for one in found}):
+        own = [one for one in found if one["classes"] == classes]
+        peers = [one for one in own if "peers" in one]
+        power = next(one["power"] for one in peers if one["noise"] == "none")
+        covered = [one["covered"] for one in own if one["covered"] is not None]
+        shown = ("crossed", "classes only", "sign flips", "oracle")
+        rows.append((
+            str(classes), _per_cent(max(one["peers"]["percentile bootstrap"] for one in peers)),
+            _per_cent(max(one["false_verdicts"] for one in own)),
+            _per_cent(min(one["covered_before"] for one in peers)), _per_cent(min(covered)) if covered else "none",
+            *(f"{power[name]:.2f}" if covered else "none" for name in shown),
+        ))  # fmt: skip
+    head = ("classes", "false verdicts before", "now", "interval holds before", "now", "power now", "t over classes",
+            "sign flips", "oracle")  # fmt: skip
+    return _table(head, rows)
+
+
+def calibration_needed() -> str:
+    rows = [
+        (f"{one['classes']} classes, {one['seeds']} seeds, {one['methods']} methods; noise of seeds {one['noise']}; "
+         f"sizes {one['sizes']}", f"{one['number']} {one['missing']}", _per_cent(one["power"]),
+         _per_cent(one["interval_holds"]))
+        for one in _calibrated()["needed"]
+    ]  # fmt: skip
+    return _table(("a study of", "would need", "power with that", "interval holds"), rows)
+
+
+def calibration_runs() -> str:
+    rows = []
+    for one in _calibrated()["runs"]:
+        shares = (_per_cent(one[key]) for key in ("before", "false_verdicts"))
+        rows.append((one["kind"], one["method"], str(one["classes"]), *shares))
+    return _table(("equal because", "method", "classes", "before", "now"), rows)
+
+
+def _calibrated() -> dict[str, Any]:
+    path = HERE.parent / "benchmarks" / "results" / "calibration.json"
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "own_photos": own_photos,
+    "calibration": calibration, "calibration_needed": calibration_needed, "calibration_runs": calibration_runs,
     "corruptions": corruption_facts,
     "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
     "fits": batches_that_fit, "published_batches": published_batches,

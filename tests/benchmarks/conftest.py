@@ -14,6 +14,7 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
+sys.path.append(str(FOLDER))  # tests import what the scripts share
 
 
 @pytest.fixture(scope="session")

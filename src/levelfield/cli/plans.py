@@ -8,6 +8,7 @@ from rich.table import Table
 from levelfield.cli.console import console
 from levelfield.reports import cells
 from levelfield.studies.estimate import Estimate, size_text
+from levelfield.studies.foresight import foresee
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.specification import Study
 from levelfield.studies.theory import count, total
@@ -23,6 +24,7 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
             table.add_row(row.label, str(row.runs), f"{row.seconds:.0f}", ", ".join(row.deviations) or "none")
         console.print(table)
     console.print(cost.text, highlight=False)
+    console.print(foresee(runs), highlight=False)
 
 
 def print_counted(study: Study, reason: str) -> None:

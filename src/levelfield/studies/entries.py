@@ -48,13 +48,8 @@ class Entry:
 
     def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each test class, and how many queries it has."""
-        means = []
-        weights: np.ndarray = np.zeros(0)
-        for result in self.results:
-            values, classes = result.per_query(metric)
-            _, codes, weights = np.unique(classes, return_inverse=True, return_counts=True)
-            means.append(np.bincount(codes, weights=values) / weights)
-        return np.mean(means, axis=0), weights.astype(np.float64)
+        found = [result.by_class[metric] for result in self.results]
+        return np.mean([means for means, _ in found], axis=0), found[-1][1]
 
 
 def finished_entries(

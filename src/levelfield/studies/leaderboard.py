@@ -109,7 +109,15 @@ class Leaderboard:
         return board_notebook.table(self, of)
 
     def as_data(self) -> dict[str, Any]:
-        return json.loads(json.dumps({**asdict(self), "fronts": self.fronts, "limit": self.limit}))
+        pairs = [_plain(one) for one in self.comparisons]
+        rest = asdict(replace(self, comparisons=[]))  # which copies deeply, and pairs may be tens of thousands
+        return json.loads(json.dumps({**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}))
+
+
+def _plain(one: Comparison) -> dict[str, Any]:
+    counts = {key: None if value is None else vars(value) for key, value in vars(one).items()
+              if key in ("needed_seeds", "needed_classes")}  # fmt: skip
+    return {**vars(one), **counts}
 
 
 def gather(

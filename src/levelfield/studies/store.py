@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ class Result:
 
     def has_queries(self, metric: str) -> bool:
         """Whether the metric has a value per query (a clustering has none)."""
-        return metric in self.queries()
+        return metric in self.by_class
 
     def per_query(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each query that counts, and the query's class."""
@@ -69,6 +70,25 @@ class Result:
         arrays = self.queries()
         kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
         return arrays[metric][kept], arrays["labels"][kept]
+
+    @cached_property
+    def by_class(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Of every metric with a value per query: its mean in each test class, and the class's number of queries.
+
+        Read once and kept, since a leaderboard asks often: this is small, and what is stored of queries is not.
+        """
+        arrays, found = self.queries(), {}
+        coded: dict[bool, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        for metric in arrays.keys() & self.signatures.keys():
+            leaves_out = self.signatures[metric]["definition"]["lone"] == "exclude"
+            if leaves_out not in coded:
+                kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
+                _, codes, counts = np.unique(arrays["labels"][kept], return_inverse=True, return_counts=True)
+                coded[leaves_out] = kept, codes, counts
+            kept, codes, counts = coded[leaves_out]
+            sums = np.bincount(codes, weights=arrays[metric][kept], minlength=len(counts))
+            found[metric] = sums / counts, counts.astype(np.float64)
+        return found
 
     def queries(self) -> dict[str, np.ndarray]:
         """The figures of each query by metric, `lone` and `labels`, as they are stored."""
@@ -143,7 +163,7 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
         if result is None or recorded_identity(folder) != spec.identity or not set(metrics) <= set(result.values):
             return None, ""
         if result.values:
-            result.queries()
+            _ = result.by_class  # reads and checks the queries' file
     except Damaged as error:
         return None, str(error)
     return result, ""

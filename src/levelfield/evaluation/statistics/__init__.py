@@ -5,7 +5,7 @@ Knows arrays of figures by seed and test class, and nothing of studies.
 
 from __future__ import annotations
 
-from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison, compare_all, holm, joint, ties
+from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison, chances, compare_all, holm, joint, ties
 from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Differences, Table
 from levelfield.evaluation.statistics.intervals import Interval, class_interval, figure_intervals, t_interval
 from levelfield.evaluation.statistics.needed import Needed, detectable_effect
@@ -18,6 +18,7 @@ __all__ = [
     "Interval",
     "Needed",
     "Table",
+    "chances",
     "class_interval",
     "compare_all",
     "detectable_effect",

@@ -76,12 +76,11 @@ def compare_all(
 
 def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> list[Comparison]:
     """The pairs of several tables (test sets), corrected together and with the p-values of other tests `beside`."""
-    found = [_tested(one) for one in tables]
-    own = [np.where(one.tested, p, 1.0) for one, (p, *_) in zip(tables, found, strict=True)]
-    chances = np.concatenate([*own, np.asarray(beside, dtype=np.float64)])
-    adjusted, factors = _holm(chances)
+    own = [chances(one) for one in tables]
+    adjusted, factors = _holm(np.concatenate([*own, np.asarray(beside, dtype=np.float64)]))
     result: list[Comparison] = []
-    for one, (p, t, half) in zip(tables, found, strict=True):
+    for one, p in zip(tables, own, strict=True):
+        t, half = one.difference / _error(one), _half_width(one)
         here = slice(len(result), len(result) + len(p))
         lacks = needed(one, half, ALPHA / factors[here], ~one.tested | (adjusted[here] >= ALPHA))
         result += _listed(one, p, t, half, adjusted[here], lacks)
@@ -131,15 +130,25 @@ def _holm(p: Floats) -> tuple[Floats, Floats]:
     return adjusted, factors
 
 
-def _tested(one: Differences) -> tuple[Floats, Floats, Floats]:
-    """p, t and half the width of the 95 % interval of every pair."""
-    from scipy.special import stdtr, stdtrit
+def chances(found: Differences) -> Floats:
+    """Two-sided p of every pair for itself, not corrected; 1 where nothing can be tested."""
+    from scipy.special import stdtr
 
-    freedom = one.variance.freedom
-    error: Floats = np.sqrt(np.where(one.variance.classes > 0, one.variance.total, 1.0))
-    t: Floats = one.difference / error
-    half: Floats = stdtrit(freedom, 0.975) * error
-    return 2 * stdtr(freedom, -np.abs(t)), t, half
+    p: Floats = 2 * stdtr(found.variance.freedom, -np.abs(found.difference / _error(found)))
+    return np.where(found.tested, p, 1.0)
+
+
+def _error(found: Differences) -> Floats:
+    error: Floats = np.sqrt(np.where(found.variance.classes > 0, found.variance.total, 1.0))
+    return error
+
+
+def _half_width(found: Differences) -> Floats:
+    """Half the width of the 95 % interval of every difference."""
+    from scipy.special import stdtrit
+
+    half: Floats = stdtrit(found.variance.freedom, 0.975) * _error(found)
+    return half
 
 
 def _listed(

@@ -5,7 +5,7 @@ other classes of the same kind could have been the test classes, and training ag
 about methods must survive both (a crossed design, as in studies of many readers and many cases: Dorfman, Berbaum and
 Metz 1992; Gallas 2009). With D = A[i] - A[j]:
 
-    V_c = spread of mean_s D over classes         the pair's own
+    V_c = spread of mean_s D over classes         the pair's own, and one class more with that of the average pair
     V_s = v_i / S_i + v_j / S_j                   v: a method's variance over seeds
     V_r = what V_c and V_s both contain           seeds that move single classes
     V   = max(V_c, V_s, V_c + V_s - V_r),  t = mean(D) / sqrt(V),  Satterthwaite's degrees of freedom
@@ -111,8 +111,9 @@ class Table:
         own = np.diagonal(self.spread)
         apart = own[first] + own[second]
         by_classes = np.maximum(apart - 2 * self.spread[first, second], 0.0)
-        by_classes[by_classes <= _ROUNDING * apart] = 0.0
-        tested = (by_classes > 0) & (len(self.weights) >= MIN_CLASSES)
+        varies = by_classes > _ROUNDING * apart
+        by_classes = np.where(varies, self._with_one_more(by_classes), 0.0)
+        tested = varies & (len(self.weights) >= MIN_CLASSES)
         moved = ~(self.fixed[first] & self.fixed[second])
         return Differences(
             self.labels, first, second, self.means[first] - self.means[second],
@@ -137,6 +138,14 @@ class Table:
         total = np.maximum(np.maximum(by_classes, seeds), by_classes + seeds - residual)
         return Variance(by_classes, seeds, residual, total, *_satterthwaite(
             total, by_classes, self.weights.freedom, seeds, doubt))  # fmt: skip
+
+    def _with_one_more(self, by_classes: Floats) -> Floats:
+        """Few classes may agree in their difference by chance, so one class more is counted, which varies as the
+        average pair does."""
+        rows, classes = len(self.labels), len(self.weights)
+        average = (rows * np.trace(self.spread) - self.spread.sum()) / max(rows * (rows - 1) / 2, 1)
+        more: Floats = ((classes - 1) * by_classes + average) / classes
+        return more
 
     def _freedom(self) -> Floats:
         freedom: Floats = np.where(self.fixed, 0.0, self.seeds - 1.0)
@@ -168,8 +177,11 @@ def _over_seeds(values: Floats, weights: ClassWeights) -> tuple[float, float]:
 def _satterthwaite(
     total: Floats, by_classes: Floats, classes_freedom: float, seeds: Floats, doubt: Floats
 ) -> tuple[Floats, Floats]:
-    """Degrees of freedom of the whole, and of the part of seeds (infinite where seeds change nothing)."""
+    """Degrees of freedom of the whole, and of the part of seeds (infinite where seeds change nothing).
+
+    Never more than the classes': few classes that agree by chance would otherwise count as well known.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         of_seeds = np.where(doubt > 0, seeds**2 / doubt, np.inf)
         of_all = total**2 / (by_classes**2 / max(classes_freedom, 1e-9) + doubt)
-    return np.fmax(of_all, np.minimum(of_seeds, classes_freedom)), of_seeds
+    return np.clip(np.nan_to_num(of_all), np.minimum(of_seeds, classes_freedom), classes_freedom), of_seeds

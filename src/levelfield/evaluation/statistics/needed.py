@@ -62,9 +62,10 @@ class Design:
         of_seeds = (self.by_seeds + self.mixed / more_classes) / more_seeds
         total = self.by_classes / more_classes + of_seeds
         classes_freedom = self.classes_freedom * (self.classes * more_classes - 1) / (self.classes - 1)
-        seeds_freedom = self.seeds_freedom * (self.seeds * more_seeds - 1) / np.maximum(self.seeds - 1, 1)
+        grown = np.where(self.seeds > 1, (self.seeds * more_seeds - 1) / np.maximum(self.seeds - 1, 1), 1.0)
+        seeds_freedom = self.seeds_freedom * grown
         doubt = of_classes**2 / classes_freedom + of_seeds**2 / seeds_freedom
-        df = np.fmax(total**2 / doubt, np.minimum(classes_freedom, seeds_freedom))
+        df = np.clip(total**2 / doubt, np.minimum(classes_freedom, seeds_freedom), classes_freedom)
         critical = stdtrit(df, 1 - self.alpha / 2)
         # the noncentral t by a normal (Johnson and Kotz): exact enough for a number of seeds
         centre = critical * (1 - 1 / (4 * df)) + ndtri(POWER) * np.sqrt(1 + critical**2 / (2 * df))
@@ -150,7 +151,7 @@ def detectable_effect(
     by_seeds = 2 * over_seeds**2 / seeds if seeds > 1 else 0.0
     design = Design(
         one * over_classes**2 / classes, one * by_seeds, 0 * one, one * classes, one * seeds, one * (classes - 1),
-        one * 2 * max(seeds - 1, 1), one * alpha / pairs,
+        one * (2 * (seeds - 1) if seeds > 1 else np.inf), one * alpha / pairs,
     )  # fmt: skip
     return float(np.sqrt((design.by_classes + design.by_seeds) / design.asked(one, one, one))[0])
 

@@ -1,0 +1,169 @@
+"""How often the verdicts are wrong: leaderboards of equal methods, simulated and made from real runs.
+
+`python benchmarks/calibration.py` writes benchmarks/results/calibration.json, from which docs/calibration.md has its
+tables. `--boards 200` is quick and rough. `--runs runs/again` adds the runs of a study with many seeds
+(benchmarks/calibration.yaml): labels shuffled, and every method against itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from enough import check_needed
+from leaderboards import NOISES, Scenario, draw
+from peers import classes_only, oracle, percentile_bootstrap, percentile_interval, sign_flips
+from real_runs import against_itself, shuffled_labels
+from scipy.special import stdtrit
+
+from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Table, chances, figure_intervals, holm
+
+RESULTS = Path(__file__).parent / "results" / "calibration.json"
+CLASSES = (2, 4, 5, 6, 8, 10, 20, 50, 100, 400, 774)
+BOARDS, PEERS = 600, 100  # leaderboards for each scenario, and those that slower tests see
+
+
+def scenarios() -> list[Scenario]:
+    """Every number of classes with every number of seeds, and then what else may vary.
+
+    One seed speaks of these runs alone: without noise of seeds, equal methods are equal runs.
+    """
+    found = [Scenario(classes, 1, "none") for classes in CLASSES]
+    found += [Scenario(classes, seeds, noise) for classes in CLASSES for seeds in (3, 5, 10)
+              for noise in ("none", "moderate", "dominant")]  # fmt: skip
+    found += [Scenario(classes, 3, noise) for classes in (5, 10, 20, 100, 774) for noise in list(NOISES)[3:]]
+    found += [Scenario(classes, 3, "moderate", level, shape, sizes) for classes in (5, 10, 50, 400)
+              for level in (0.5, 0.95) for shape in ("normal", "skewed", "bimodal", "opposite")
+              for sizes in ("equal", "unequal") if (level, shape, sizes) != (0.5, "normal", "equal")]  # fmt: skip
+    return found
+
+
+def measure(scenario: Scenario, boards: int = BOARDS, peers: int = PEERS, seed: int = 0) -> dict[str, Any]:
+    """Share of leaderboards with a false verdict, and of intervals that hold the truth; for S = 3 the peers', too."""
+    began, truth = time.perf_counter(), scenario.truth
+    random = np.random.default_rng([seed, *scenario_key(scenario)])
+    wrong, held, shown, differences = 0, 0, 0, []
+    for _ in range(boards if scenario.classes >= MIN_CLASSES else min(boards, 100)):
+        table, _, _ = one_board(scenario, random)
+        found = table.differences()
+        wrong += min(holm(chances(found))) < ALPHA
+        differences.append(found.difference)
+        bounds = [one for one in figure_intervals(table) if one is not None]
+        shown += len(bounds)
+        held += sum(one.low <= truth <= one.high for one in bounds)
+    result = {**asdict(scenario), "boards": len(differences), "false_verdicts": wrong / len(differences),
+              "covered": held / shown if shown else None}  # fmt: skip
+    if scenario.seeds == 3 and peers and scenario.shape == "normal" and scenario.level == 0.5:
+        result |= compare_peers(scenario, np.std(differences, axis=0), peers, random, truth)
+    return {**result, "seconds": round(time.perf_counter() - began, 1)}
+
+
+def compare_peers(
+    scenario: Scenario, error: np.ndarray, boards: int, random: np.random.Generator, truth: float
+) -> dict[str, Any]:
+    """The same errors of the old test, and how often each test finds a method that is better."""
+    tests = ("crossed", "percentile bootstrap", "classes only", "sign flips", "oracle")
+    wrong, power, held = dict.fromkeys(tests, 0.0), dict.fromkeys(tests, 0.0), 0.0
+    level = 1 - ALPHA / (2 * len(error))
+    gain = float(np.median(error[: scenario.methods - 1])) * (stdtrit(scenario.classes - 1, level) + 0.84)
+    for _ in range(boards):
+        _, values, queries = one_board(scenario, random)
+        for name, p in all_tests(values, queries, error).items():
+            wrong[name] += min(holm(p)) < ALPHA
+        low, high = percentile_interval(values, queries)
+        held += ((low <= truth) & (truth <= high)).mean()
+        values[0] += gain
+        for name, p in all_tests(values, queries, error).items():
+            power[name] += np.mean([each < ALPHA for each in holm(p)[: scenario.methods - 1]])
+    return {
+        "peers": {name: wrong[name] / boards for name in tests},
+        "peers_boards": boards,
+        "power": {name: float(power[name]) / boards for name in tests},
+        "covered_before": held / boards,
+    }
+
+
+def all_tests(values: np.ndarray, queries: np.ndarray, error: np.ndarray) -> dict[str, np.ndarray]:
+    found = table_of(values, queries).differences()
+    return {
+        "crossed": chances(found),
+        "percentile bootstrap": percentile_bootstrap(values, queries),
+        "classes only": classes_only(values, queries),
+        "sign flips": sign_flips(values, queries),
+        "oracle": oracle(found.difference, error),
+    }
+
+
+def one_board(scenario: Scenario, random: np.random.Generator) -> tuple[Table, np.ndarray, np.ndarray]:
+    values, queries = draw(scenario, random)
+    return table_of(values, queries), values, queries
+
+
+def table_of(values: np.ndarray, queries: np.ndarray) -> Table:
+    return Table.of({str(method): rows for method, rows in enumerate(values)}, queries)
+
+
+def scenario_key(scenario: Scenario) -> list[int]:
+    """Numbers that tell scenarios apart, for their random streams."""
+    text = json.dumps(asdict(scenario), sort_keys=True)
+    return list(text.encode())
+
+
+def limit(boards: int) -> float:
+    """The largest share of false verdicts that is 5 % within two standard errors."""
+    return ALPHA + 2 * math.sqrt(ALPHA * (1 - ALPHA) / boards)
+
+
+def faults(result: dict[str, Any]) -> list[str]:
+    """What does not hold: false verdicts, coverage, power, and the numbers that resolve ties."""
+    found = []
+    for one in result["scenarios"]:
+        name = ", ".join(f"{key} {one[key]}" for key in ("classes", "seeds", "noise", "level", "shape", "sizes"))
+        if one["false_verdicts"] > limit(one["boards"]):
+            found.append(f"{name}: false verdicts {one['false_verdicts']:.3f}")
+        if one["classes"] >= MIN_CLASSES and one["covered"] is not None and one["covered"] < 0.93:
+            found.append(f"{name}: covered {one['covered']:.3f}")
+        power = one.get("power", {}) if one["classes"] >= 50 and one["noise"] == "none" else {}
+        if power and power["crossed"] < 0.85 * power["classes only"]:
+            found.append(f"{name}: power {power['crossed']:.2f} of {power['classes only']:.2f}")
+    for one in result["needed"]:
+        doubt = 2 * math.sqrt(0.8 * 0.2 / one["boards"])
+        if not 0.75 - doubt <= one["power"] <= 0.9 + doubt:
+            found.append(f"needed {one['missing']}: power {one['power']:.2f}")
+    for one in result["runs"]:
+        if one["false_verdicts"] > limit(one["boards"]):
+            found.append(f"{one['kind']}, {one['method']}, {one['classes']} classes: {one['false_verdicts']:.3f}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--boards", type=int, default=BOARDS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--runs", type=Path, help="folder of a study with 6 or more seeds")
+    asked = parser.parse_args()
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        every = scenarios()
+        measured = list(pool.map(measure, every, [asked.boards] * len(every), [min(asked.boards, PEERS)] * len(every)))
+        needed = list(pool.map(check_needed, range(4), [asked.boards] * 4))
+    result = {"scenarios": measured, "needed": needed, "runs": known.get("runs", [])}
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if asked.runs is not None:
+        result["runs"] = [*against_itself(asked.runs), *shuffled_labels(asked.runs)]
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    wrong = faults(result)
+    print(f"{len(measured)} scenarios, {asked.boards} leaderboards each: {'all within bounds' if not wrong else ''}")
+    print("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Simulated leaderboards: ten methods that are equal, or of which the first is better, with chance of every kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+METHODS = 10
+LEVELS = {0.5: "0.5", 0.95: "0.95"}
+# standard deviation over seeds that moves all classes, and one that moves single classes, as shares of the room that a
+# figure has towards 0 and 1
+NOISES = {"none": (0.0, 0.0), "moderate": (0.03, 0.1), "dominant": (0.2, 0.1), "single classes": (0.0, 0.5),
+          "one method noisier": (0.02, 0.1), "half of them noisier": (0.02, 0.1)}  # fmt: skip
+NOISIER = 10.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a leaderboard is like: so many test classes and seeds, and how they vary."""
+
+    classes: int
+    seeds: int
+    noise: str = "moderate"
+    level: float = 0.5
+    shape: str = "normal"
+    sizes: str = "equal"
+    methods: int = METHODS
+
+    def factors(self) -> np.ndarray:
+        """How much noisier than the others each method is."""
+        noisier = {"one method noisier": 1, "half of them noisier": self.methods // 2}.get(self.noise, 0)
+        return np.where(np.arange(self.methods) < noisier, NOISIER, 1.0)
+
+    @property
+    def truth(self) -> float:
+        """The figure of every method if all classes there are were tested: the mean of the distribution of classes."""
+        return float(class_levels(self, 400_000, np.random.default_rng(0)).mean())
+
+
+def draw(scenario: Scenario, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Figures [methods, seeds, classes] of one leaderboard, and the number of queries of each class.
+
+    Every effect is symmetric and as large as the room of the figure allows, so all methods have the same mean.
+    """
+    one = scenario
+    queries = np.full(one.classes, 6)
+    if one.sizes == "unequal":
+        queries = np.maximum(2, np.exp(random.normal(2.0, 0.8, one.classes))).astype(int)
+    level = class_levels(one, one.classes, random)
+    own = level + _room(level) * _of_methods(one, random)
+    seen = random.binomial(queries, own) / queries
+    whole, single = NOISES[one.noise]
+    moved = whole * one.factors()[:, None, None] * random.standard_normal((one.methods, one.seeds, 1))
+    moved = moved + single * random.uniform(-1, 1, (one.methods, one.seeds, one.classes))
+    return seen[:, None] + _room(seen)[:, None] * np.clip(moved, -1, 1), queries
+
+
+def class_levels(scenario: Scenario, count: int, random: np.random.Generator) -> np.ndarray:
+    """How easy classes are: around 0.5 or 0.95, and normal on the logit, skewed or bimodal."""
+    low = scenario.level == 0.5
+    if scenario.shape == "skewed":
+        return random.beta(0.5, 0.75, count) if low else random.beta(4.75, 0.25, count)
+    if scenario.shape == "bimodal":
+        return np.where(random.random(count) < (0.5 if low else 0.1), *((0.15, 0.85) if low else (0.59, 0.99)))
+    return 1 / (1 + np.exp(-(0.0 if low else 3.6) - 1.2 * random.standard_normal(count)))
+
+
+def _of_methods(scenario: Scenario, random: np.random.Generator) -> np.ndarray:
+    """What each method makes of each class, beyond what the class gives everybody."""
+    shape = (scenario.methods, scenario.classes)
+    if scenario.shape == "opposite":  # half of the methods fail on few classes, the others succeed on few
+        rare = np.where(random.random(shape) < 0.1, -0.9, 0.1)
+        return rare * np.where(np.arange(scenario.methods) % 2, 1, -1)[:, None]
+    return random.uniform(-0.3, 0.3, shape)
+
+
+def _room(values: np.ndarray) -> np.ndarray:
+    return np.minimum(values, 1 - values)

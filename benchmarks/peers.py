@@ -1,0 +1,71 @@
+"""Other tests of the same leaderboards: the one levelfield had, the textbook's, an exact one, one that knows all."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from levelfield.evaluation.bootstrap import resampled_counts
+from levelfield.evaluation.statistics.classes import ClassWeights
+
+DRAWS = 2000  # enough for a p that survives 45 pairs, 2 / (draws + 1); the old test took 10,000 or more
+
+
+def percentile_bootstrap(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """p of every pair as levelfield had it: classes drawn again, seeds held fixed."""
+    class_means = values.mean(axis=1)
+    counts = _drawn(values.shape[2])
+    sums = counts @ np.concatenate([class_means * queries, queries[None]]).T
+    figures = sums[:, :-1] / sums[:, -1:]
+    first, second = np.array(list(combinations(range(len(values)), 2))).T
+    apart = figures[:, first] - figures[:, second]
+    fewer = np.minimum((apart <= 1e-12).sum(axis=0), (apart >= -1e-12).sum(axis=0))
+    return np.minimum(1.0, 2 * (1 + fewer) / (len(counts) + 1))
+
+
+def percentile_interval(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """95 % of every figure as levelfield had it, [2, methods]."""
+    sums = _drawn(values.shape[2]) @ np.concatenate([values.mean(axis=1) * queries, queries[None]]).T
+    return np.quantile(sums[:, :-1] / sums[:, -1:], [0.025, 0.975], axis=0)
+
+
+def classes_only(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """p of every pair by Student's test over classes; nothing about seeds."""
+    differences, weights = _differences(values, queries)
+    figures = differences @ weights.shares
+    error = np.sqrt((differences - figures[:, None]) ** 2 @ weights.influence)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * stdtr(weights.freedom, -np.abs(figures) / error)
+    return np.where(error > 1e-12, p, 1.0)
+
+
+def sign_flips(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """p of every pair by flipping the signs of the classes' differences: exact if those are symmetric."""
+    differences, weights = _differences(values, queries)
+    parts = differences * weights.shares
+    flipped = np.abs(_signs(values.shape[2]) @ parts.T)
+    return (1 + (flipped >= np.abs(parts.sum(axis=1)) - 1e-12).sum(axis=0)) / (len(flipped) + 1)
+
+
+def oracle(difference: np.ndarray, true_error: np.ndarray) -> np.ndarray:
+    """p of every pair if the standard errors were known."""
+    return 2 * ndtr(-np.abs(difference) / true_error)
+
+
+def _differences(values: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, ClassWeights]:
+    first, second = np.array(list(combinations(range(len(values)), 2))).T
+    class_means = values.mean(axis=1)
+    return class_means[first] - class_means[second], ClassWeights.of(queries)
+
+
+@lru_cache(maxsize=2)
+def _drawn(classes: int) -> np.ndarray:
+    return np.concatenate(list(resampled_counts(classes, DRAWS, 0)))
+
+
+@lru_cache(maxsize=2)
+def _signs(classes: int) -> np.ndarray:
+    return np.random.default_rng(classes).choice([-1.0, 1.0], (DRAWS, classes))

@@ -1,0 +1,72 @@
+"""A small calibration: equal methods are ties, and the rule that was there before fails the same bounds."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from calibration import RESULTS, faults, limit, measure, one_board, table_of
+from enough import check_needed
+from leaderboards import Scenario
+from peers import percentile_bootstrap, percentile_interval
+
+from levelfield.evaluation.statistics import ALPHA, chances, figure_intervals, holm
+
+BOARDS = 150
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [Scenario(5, 1, "none"), Scenario(10, 3), Scenario(20, 3, "dominant"), Scenario(60, 3, "one method noisier"),
+     Scenario(60, 3, "half of them noisier"), Scenario(10, 3, "none", 0.95, "skewed", "unequal"),
+     Scenario(20, 3, "none", 0.5, "bimodal", "unequal")],
+    ids=lambda one: f"{one.classes}-{one.seeds}-{one.noise}-{one.shape}",
+)  # fmt: skip
+def test_false_verdicts_and_coverage_are_within_bounds(scenario: Scenario) -> None:
+    found = measure(scenario, BOARDS, peers=0)
+    assert found["false_verdicts"] <= limit(BOARDS)
+    assert found["covered"] >= 0.93
+
+
+def test_the_percentile_rule_exceeds_both_bounds() -> None:
+    """Percentiles of drawn classes cannot cross 0 if few classes agree, and they hold the seeds fixed."""
+    for scenario in (Scenario(10, 3), Scenario(60, 3, "dominant")):
+        random = np.random.default_rng(0)
+        boards = [one_board(scenario, random)[1:] for _ in range(60)]
+        wrong = np.mean([min(holm(percentile_bootstrap(*board))) < ALPHA for board in boards])
+        assert wrong > 3 * limit(60)
+    random, truth, held = np.random.default_rng(1), Scenario(5, 1).truth, []
+    for _ in range(60):
+        low, high = percentile_interval(*one_board(Scenario(5, 1), random)[1:])
+        held.append(((low <= truth) & (truth <= high)).mean())
+    assert np.mean(held) < 0.9
+
+
+def test_a_true_difference_is_found() -> None:
+    random = np.random.default_rng(2)
+    found = 0.0
+    for _ in range(40):
+        _, values, queries = one_board(Scenario(100, 3), random)
+        values[0] += 0.15
+        found += np.mean([p < ALPHA for p in holm(chances(table_of(values, queries).differences()))[:9]])
+    assert found / 40 > 0.8
+
+
+def test_two_and_four_classes_give_neither_verdict_nor_interval() -> None:
+    random = np.random.default_rng(3)
+    for classes in (2, 4):
+        table, _, _ = one_board(Scenario(classes, 3), random)
+        assert (chances(table.differences()) == 1).all()
+        assert figure_intervals(table) == [None] * 10
+
+
+@pytest.mark.parametrize("case", [0, 1])
+def test_the_number_that_would_resolve_a_tie_gives_about_80_per_cent_power(case: int) -> None:
+    found = check_needed(case, 60)
+    assert 0.65 < found["power"] < 0.95  # 60 leaderboards of 9 pairs that rise and fall together
+    assert found["interval_holds"] > 0.9
+
+
+def test_the_published_calibration_is_within_its_bounds() -> None:
+    assert faults(json.loads(RESULTS.read_text(encoding="utf-8"))) == []
