@@ -35,9 +35,9 @@ def test_every_loss_has_its_own_defaults() -> None:
 def test_validation_classes_choose_the_steps(photos: Path) -> None:
     study, said = fitted(photos)
     assert study.protocol.validation == pytest.approx(0.4)
-    assert study.conditions.min_delta == pytest.approx(0.02)
+    assert study.conditions.min_delta == pytest.approx(0.04)
     conditions = study.conditions
-    assert (conditions.select, conditions.validate_start, conditions.patience) == ("map@r", True, 2)
+    assert (conditions.select, conditions.validate_start, conditions.patience) == ("map@r", True, 5)
     assert study.figures == ("curves",)
     assert "Trains on 6 classes (18 images), validates on 4 classes (12 images), tests on 10 classes (30" in said
     assert "4 of the 10 training classes" in said
@@ -55,8 +55,8 @@ def test_what_the_user_sets_is_left_alone(photos: Path) -> None:
     study, said = fitted(photos, "conditions.select=budget", "conditions.steps=300")
     assert (study.conditions.select, study.conditions.steps, study.protocol.validation) == ("budget", 300, 0)
     assert "Steps:" not in said
-    study, said = fitted(photos, "conditions.steps=30", "conditions.patience=5")
-    assert (study.conditions.steps, study.conditions.patience, study.conditions.select) == (30, 5, "map@r")
+    study, said = fitted(photos, "conditions.steps=30", "conditions.patience=7")
+    assert (study.conditions.steps, study.conditions.patience, study.conditions.select) == (30, 7, "map@r")
     assert "at most 30" in said
     study, said = fitted(photos, "protocol=standard")
     assert (study.conditions.select, study.conditions.steps) == ("budget", 10)
