@@ -92,7 +92,7 @@ class Evaluation(Mapping[str, float]):
                 for name, values in self.per_start.items()}
 
     def per_class(self, name: str) -> ClassMeans:
-        """Class means of a per-query metric: what the comparison of methods resamples."""
+        """Class means of a per-query metric: what methods are compared by."""
         if self._known(name) not in self.per_query:
             raise BadSpecification(f"Metric '{name}' describes the whole set and has no value per class.")
         found, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
