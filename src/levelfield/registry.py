@@ -149,7 +149,7 @@ def _module(path: Path, path_text: str) -> ModuleType:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # somebody's own code may raise anything
+    except (Exception, SystemExit) as error:  # somebody's own code may raise anything
         del sys.modules[module_name]
         told = f"{type(error).__name__}: {error}"
         raise BadInput(f"{path_text} cannot be run: {told} (levelfield -v shows where).") from error

@@ -128,3 +128,32 @@ def test_one_error_is_told_once_with_its_line_and_the_number_of_laws(levelfield:
 def test_a_loss_that_cannot_be_made_is_told_with_its_line(levelfield: Levelfield, losses: str) -> None:
     line = 1 + LOSSES.splitlines().index('        raise RuntimeError("no such thing")')
     assert f"(mine.py, line {line}, in __init__)" in levelfield("check", f"{losses}:Broken").error
+
+
+EXITS = """
+import sys
+from torch import nn
+
+class InForward(nn.Module):
+    def forward(self, embeddings, labels):
+        sys.exit(0)
+
+class WhenMade(nn.Module):
+    def __init__(self):
+        super().__init__()
+        sys.exit(0)
+"""
+
+
+def test_a_loss_that_calls_exit_ends_no_command_with_0(levelfield: Levelfield, room: Path) -> None:
+    (room / "exits.py").write_text(EXITS)
+    (room / "at_once.py").write_text("import sys\nsys.exit(0)\n")
+    assert levelfield("check", "exits.py:InForward").code == 1
+    assert "called sys.exit(0)" in levelfield("check", "exits.py:WhenMade").error
+    assert "at_once.py cannot be run: SystemExit: 0" in levelfield("check", "at_once.py:Any").error
+    study = ["small.yaml", "seeds=1", "conditions.steps=1"]
+    assert "called sys.exit(0)" in levelfield("compare", *study, "methods=[exits.py:WhenMade]").error
+    ended = levelfield("compare", *study, "methods=[lda, exits.py:InForward]")
+    assert ended.code == 1
+    assert "its code ended the process: sys.exit(0)" in ended.err
+    assert "lda" in ended.out

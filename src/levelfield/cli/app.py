@@ -117,10 +117,13 @@ def main(arguments: list[str] | None = None) -> None:
             _end_unexpectedly(error)
         _tell(f"Cannot use {_shortened(str(error.filename))}: {error.strerror}.")
         sys.exit(1)
-    except Exception as error:  # a fault of ours: what is needed to mend it is kept
-        _end_unexpectedly(error)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except SystemExit as error:  # no part of ours does that: code from a file that the user named
+        _tell(f"A file that was named called sys.exit({'' if error.code is None else repr(error.code)}) when it was used.")
+        sys.exit(1)
+    except Exception as error:  # a fault of ours: what is needed to mend it is kept
+        _end_unexpectedly(error)
     if code == _INTERRUPTED:  # newer typers turn Ctrl-C into this code themselves
         error_console.print("\nStopped. Nothing is lost: the same command goes on where it was.")
     sys.exit(code or 0)

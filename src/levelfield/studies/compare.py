@@ -92,7 +92,7 @@ def compare(
     """Run a study (what is finished is skipped) and return its leaderboard.
 
     In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`. `jobs` processes work side by
-    side; a script that asks for them needs `if __name__ == "__main__":`. 0 works in this process.
+    side. 0 works in this process, unless a method is somebody's own code: that never runs where others are measured.
 
     trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
     """

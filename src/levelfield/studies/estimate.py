@@ -179,7 +179,7 @@ def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
         layout, drawn = conditions.batches(method)
         try:
             step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
-        except Exception as error:  # somebody's own loss may crash: the plan says so, and the others are still planned
+        except (Exception, SystemExit) as error:  # of somebody's own loss: the plan says so, and goes on
             return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
     if method.trains:
         step += _planning_seconds(drawn, layout, ground, conditions.dim)

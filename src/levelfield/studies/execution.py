@@ -19,7 +19,7 @@ from typing import Any
 from levelfield import processes
 from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_text
-from levelfield.studies.own_code import data_is_own_code
+from levelfield.studies.own_code import data_is_own_code, names_own_code
 from levelfield.studies.run import Options, execute
 from levelfield.studies.runs import PlannedRun
 from levelfield.studies.store import is_finished
@@ -92,7 +92,8 @@ def run_all(
 ) -> Outcome:
     """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed.
 
-    Somebody's own method trains in a process that it shares with nobody, also with 0.
+    Somebody's own method trains in a process that it shares with nobody. The process that planned the study has loaded
+    its file, so that nothing is measured there: with such a method 0 means 1.
     """
     outcome = Outcome()
     unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
@@ -107,7 +108,7 @@ def run_all(
                 outcome.failed[ended.run] = ended.text
             listen(ended)
 
-    if jobs == 0:
+    if jobs == 0 and not any(names_own_code(runs[k].spec) for k in unfinished):
         while (k := agenda.next()) is not None:
             settle(do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, listen=listen))
         return outcome
@@ -140,7 +141,7 @@ def run_all(
         assign(ours)
 
     try:
-        for _ in range(min(jobs, len(unfinished))):
+        for _ in range(min(max(jobs, 1), len(unfinished))):
             hire()
         while workers:
             for ready in wait(list(workers)):

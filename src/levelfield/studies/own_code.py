@@ -20,8 +20,13 @@ def trains_own_code(spec: RunSpec, folder: Path) -> bool:
 
     A student loads the method of its teacher, whose run lies beside that in `folder`.
     """
+    return names_own_code(spec) or any(_taught_by_own(needed_folder(folder, need)) for need in spec.needs)
+
+
+def names_own_code(spec: RunSpec) -> bool:
+    """Whether the method itself, or a part of it, is not levelfield's."""
     named = [spec.method.name, *_texts(spec.method.settings), *_texts(spec.conditions.model_dump(mode="json"))]
-    return any(map(is_own, named)) or any(_taught_by_own(needed_folder(folder, need)) for need in spec.needs)
+    return any(map(is_own, named))
 
 
 def data_is_own_code(spec: RunSpec) -> bool:

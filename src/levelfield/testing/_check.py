@@ -74,7 +74,7 @@ def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> lis
                 continue
             try:
                 reason = law(factory)
-            except Exception as error:  # whatever a stranger's loss raises is the finding that is reported
+            except (Exception, SystemExit) as error:  # whatever a loss raises is the finding
                 kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
                 found.append(Verdict(law.__name__, False, f"{kind}{error}", raised_at(error)))
             else:

@@ -150,12 +150,12 @@ def labels_above_2_to_24_stay_apart(factory: Factory) -> str | None:
 
 def degenerate_batches_are_finite(factory: Factory) -> None:
     found: dict[str, list[str]] = {}
-    first: Exception | None = None
+    first: BaseException | None = None
     for name, (rows, labels) in degenerate().items():
         for dtype in (torch.float32, torch.bfloat16):
             try:
                 check_finite(make(factory), rows.to(dtype), labels)
-            except Exception as error:  # the other batches are worth knowing, too
+            except (Exception, SystemExit) as error:  # the other batches are worth knowing, too
                 first = first or error
                 told = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
                 found.setdefault(told.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
@@ -189,7 +189,7 @@ def a_row_that_is_not_a_number_is_not_hidden(factory: Factory) -> None:
         rows[bad, 1] = torch.nan
         try:
             value = make(factory)(rows.requires_grad_(), labels, generator=stream(0, "law"))
-        except Exception:  # told, so not hidden
+        except (Exception, SystemExit):  # told, so not hidden
             continue
         assert not value.isfinite(), "a row is not a number, and the loss is finite"
 
