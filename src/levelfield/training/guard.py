@@ -39,6 +39,8 @@ class Guard:
         moving = may_change(embedder.trunk)
         self._frozen = {name: each for name, each in embedder.trunk.state_dict().items() if name not in moving}
         self._loaded = marks(self._frozen)
+        own = dict(embedder.named_parameters())
+        self._own = {name: each for name, each in own.items() if name.removeprefix("trunk.") not in self._frozen}
         self._rates: list[list[dict[str, Any]]] = []
         self._best: dict[str, int] | None = None
         self._now = marks(self._moving())
@@ -56,7 +58,7 @@ class Guard:
 
     def check_gradients(self) -> None:
         """No gradient is there before the loop asks for it."""
-        for name, parameter in self._embedder.named_parameters():
+        for name, parameter in self._own.items():
             if parameter.grad is not None:
                 raise Unfair(f"The method leaves a gradient at the weights '{name}' in its step: an update of its own. "
                              "The loop computes the gradients of the loss that a step gives.")
@@ -80,23 +82,27 @@ class Guard:
         """Weights and the optimisers' memory are what they were after the last update."""
         for name, mark in marks(self._moving()).items():
             if self._now.get(name) != mark:
-                what = f"the optimiser's memory, {name}," if name not in self._weights() else f"the weights '{name}'"
+                what = f"the optimiser's memory, {name}," if name not in self._own else f"the weights '{name}'"
                 raise Unfair(f"The method changes {what} in its step: an optimiser of its own, by hand.")
 
     def remember_best(self) -> None:
         """The weights of now may be restored at the end."""
         self.check_weights()
-        self._best = marks(self._weights())
+        self._best = marks(self._own)
 
     def end(self) -> None:
         """After the last step, with the best weights restored if there are such."""
-        if self._best is not None and marks(self._weights()) != self._best:
+        if self._best is not None and marks(self._own) != self._best:
             raise Unfair("The weights that validated best are not those that were kept: the method changed them.")
         self.updated()
         self.check_frozen()
 
     def check_frozen(self) -> None:
-        """What lies below the cut, and BatchNorm's statistics, are as they were loaded."""
+        """What lies below the cut, and BatchNorm's statistics, are as they were loaded. No weight was replaced."""
+        there = {id(parameter) for parameter in self._embedder.parameters()}
+        for name, parameter in self._own.items():
+            if id(parameter) not in there:
+                raise Unfair(f"The method puts other weights in the place of '{name}'.")
         for name, mark in marks(self._frozen).items():
             if self._loaded[name] != mark:
                 raise Unfair(f"The method changes '{name}' of the network, which is frozen under these conditions.")
@@ -111,12 +117,8 @@ class Guard:
                 raise Unfair(f"The model that was written is not the one that was trained: '{name}' differs. The "
                              "method changed what is saved.")
 
-    def _weights(self) -> dict[str, Tensor]:
-        found = {name: parameter.detach() for name, parameter in self._embedder.named_parameters()}
-        return {name: tensor for name, tensor in found.items() if name.removeprefix("trunk.") not in self._frozen}
-
     def _moving(self) -> dict[str, Tensor]:
-        found = self._weights()
+        found: dict[str, Tensor] = dict(self._own)
         for number, each in enumerate(self._optimisers):
             for place, kept in enumerate(each.state.values()):
                 tensors = {key: value for key, value in kept.items() if isinstance(value, Tensor)}

@@ -29,7 +29,7 @@ from levelfield.training.optimisers import clip, factor, rest, set_rates
 from levelfield.training.peak import Peak
 from levelfield.training.progress import Progress, State
 from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
-from levelfield.training.used import Used, known_to
+from levelfield.training.used import Used, known_to, places_in
 
 LOOKS = 16  # one step in so many is searched for hidden parameters, networks and memories, twice
 RHO_EVERY = 5  # one line of the log in so many says how many directions the rows of its batch use (002: rho)
@@ -87,6 +87,7 @@ def train(
     generator, guard = torch.Generator(), guard or Guard(embedder, optimisers)
     with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
         guard.begin(resumed=progress.step > 0)
+        network = places_in(embedder)
         at_start = validate if conditions.validate_start and not progress.step else None
         if at_start is not None and progress.judge(at_start(), conditions):
             guard.remember_best()
@@ -116,7 +117,7 @@ def train(
             reseed(generator, seed, "step", step)
             seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
             for place, part in enumerate(batch.parts(conditions.accumulate)):
-                with Used(known_to(embedder, method, part)) if look else nullcontext() as used:
+                with Used(known_to(method, part), network) if look else nullcontext() as used:
                     terms = method.step(embedder, part, generator)
                 seen += latest
                 latest.clear()
@@ -145,7 +146,7 @@ def train(
                     share = term.detach() / conditions.accumulate  # its number is read only when it is logged
                     shown[name] = shown[name] + share if name in shown else share
             guard.before_update()
-            if look:
+            if look and is_time_to_look():  # seldom: the model that is written is compared number by number
                 guard.check_frozen()
             norm = clip(optimisers, conditions.clip)
             for optimiser in optimisers:

@@ -26,9 +26,9 @@ class Used(TorchDispatchMode):
     [(100,)]
     """
 
-    def __init__(self, known: Iterable[Tensor]) -> None:
+    def __init__(self, known: Iterable[Tensor], places: Iterable[tuple[torch.device, int]] = ()) -> None:
         super().__init__()
-        self._known = {_place(tensor) for tensor in known}
+        self._known = {*places, *(_place(tensor) for tensor in known)}
         self.foreign: list[Tensor] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -53,12 +53,16 @@ class Used(TorchDispatchMode):
                 )
 
 
-def known_to(embedder: nn.Module, method: nn.Module, batch: Batch) -> list[Tensor]:
-    """What a step may compute with."""
+def known_to(method: nn.Module, batch: Batch) -> list[Tensor]:
+    """What a step may compute with besides the network."""
     inputs = [batch.inputs] if isinstance(batch.inputs, Tensor) else list(batch.inputs)
-    owned = [tensor for module in (embedder, method) for tensor in (*module.parameters(), *module.buffers())]
-    kept = [value for module in embedder.modules() for value in vars(module).values() if isinstance(value, Tensor)]
-    return [*inputs, batch.labels, *owned, *kept]
+    return [*inputs, batch.labels, *method.parameters(), *method.buffers()]
+
+
+def places_in(network: nn.Module) -> frozenset[tuple[torch.device, int]]:
+    """Where all numbers of a network are."""
+    kept = [value for module in network.modules() for value in vars(module).values() if isinstance(value, Tensor)]
+    return frozenset(_place(tensor) for tensor in (*network.parameters(), *network.buffers(), *kept))
 
 
 def _counts(tensor: Tensor) -> bool:
