@@ -120,7 +120,8 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except SystemExit as error:  # no part of ours does that: code from a file that the user named
-        _tell(f"A file that was named called sys.exit({'' if error.code is None else repr(error.code)}) when it was used.")
+        told = "" if error.code is None else repr(error.code)
+        _tell(f"A file that was named called sys.exit({told}) when it was used.")
         sys.exit(1)
     except Exception as error:  # a fault of ours: what is needed to mend it is kept
         _end_unexpectedly(error)
