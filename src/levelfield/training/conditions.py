@@ -60,7 +60,7 @@ class Conditions(BaseModel):
         "float32", description="what is compared: numbers, or one bit for each (above 0 or not)"
     )
     # images
-    image: Annotated[int, Field(ge=16, le=2048)] = Field(
+    image: Annotated[int, Field(ge=16, le=1024)] = Field(
         224, description="side of the square the network sees, in pixels"
     )
     crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
