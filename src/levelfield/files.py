@@ -43,6 +43,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     >>> target.read_text()
     'whole'
     """
+    if not path.name:
+        raise BadInput(f"Cannot write {path}: this names no file.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -62,6 +62,8 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "--device", "meta"], "There is no device 'meta'"),
     # arrays, metrics, pictures
     ([*ARRAYS, "recall@" + "9" * 5_000], "recall@"),
+    ([*ARRAYS, "recall@1", "--out", "/"], "Cannot write /: this names no file"),
+    ([*ARRAYS, "recall@1", "--per-query", ""], "this names no file"),
     ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "whole numbers above 0"),
     (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is no plain file"),
     (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is no plain file"),
