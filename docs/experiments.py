@@ -10,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+from levelfield.reports import cells
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.tables import claims
@@ -48,7 +49,7 @@ def table(rows: list[Drawn], metrics: list[str]) -> list[str]:
         first, others = row.cell(metrics[0]), [f"{row.cell(metric).mean:.3f}" for metric in metrics[1:]]
         spread = "-" if first.spread is None else f"{first.spread:.3f}"
         rho = "-" if row.rho is None else f"{row.rho:.3f}"
-        fields = [row.row.label, f"{first.mean:.3f}", f"{first.low:.3f}-{first.high:.3f}", spread, *others, rho]
+        fields = [row.row.label, f"{first.mean:.3f}", cells.interval(first), spread, *others, rho]
         fields += [f"{100 * row.row.planning / row.row.seconds:.0f} %"] if planned else []
         lines.append("| " + " | ".join(fields) + " |")
     seeds = sorted({len(row.row.seeds) for row in rows})

@@ -108,9 +108,9 @@ def test_closed_data_shares_its_classes_on_purpose(levelfield: Levelfield, room:
 def test_images_are_looked_at_once(levelfield: Levelfield, leaky: Path) -> None:
     for path in Path("photos").glob("*/*"):
         os.utime(path, (1e9, 1e9))
-    assert "looking at 34 images (once)" in levelfield("compare", "small.yaml", "--dry-run").err
-    assert "looking at" not in levelfield("compare", "small.yaml", "--dry-run").err
-    assert "looking at" not in levelfield("-q", "datasets", "leaks", "photos", "--radius", "-1").err
+    assert "checking 34 images (first time only)" in levelfield("compare", "small.yaml", "--dry-run").err
+    assert "checking" not in levelfield("compare", "small.yaml", "--dry-run").err
+    assert "checking" not in levelfield("-q", "datasets", "leaks", "photos", "--radius", "-1").err
 
 
 def test_no_file_that_leaks_json_names_is_deleted(compared: Path, levelfield: Levelfield) -> None:

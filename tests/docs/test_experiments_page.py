@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pages
 import pytest
 
 from levelfield.studies import plan, read_study
+from levelfield.studies.rows import Cell, Row
 
 PAGE = (pages.ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
@@ -21,3 +23,9 @@ def test_every_row_of_a_study_stands_on_the_page(study: str) -> None:
     for figure in described.figures:
         assert f"(figures/{study}-{figure}.png)" in part
         assert (pages.ROOT / "docs" / "figures" / f"{study}-{figure}.png").stat().st_size < 200_000
+
+
+def test_a_figure_without_an_interval_is_written_as_such() -> None:
+    row = Row("margin", True, [0], {"recall@1": Cell(0.5)}, 1.0, [], [], {}, "")
+    drawn = SimpleNamespace(row=row, rho=None, cell=row.cells.__getitem__)
+    assert "| margin | 0.500 | not known | - | - |" in pages.script("experiments").table([drawn], ["recall@1"])

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from levelfield.evaluation.statistics import Needed
 from levelfield.reports.answer import advice, answer
-from levelfield.reports.tables import as_markdown, show
+from levelfield.reports.tables import as_markdown, explanation, show, verdicts
 from levelfield.studies.leaderboard import Leaderboard, gather
 from levelfield.training import Conditions
 
@@ -46,13 +46,43 @@ def test_a_tie_is_said_to_be_as_good_and_what_would_resolve_it(tmp_path: Path) -
     board = replace(board, comparisons=[replace(one, missing="classes", needed_classes=Needed(80, 30, None))])
     _, as_good, training = answer(board)
     assert as_good == "As good, as far as these test classes can tell: margin."
-    assert training.startswith("Training does not pay here, as far as these test classes can tell: margin is 0.000")
+    assert training.startswith("Training does not pay here, as far as these test classes can tell: margin and ")
+    assert "have the same figure" in training
     three = board_of(tmp_path / "three", {"lda": 0.3, "margin": 0.6, "triplet": 0.6})
     tie = three.comparison("margin", "triplet")
     assert tie is not None
     changed = [replace(one, missing="classes", needed_classes=Needed(80, 30, None)) for one in three.comparisons]
     surer = answer(replace(three, comparisons=changed))[-1]
     assert surer.startswith("What would make this surer: 80 classes (95 %: 30 or more) to tell it from ")
+
+
+def test_a_gain_that_no_test_supports_is_left_open(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"untrained": 0.4, "margin": 0.7})
+    [one] = board.comparisons
+    tie = replace(one, adjusted=0.2)
+    told = answer(replace(board, comparisons=[tie]))[2]
+    assert told.startswith("Whether training pays cannot be told from 40 test classes: margin is 0.300 above untrained")
+    few = replace(one.seen_from("untrained"), classes=4, low=None, high=None, t=None, df=None, p=None, adjusted=None)
+    told = answer(replace(board, comparisons=[few]))[2]
+    assert told == "Whether training pays cannot be told from 4 test classes: margin is 0.300 above untrained."
+
+
+def test_one_seed_speaks_of_these_runs(tmp_path: Path) -> None:
+    runs = planned(["untrained", "margin"], seeds=1)
+    for run, level in zip(runs, (0.4, 0.7), strict=True):
+        write_run(run, tmp_path, class_means(level), steps=0 if run.label == "untrained" else 5)
+    board = gather("made", runs, tmp_path, ("recall@1",))
+    assert answer(board)[1].startswith("Training pays in these runs (training again was not tried): margin is 0.300")
+    assert explanation(board)[0].startswith("Interval: 95 %, over other test classes. sd:")
+    assert "1 more row with --full" in verdicts(board, full=False)[-1]
+
+
+def test_each_test_set_has_an_answer_of_its_own(tmp_path: Path) -> None:
+    board = board_of(tmp_path, {"untrained": 0.4, "margin": 0.7, "triplet": 0.5})
+    moved = [replace(row, test_set="cars") if row.label == "triplet" else row for row in board.rows]
+    told = answer(replace(board, rows=moved))
+    assert told[0].startswith("emoji: Use margin")
+    assert told[-1].startswith("cars: Use triplet")
 
 
 def test_runs_that_kept_their_start_are_counted(tmp_path: Path) -> None:
@@ -82,3 +112,8 @@ def test_the_answer_comes_first_on_the_screen_and_in_the_file(tmp_path: Path) ->
 def test_another_metric_is_given_by_its_name(tmp_path: Path) -> None:
     board = board_of(tmp_path, {"margin": 0.7}, metrics=("map@r",))
     assert answer(board)[0].startswith("Use margin: map@r 0.")
+
+
+def test_a_metric_without_values_per_query_is_said_to_be_untested(tmp_path: Path) -> None:
+    told = answer(board_of(tmp_path, {"margin": 0.7, "triplet": 0.5}, metrics=("nmi",)))
+    assert told[1:] == ["Whether other rows are as good is not tested: nmi has no value per query."]

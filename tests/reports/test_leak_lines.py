@@ -25,8 +25,9 @@ def board_with(folder: Path, definition: dict[str, Any], metrics: tuple[str, ...
     [
         ({}, "200 queries against 200 images, the query itself left out; cosine distance; ties: expected"),
         (
-            {"self_excluded": "none", "queries": 14_218, "gallery": 12_612},
-            "14,218 queries against 12,612 images, none of which is a query; cosine distance",
+            {"self_excluded": "none", "queries": 14_218, "gallery": 12_612, "lone": "miss"},
+            "14,218 queries (missed where the gallery has no image of their class) against 12,612 images, none of "
+                "which is a query; cosine distance",
         ),
         ({"self_excluded": "none", "clusterer": "lloyd100x3-seed0"}, "200 images, clustered by cosine distance."),
     ],

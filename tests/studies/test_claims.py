@@ -80,6 +80,15 @@ def test_a_metric_without_queries_is_judged_by_seeds() -> None:
     assert "one seed, and no value per class" in one.text
 
 
+def test_a_difference_that_no_seed_changes_is_no_evidence_without_classes() -> None:
+    rows = {label: [MadeUp(entry.run, [], [level], False) for entry in row(level)]
+            for label, level in (("a", 0.7), ("b", 0.6), ("c", 0.6))}  # fmt: skip
+    better, equal = judged("a > b", "b = c", metric="nmi", **rows)
+    assert (better.verdict, equal.verdict) == (OPEN, OPEN)
+    assert (better.p, better.low, equal.high) == (None, None, None)
+    assert better.text == "a > b: cannot be told (nmi +0.100; the same with all 3 seeds, and no value per class)"
+
+
 def noisy(over_seeds: float, over_classes: float) -> dict[str, list[Entry]]:
     """Two rows that differ by 0.02, with three seeds and 40 classes."""
     random = np.random.default_rng(4)

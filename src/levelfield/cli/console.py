@@ -74,7 +74,7 @@ def looking() -> Iterator[Callable[[int, int], None]]:
         def hear(done: int, total: int) -> None:
             if done == 0:
                 if not is_quiet():
-                    progress.console.print(f"looking at {total:,} images (once)")
+                    progress.console.print(f"checking {total:,} images (first time only)")
                 tasks.append(progress.add_task("looking", total=total))
             progress.update(tasks[-1], completed=done)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from levelfield.evaluation.statistics import MIN_CLASSES, Comparison
 from levelfield.reports import cells
 from levelfield.studies.leaderboard import Leaderboard
 from levelfield.studies.limits import needed_text
@@ -12,10 +14,15 @@ from levelfield.studies.store import Result
 from levelfield.training import Conditions
 
 _SHOWN = 6  # rows that are named; the table has all
+_SEEN = 0.0005  # a difference below this is printed as 0.000
 
 
 def answer(board: Leaderboard) -> list[str]:
     """Sentences for people, the most important first."""
+    sets = dict.fromkeys(row.test_set for row in board.rows)
+    if len(sets) > 1:  # figures of different test sets cannot be compared
+        parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
+        return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
     best = board.answer
     return [line for line in (_use(board, best), _as_good(board, best), _training(board), _surer(board, best)) if line]
 
@@ -39,6 +46,8 @@ def _out_of(share: float) -> str:
 
 
 def _as_good(board: Leaderboard, best: Row) -> str:
+    if len(board.rows) > 1 and not board.comparisons:
+        return f"Whether other rows are as good is not tested: {board.metrics[0]} has no value per query."
     tied = [row.label for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
     if not tied:
         return ""
@@ -51,17 +60,28 @@ def _training(board: Leaderboard) -> str:
     gain = board.training_gain
     if gain is None:
         return ""
-    side = "above" if gain.difference > 0 else "below"
-    within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if gain.low is not None else ""
-    told = f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}."
+    told = _gained(gain)
     kept, total = board.facts.get("kept_start", (0, 0))
     if kept:
         told += f" In {kept} of {total} runs the validation classes found no step better than the start."
+    these = "" if gain.retrained else " in these runs (training again was not tried)"
     if gain.winner == gain.first:
-        return f"Training pays: {told}"
+        return f"Training pays{these}: {told}"
     if gain.winner == gain.second:
-        return f"Training does not pay here: {told}"
+        return f"Training does not pay here{these}: {told}"
+    if gain.classes < MIN_CLASSES or gain.difference >= _SEEN:
+        tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
+        return f"Whether training pays cannot be told from {tested}: {told}"
     return f"Training does not pay here, as far as these test classes can tell: {told}"
+
+
+def _gained(gain: Comparison) -> str:
+    """How much the first of two rows is above the second."""
+    if abs(gain.difference) < _SEEN:
+        return f"{gain.first} and {gain.second} have the same figure."
+    side = "above" if gain.difference > 0 else "below"
+    within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if gain.low is not None else ""
+    return f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}."
 
 
 def _surer(board: Leaderboard, best: Row) -> str:

@@ -70,9 +70,10 @@ def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> Rende
 
 def explanation(board: Leaderboard) -> list[str]:
     """What the columns mean, and how the figures were made."""
+    again = " and training again" if any(len(row.seeds) > 1 for row in board.rows) else ""
     lines = [
-        "Interval: 95 %, over other test classes and training again. sd: over seeds ('-': one run says all, or only "
-        "one was made). sec: training of one run.",
+        f"Interval: 95 %, over other test classes{again}. sd: over seeds ('-': deterministic method, or only one run). "
+        "sec: training time per run.",
     ]
     for test_set, made in board.signatures.items():
         counted = board.facts.get("queries_that_count", {}).get(test_set)
@@ -151,8 +152,9 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
         if said:
             lines.append(f"- {label}: " + "; ".join(said) + ".")
     if len(order) > len(shown):
-        more = "are in leaderboard.json" if full else "with --full and in leaderboard.md"
-        lines.append(f"{len(order) - len(shown):,} more rows {more}.")
+        more = "in leaderboard.json" if full else "with --full and in leaderboard.md"
+        left = len(order) - len(shown)
+        lines.append(f"{left:,} more row{'s' * (left != 1)} {more}.")
     advice = board.facts.get("advice", "")
     return lines + (_resolving(board) if full else []) + ([advice] if advice else [])
 

@@ -20,7 +20,7 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     widest = max(comparisons, key=lambda one: abs(one.difference))
     told = f"{widest.classes} test class{'es' * (widest.classes != 1)}"
     if widest.retrained and widest.classes >= MIN_CLASSES:
-        told += f" and {max(widest.seeds)} seeds"
+        told += f" and {max(widest.seeds)} seed{'s' * (max(widest.seeds) != 1)}"
     told += ": no difference can be established"
     numbers = needed_text(widest, brief=True)
     if numbers:

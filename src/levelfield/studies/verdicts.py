@@ -19,6 +19,7 @@ from levelfield.studies.entries import Entry, paired
 from levelfield.studies.limits import needed_text
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+_ROUNDING = 1e-9  # seeds that vary a difference by less do not vary it
 Part = tuple[Mapping[str, list[Entry]], Mapping[str, Table]]
 
 
@@ -55,12 +56,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _BySeeds:
-    """A difference of a metric that has no value per class; p is None for a single seed."""
+    """A difference of a metric that has no value per class; p is None if seeds do not vary it."""
 
     value: float
     low: float | None
     high: float | None
     p: float | None
+    seeds: int
 
 
 def judge(claims: Sequence[Claim], parts: Sequence[Part], metric: str) -> list[Verdict]:
@@ -110,7 +112,8 @@ def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
 
 def _of_seeds(claim: Claim, found: _BySeeds, metric: str, corrected: float | None) -> Verdict:
     said = _said(claim, found.value, found.low, found.high, corrected)
-    note = "one seed, and no value per class" if found.p is None else "over seeds alone"
+    seeds = "one seed" if found.seeds == 1 else f"the same with all {found.seeds} seeds"
+    note = f"{seeds}, and no value per class" if found.p is None else "over seeds alone"
     return Verdict(claim.claim, metric, claim.source, said, found.value, found.low, found.high, corrected, note)
 
 
@@ -138,13 +141,13 @@ def _what_would_resolve(found: Comparison) -> str:
 def _by_seeds(pairs: list[tuple[Entry, Entry]], metric: str) -> _BySeeds:
     differences = np.array([a.value(metric) - b.value(metric) for a, b in pairs])
     interval = t_interval(differences)
-    if interval is None:
-        return _BySeeds(float(differences[0]), None, None, None)
-    return _BySeeds(interval.mean, interval.low, interval.high, _paired_t(differences))
+    if interval is None or interval.half_width < _ROUNDING:
+        return _BySeeds(float(differences.mean()), None, None, None, len(differences))
+    return _BySeeds(interval.mean, interval.low, interval.high, _paired_t(differences), len(differences))
 
 
 def _paired_t(differences: np.ndarray) -> float:
-    """Two-sided p of Student's paired test; 1 where all seeds say the same, of which nothing can be made.
+    """Two-sided p of Student's paired test of differences that vary.
 
     >>> round(_paired_t(np.array([0.01, 0.02, 0.03])), 4)
     0.0742
@@ -152,4 +155,4 @@ def _paired_t(differences: np.ndarray) -> float:
     from scipy.special import stdtr
 
     error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    return 1.0 if error == 0 else float(2 * stdtr(len(differences) - 1, -abs(float(differences.mean())) / error))
+    return float(2 * stdtr(len(differences) - 1, -abs(float(differences.mean())) / error))
