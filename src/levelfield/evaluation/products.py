@@ -14,6 +14,9 @@ from levelfield.randomness import numpy_stream
 # float64 also in the last columns of a width that is no multiple of 24. In whole tiles all entries agree, wherever
 # they stand, whichever side their rows are on, on one thread or two. `steady` looks whether that holds here.
 TILE = 48
+# Some CPUs sum long rows in another order in small products than in large ones: there a product is the sum of the
+# products of shorter pieces of the rows, the longest of these that hold.
+_PIECES = (512, 128, 64, 16)
 
 
 def product(left: Array, right: Array, *, rows: Array | None = None, columns: Array | None = None) -> Array:
@@ -24,7 +27,11 @@ def product(left: Array, right: Array, *, rows: Array | None = None, columns: Ar
     """
     height = len(left) if rows is None else len(rows)
     width = len(right) if columns is None else len(columns)
-    result = torch.from_numpy(tiled(left, rows)) @ torch.from_numpy(tiled(right, columns)).T
+    one, other = torch.from_numpy(tiled(left, rows)), torch.from_numpy(tiled(right, columns))
+    length = _piece(left.dtype, left.shape[1])
+    result = one[:, :length] @ other[:, :length].T
+    for start in range(length, left.shape[1], length):
+        result += one[:, start : start + length] @ other[:, start : start + length].T
     return np.ascontiguousarray(result.numpy()[:height, :width])
 
 
@@ -48,6 +55,11 @@ def in_tiles(count: int) -> int:
     (48, 96)
     """
     return count + -count % TILE
+
+
+def _piece(kind: np.dtype[np.generic], dim: int) -> int:
+    """How much of a row goes into one product."""
+    return next((length for length in (dim, *_PIECES) if length <= dim and steady(kind, length)), max(dim, 1))
 
 
 def steady(kind: np.dtype[np.generic], dim: int) -> bool:
