@@ -80,8 +80,9 @@ def test_the_leaderboard_says_so(compared: tuple[Study, list[PlannedRun], Path])
     board = board_of(*compared)
     cell = board.rows[0].cells["recall@1"]
     assert cell.mean == FOUND
-    assert cell.low < FOUND < cell.high == 1  # classes drawn again: sometimes without the one that is missed
-    assert any("7 queries against 3 images" in line and "relatives: miss" in line for line in explanation(board))
+    assert (cell.low, cell.high) == (None, None)  # 4 test classes
+    said = "7 queries (missed where the gallery has no image of their class) against 3 images"
+    assert any(said in line for line in explanation(board))
 
 
 def test_under_corruptions(compared: tuple[Study, list[PlannedRun], Path]) -> None:
@@ -104,7 +105,6 @@ def test_joined_and_apart(compared: tuple[Study, list[PlannedRun], Path], tmp_pa
     found = separate(members, together, ("r_precision",), tell=lambda text, done, total: None)
     for figure in (found.joined, found.separated, *found.members):
         assert figure["r_precision"].value == FOUND
-        assert figure["r_precision"].high == 1
 
 
 def test_asked_again(

@@ -12,6 +12,7 @@ from small_world import run_one, small_study
 from levelfield.errors import BadInput, NotTrusted
 from levelfield.studies.run_files import read_training, write_training
 from levelfield.studies.stored_method import load_method
+from levelfield.training import checkpoint
 from levelfield.trust import trusting
 
 OWN = """
@@ -33,7 +34,7 @@ class Remembers(Own):
 def test_the_weights_that_a_run_ended_with_are_loaded(photos: Path, tmp_path: Path) -> None:
     folder = run_one(small_study(photos, ["message_passing"]), tmp_path)
     method = load_method(folder)
-    saved = torch.load(folder / "checkpoint", weights_only=True)["weights"]["method"]
+    saved = checkpoint.load(folder / "checkpoint")["weights"]["method"]
     assert not method.training
     assert method.state_dict().keys() == saved.keys()
     for name, value in method.state_dict().items():
