@@ -144,6 +144,10 @@ def test_an_honest_method_passes_and_lists_its_deviations(
     assert deviations_of(result) == expected
 
 
+def test_buffers_in_which_a_plain_loss_learns_are_listed_without_its_declaring_them(run_cheat):
+    assert deviations_of(run_cheat("RunningStatistics", steps=2)) == {"learned_buffers": 2 * 8 + 1 + 3 * 8}
+
+
 def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
     class Says(Method):
         said: tuple[Deviation, ...] = ()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.miners import MinerChoice
+from levelfield.objectives._buffers import buffers_of, changed
 from levelfield.objectives._contract import Facts, Given, Objective, registry
 from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.objectives._presets import preset_settings, presets
@@ -111,6 +112,7 @@ class Plain(Objective):
         super().__init__()
         self.module = module
         self._takes = accepted(module.forward)
+        self._before = buffers_of(module)
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         more: dict[str, Any] = {}
@@ -139,6 +141,11 @@ class Plain(Objective):
         """The module's parameter `proxies`: where a plain module holds such points."""
         found = getattr(self.module, "proxies", None)
         return found if isinstance(found, nn.Parameter) else None
+
+    @property
+    def learned_buffers(self) -> int:
+        """Follows from the module, as its parameters do: running statistics, a queue, centres that move."""
+        return changed(self._before, self.module)
 
     @property
     def separable(self) -> bool:

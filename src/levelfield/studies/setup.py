@@ -13,6 +13,7 @@ from levelfield.batching import Batching, Choice, Layout, check_fit
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method
+from levelfield.objectives._buffers import buffers_of
 from levelfield.randomness import stream
 from levelfield.studies.ground import Ground, StartFeatures, Tell
 from levelfield.studies.own_code import is_own
@@ -20,7 +21,7 @@ from levelfield.studies.runs import RunSpec
 from levelfield.studies.stored_method import make_method
 from levelfield.training import Conditions
 from levelfield.training.guard import Guard, check_process, process_settings
-from levelfield.training.ledger import Measured, buffers_of, measure_setup, only, settle
+from levelfield.training.ledger import Measured, measure_setup, only, settle
 from levelfield.training.optimisers import build, check_groups
 
 WHITEN = {"pca": 0.5, "whitened": 1.0}  # power of the standard deviation that components are divided by

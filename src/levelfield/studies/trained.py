@@ -18,6 +18,7 @@ from levelfield.embedder.model_files import read_weights
 from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.methods import Deviation, Method
+from levelfield.objectives._buffers import changed
 from levelfield.studies.ground import Ground, Tell, forget_grounds
 from levelfield.studies.items import refined
 from levelfield.studies.leaderboard import ranking
@@ -28,7 +29,7 @@ from levelfield.studies.stored_method import save_method
 from levelfield.studies.teacher import teach
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
-from levelfield.training.ledger import Measured, changed, declared, frozen_in, only
+from levelfield.training.ledger import Measured, declared, frozen_in, only
 from levelfield.training.memory import sees_unit_rows
 
 _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient")

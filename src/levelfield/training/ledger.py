@@ -200,17 +200,6 @@ def only(optimisers: Sequence[Optimizer]) -> Iterator[None]:
         hook.remove()
 
 
-def buffers_of(method: Method) -> dict[str, Tensor]:
-    """Copies of the numbers a method keeps besides its parameters, to see later whether it learned in them."""
-    return {name: buffer.detach().clone() for name, buffer in method.named_buffers()}
-
-
-def changed(before: dict[str, Tensor], method: Method) -> int:
-    """How many numbers lie in buffers that are not what they were."""
-    now = dict(method.named_buffers())
-    return sum(b.numel() for name, b in now.items() if name not in before or not torch.equal(before[name], b))
-
-
 def frozen_in(before: dict[str, Tensor], method: Method) -> int:
     """How many numbers a method owns that nobody trains: frozen parameters, and buffers that stayed what they were.
 

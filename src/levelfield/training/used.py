@@ -49,7 +49,8 @@ class Used(TorchDispatchMode):
                 raise Unfair(
                     f"The step computes with {tensor.numel():,} numbers {tuple(tensor.shape)} that are neither in the "
                     "batch nor in the network nor of the method: a hidden memory or network. Make them parameters, "
-                    "buffers (`register_buffer`) or modules of the method, so that the ledger counts them."
+                    "buffers (`register_buffer`) or modules of the method, so that the ledger counts them. What "
+                    "follows from the labels is computed in torch, not by numpy or from lists."
                 )
 
 
