@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,6 +47,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """
     if not path.name:
         raise BadInput(f"Cannot write {path}: this names no file.")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return _write_to_device(path, write)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,6 +64,16 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     finally:
         with suppress(OSError):  # where nothing can be written, nothing is left
             temporary.unlink(missing_ok=True)
+
+
+def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Into /dev/null or a terminal, which no file may replace. Pipes, and links to such things, are refused."""
+    if not stat.S_ISCHR(path.lstat().st_mode):
+        raise BadInput(f"Cannot write {path}: it is no plain file.")
+    content = io.BytesIO()  # some formats go back in their file
+    write(content)
+    with path.open("wb", buffering=0) as device:
+        device.write(content.getvalue())
 
 
 def _reason(error: OSError) -> str:
