@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import IO, Any
 from levelfield.errors import Damaged
 
 MEGABYTE = 1_000_000
+_UNFIT = re.compile("[\ud800-\udfff]|\\\\u001b")  # no UTF-8 may have them, or they are orders to a terminal
 
 
 @contextmanager
@@ -63,7 +65,10 @@ def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
     """The content of a JSON file."""
     text = read_text(path, most=most)
     try:
-        return json.loads(text)
+        content = json.loads(text)
+        if "\\u" in text and (unfit := _UNFIT.search(json.dumps(content, ensure_ascii=False))):
+            raise damaged(path, f"has the character {unfit[0]!a}, which no text may have")
+        return content
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise damaged(path, f"is no JSON: {error.msg} ({place})" if text.strip() else "is empty") from error

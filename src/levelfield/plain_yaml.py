@@ -20,8 +20,10 @@ LONGEST = MEGABYTE  # characters of a text; a study of a thousand methods has a 
 EXPANDED = 2 * MEGABYTE  # characters and nodes after every alias is replaced by what it stands for
 DEEPEST = 60  # a study needs about 8 levels
 LARGEST = 2**64  # of whole numbers, either sign
+LONGEST_NUMBER = 10_000  # characters
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")}
-_UNFIT = re.compile("[\0\ud800-\udfff]")  # no name of a file and no UTF-8 may have them
+# no name of a file and no UTF-8 may have them, or they are orders to a terminal
+_UNFIT = re.compile("[\0\x1b\ud800-\udfff]")
 _FAULTS = (ValueError, KeyError, IndexError, AttributeError, OverflowError)  # of PyYAML's constructors of scalars
 
 
@@ -149,6 +151,8 @@ def _careful(construct: Callable[[Any, yaml.ScalarNode], Any], kind: str) -> Cal
 
     def constructed(loader: Any, node: yaml.ScalarNode) -> Any:
         try:
+            if len(node.value) > LONGEST_NUMBER:  # 1:1:1:... is one to the base of 60, and takes minutes
+                raise ValueError
             value = construct(loader, node)
         except _FAULTS as error:
             raise _Refused(f"has {_shortened(node.value)} where {kind} is needed", node.start_mark) from error
