@@ -71,6 +71,7 @@ def test_a_model_of_an_earlier_version_loads_with_a_note(home: Path, caplog: pyt
         (lambda f: f["trunk"].update(backbone="hf-hub:timm/resnet18"), "names a place to download from"),
         (lambda f: f["trunk"].update(backbone="local-dir:/tmp/network"), "names a place to download from"),
         (lambda f: f["trunk"].update(backbone="os.system"), "Unknown backbone"),
+        (lambda f: f["trunk"].update(backbone="vit_huge_patch14_224"), "far larger than the"),
         (lambda f: f["trunk"].update(weights="evil.pth"), "damaged"),
         (lambda f: f["trunk"].update(image=10**9), "at most|between"),
         (lambda f: f["view"].update(image=10**9), "at most|between"),

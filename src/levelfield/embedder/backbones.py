@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
@@ -98,10 +99,19 @@ def describe(name: str) -> Facts:
     return _facts(name, _random(name))
 
 
+def size(name: str) -> int:
+    """How many weights a backbone has, its classifier included. Takes no memory for them.
+
+    >>> size("resnet18")
+    11689512
+    """
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in _random(name).parameters())
+
+
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """A name for the contents of a state dict.
 
-    >>> import torch
     >>> digest({"a": torch.zeros(2)}) == digest({"a": torch.zeros(2)}) != digest({"a": torch.ones(2)})
     True
     """

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LARGEST_IMAGE = 4096  # pixels of a side, 16 times what networks are trained with
 _WIDEST = 64  # branches: a head in blocks has so many times fewer numbers than width x dim
+_SMALL = 50_000_000  # weights of a backbone that is built without asking
+_DEEPEST = 200  # a model that reads a backbone at an early stage has so many times fewer weights
 HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation": RelationHead}
 """Heads that a model is loaded with. Each has `dim`, and `settings`: the keyword arguments that make it again."""
 
@@ -85,11 +87,14 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     try:
         trunk_facts = dict(facts["trunk"])
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
+        stored = sum(each.numel() for each in weights.values())
+        if backbones.size(name) > max(_SMALL, _DEEPEST * stored):
+            raise ValueError(f"the backbone '{name}' is far larger than the {stored:,} numbers that are stored")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
         view = described_view(facts["view"])
         for side in (view.image, trunk_facts.get("image") or 1):
             number("image", side, least=1, most=LARGEST_IMAGE)
-        built = _rebuilt(facts["head"], head, most=sum(each.numel() for each in weights.values()))
+        built = _rebuilt(facts["head"], head, most=stored)
         embedder = Embedder(Trunk(backbone, **trunk_facts), built, codes=facts.get("codes", "float32"))
         embedder.load_state_dict(weights, strict=True)
     except BadSpecification as error:
