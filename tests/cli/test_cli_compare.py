@@ -346,3 +346,11 @@ def test_main_reads_the_command_line_itself(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 0
+
+
+def test_what_has_no_steps_is_fitted_to_all_classes_of_a_validated_study(levelfield: Levelfield, room: Path) -> None:
+    words = ["conditions.select=recall@1", "protocol.validation=0.5", "conditions.validate_every=1"]
+    said = levelfield("train", "small.yaml", *words, "--method", "lda", "--all-classes").printed
+    assert "Trained 'lda' on every class" in said
+    [described] = Path("runs/small-all-classes").rglob("run.yaml")
+    assert yaml.safe_load(described.read_text())["conditions"]["select"] == "budget"

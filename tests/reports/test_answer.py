@@ -117,3 +117,12 @@ def test_another_metric_is_given_by_its_name(tmp_path: Path) -> None:
 def test_a_metric_without_values_per_query_is_said_to_be_untested(tmp_path: Path) -> None:
     told = answer(board_of(tmp_path, {"margin": 0.7, "triplet": 0.5}, metrics=("nmi",)))
     assert told[1:] == ["Whether other rows are as good is not tested: nmi has no value per query."]
+
+
+def test_a_row_of_one_run_beside_rows_of_several_is_named(tmp_path: Path) -> None:
+    runs = [run for run in planned(["margin", "triplet", "contrastive"], seeds=2)
+            if run.label != "triplet" or run.spec.seed == 0]  # fmt: skip
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.5 + len(run.label) / 100, seed=run.spec.seed))
+    told = verdicts(gather("made", runs, tmp_path, ("recall@1",)))
+    assert told[1].startswith("One run only: triplet. Comparisons with it are about that run")

@@ -77,10 +77,11 @@ def train(
         content["seeds"] = [seed]
     if all_classes:
         content |= {"name": f"{whole.name}-all-classes", "protocol": {"name": "all-classes"}, "figures": []}
-        if whole.conditions.select != "budget" and any(methods.trains(m["name"]) for m in content["methods"]):
-            steps = chosen_steps(out / whole.name, needed)
+        if whole.conditions.select != "budget":
+            trains = any(methods.trains(m["name"]) for m in content["methods"])
+            steps = chosen_steps(out / whole.name, needed) if trains else whole.conditions.steps
             content["conditions"] = without_validation(content["conditions"], steps)
-            label = _say_steps(label, steps, content)
+            label = _say_steps(label, steps, content) if trains else label
     chosen = parse_study(content)
     with looking() as told:
         planned = prepare(chosen, tested=False, device=usable(device), progress=told)
@@ -120,7 +121,8 @@ def _winner(study: Study, out: Path) -> PlannedRun:
     runs = prepare(study) if not (out / study.name / "runs.json").exists() else read_plan(out / study.name)
     board = gather(study.name, runs, out / study.name, study.metrics)
     metric, best = board.metrics[0], board.winner
-    console.print(f"Best trained method by {metric}: {best.label} ({best.cells[metric].mean:.3f}).")
+    kind = "trained method" if best.trained else "row (none of them trained)"
+    console.print(f"Best {kind} by {metric}: {best.label} ({best.cells[metric].mean:.3f}).")
     above = [row.label for row in board.rows[: board.rows.index(best)]]
     if above:
         console.print(f"Without training stand above it: {', '.join(above)}.")

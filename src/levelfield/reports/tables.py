@@ -132,7 +132,7 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
     the best."""
     if not board.comparisons:
         return ["Nothing to compare: one row, or no metric with a value per query."]
-    lines = [how_compared(board)]
+    lines = [how_compared(board), *_single_runs(board)]
     order = {row.label: place for place, row in enumerate(board.rows)}
     better: dict[str, list[str]] = {label: [] for label in order}
     tied: dict[str, list[str]] = {label: [] for label in order}
@@ -157,6 +157,15 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
         lines.append(f"{left:,} more row{'s' * (left != 1)} {more}.")
     advice = board.facts.get("advice", "")
     return lines + (_resolving(board) if full else []) + ([advice] if advice else [])
+
+
+def _single_runs(board: Leaderboard) -> list[str]:
+    """Which rows have one run where others have more: nothing says what training them again would give."""
+    single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
+    if not single or not any(one.retrained for one in board.comparisons):
+        return []
+    return [f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it are about that run: training again was "
+            "not tried."]  # fmt: skip
 
 
 def _resolving(board: Leaderboard) -> list[str]:

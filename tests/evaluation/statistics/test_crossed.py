@@ -131,3 +131,10 @@ def test_swapping_two_rows_mirrors_the_comparison() -> None:
 def test_tables_that_cannot_be_compared_are_refused(a: np.ndarray, weights: np.ndarray, text: str) -> None:
     with pytest.raises(BadInput, match=text):
         compare_all({"a": a, "b": a}, weights)
+
+
+def test_a_single_seed_beside_rows_of_several_is_about_that_run() -> None:
+    rows = made(4, 3, 20)
+    rows["a"], rows["d"] = rows["a"][:1], rows["d"][:1]
+    told = {(one.first, one.second): one.retrained for one in compare_all(rows, np.full(20, 7), fixed=["d"])}
+    assert {pair for pair, retrained in told.items() if not retrained} == {("a", "b"), ("a", "c"), ("a", "d")}

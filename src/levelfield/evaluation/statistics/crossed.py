@@ -115,9 +115,10 @@ class Table:
         by_classes = np.where(varies, self._with_one_more(by_classes), 0.0)
         tested = varies & (len(self.weights) >= MIN_CLASSES)
         moved = ~(self.fixed[first] & self.fixed[second])
+        tried = self.fixed | (self.seeds > 1)  # one seed says nothing of its method's variance, nor do other methods
         return Differences(
             self.labels, first, second, self.means[first] - self.means[second],
-            self.variance(by_classes, first, second), tested, moved & (self._freedom().sum() > 0),
+            self.variance(by_classes, first, second), tested, moved & tried[first] & tried[second],
             len(self.weights), self.weights.freedom, self.seeds,
         )  # fmt: skip
 
