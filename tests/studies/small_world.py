@@ -103,6 +103,7 @@ def command(arguments: list[str], log: Path, cache: Path) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a forkserver's processes ignore it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # one that our own code started blocks it, too
     fork = multiprocessing.get_context("fork")
     levelfield_processes.context = lambda: fork  # type: ignore[assignment]
     main(arguments)
