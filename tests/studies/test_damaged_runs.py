@@ -135,6 +135,20 @@ def without(*keys: str) -> Callable[[Path], None]:
     return change
 
 
+def summary(**changes: Any) -> Callable[[Path], None]:
+    """JSON with another summary, and without the checksum that would tell; None takes a key out."""
+
+    def change(path: Path) -> None:
+        content = json.loads(path.read_text())
+        content.pop("checksum")
+        told = {**content["summary"], **changes}
+        content["summary"] = {key: value for key, value in told.items() if value is not None}
+        path.write_text(json.dumps(content))
+
+    change.__name__ = f"summary {changes}"
+    return change
+
+
 def text(content: str | bytes) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -148,6 +162,9 @@ DAMAGES = [
     *((name, change) for name in FILES for change in ANY),
     *((name, lambda path: path.write_bytes(path.read_bytes()[:-9])) for name in FILES if name != "run.yaml"),
     *((name, lambda path: path.unlink()) for name in FILES),
+    ("metrics.json", summary(seconds=float("nan"))),
+    ("metrics.json", summary(history="x")),
+    ("metrics.json", summary(history=[{"step": 1, "value": 0.5}], best_step=None)),
     *(("metrics.json", without(*keys)) for keys in [("summary",), ("summary", "step"), ("values",), ("signatures",),
       ("signatures", "map@r"), ("signatures", "map@r", "definition", "queries"), ("deviations",)]),
     *(("training.json", without(*keys)) for keys in [("measured",), ("summary", "collapsed"), ("deviations",)]),

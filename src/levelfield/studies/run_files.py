@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from levelfield.arrays import read_array, read_arrays
 from levelfield.contents import MEGABYTE, checksum, damaged, read_json, read_text
@@ -40,6 +40,7 @@ _ITEMS_SIZE, _ITEMS_LINES = 100 * MEGABYTE, 5 * MEGABYTE
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Amount = Annotated[float, Field(strict=True)]  # not finite is possible: rho of rows that are all equal
+Cost = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Checksums = dict[str, str]
 
 
@@ -56,17 +57,32 @@ class _Watched(_Form):
     test: Amount
 
 
+class _Judged(_Form):
+    """A look at the validation classes."""
+
+    step: Count
+    value: Amount
+
+
 class _Summary(_Form):
     step: Count
-    seconds: Amount
+    seconds: Cost
     collapsed: Annotated[bool, Field(strict=True)]
     idle_batches: Count
-    planning: Amount = 0.0
-    peak_bytes: Amount | None = None
-    images: Amount | None = None
-    rows_through_trunk: Amount | None = None
+    planning: Cost = 0.0
+    peak_bytes: Cost | None = None
+    images: Cost | None = None
+    rows_through_trunk: Cost | None = None
     rho_train: Amount | None = None
     monitored: list[_Watched] = []
+    history: list[_Judged] = []
+    best_step: Count | None = None
+
+    @model_validator(mode="after")
+    def _has_a_best_step(self) -> _Summary:
+        if self.history and self.best_step is None:
+            raise ValueError("a run with a history has a best step")
+        return self
 
 
 class _Deviation(_Form):
