@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -20,6 +21,20 @@ def test_a_device_is_written_to_and_stays_a_device() -> None:
     assert stat.S_ISCHR(device.lstat().st_mode)
     os.close(ours)
     os.close(theirs)
+
+
+def test_a_device_that_takes_nothing_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    device = Path(os.ttyname(theirs))
+    monkeypatch.setattr(Path, "open", _full)
+    with pytest.raises(BadInput, match=f"Cannot write {device}: No space left on device"):
+        write_text(device, "told")
+    os.close(ours)
+    os.close(theirs)
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_pipe_and_a_link_to_one_are_refused_at_once(tmp_path: Path) -> None:

@@ -72,8 +72,11 @@ def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise BadInput(f"Cannot write {path}: it is no plain file.")
     content = io.BytesIO()  # some formats go back in their file
     write(content)
-    with path.open("wb", buffering=0) as device:
-        device.write(content.getvalue())
+    try:
+        with path.open("wb", buffering=0) as device:
+            device.write(content.getvalue())
+    except OSError as error:
+        raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
 
 
 def _reason(error: OSError) -> str:
