@@ -22,6 +22,8 @@ from levelfield.studies.store import read_spec
 from levelfield.trust import trusting
 
 WEIGHTS = "method.safetensors"
+_SMALL = 100_000_000  # numbers that a method may make for classes, whatever is stored
+_LARGER = 4  # times what is stored
 MOST = 10_000_000  # classes or features: a method may make numbers for each before its weights are compared
 
 
@@ -65,6 +67,9 @@ def load_method(folder: Path, *, device: str = "cpu") -> Method:
         raise BadInput(f"{folder} joins finished runs and trained nothing itself: name one of those.")
     check(folder, WEIGHTS, checksums_of(folder))
     facts, weights = _read(path)
+    stored = sum(each.numel() for each in weights.values())
+    if facts["num_classes"] * spec.conditions.dim > max(_SMALL, _LARGER * stored):
+        raise Damaged(f"{path} is damaged: {facts['num_classes']:,} classes do not fit its {stored:,} numbers.")
     method = make_method(spec, num_classes=facts["num_classes"], width=facts["width"])
     if not weights and method.state_dict():
         raise BadInput(
