@@ -72,7 +72,9 @@ def compare(
     cache: CacheOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan, cost and deviations; train nothing.")] = False,
     mini: Annotated[bool, typer.Option("--mini", help="The study's small form, on the embedded data.")] = False,
-    on: Annotated[str | None, typer.Option("--on", help="The study's form for another dataset, as cars.")] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
+    ] = None,
     skip_unreadable: SkipOption = False,
     tensorboard: BoardOption = False,
     full: FullOption = False,

@@ -80,7 +80,11 @@ def measure(
     ties: Annotated[str, _option(_HOW, "--ties", "expected, pessimistic or optimistic.")] = "expected",
     lone: Annotated[
         str | None,
-        _option(_HOW, "--lone", "Queries without relatives: exclude, or miss. Left out: miss if a run has a gallery."),
+        _option(
+            _HOW,
+            "--lone",
+            "Queries with no other image of their class: exclude, or miss (the default for runs with a gallery).",
+        ),
     ] = None,
     starts: Annotated[int, _option(_HOW, "--starts", "k-means starts of nmi, ami, ari, f1.", min=1, max=10_000)] = 3,
     ci: Annotated[float, _option(_HOW, "--ci", "Level of the intervals; 0: none.")] = 0.95,
@@ -89,7 +93,9 @@ def measure(
     corrupt: Annotated[
         str | None, _option(_HOW, "--corrupt", "On corrupted test images: all, or names (levelfield list corruptions).")
     ] = None,
-    threshold: Annotated[bool, _option(_SAME, "--threshold", "From which similarity on are two the same?")] = False,
+    threshold: Annotated[
+        bool, _option(_SAME, "--threshold", "Choose a similarity threshold for 'same class'.")
+    ] = False,
     rule: Annotated[str, _option(_SAME, "--rule", "equal_error or balanced.")] = "equal_error",
     false_match: Annotated[
         float | None, _option(_SAME, "--false-match", "Instead: at most this rate of false matches, as 0.01.")

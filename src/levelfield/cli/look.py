@@ -176,7 +176,7 @@ def init(
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
     ] = False,
-    root: Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that is named.")] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")] = None,
 ) -> None:
     """Look at your photos and write an editable study file for them."""
     trust(*references_in(str(folder)))

@@ -29,8 +29,8 @@ def add_to(app: typer.Typer) -> None:
 
 def maps(
     runs: RunsArgument,
-    images: Annotated[list[Path], typer.Option("--image", help="An image to look at; may come again.")],
-    channels: Annotated[int, typer.Option("--channels", min=1, max=100, help="How many of the strongest.")] = 3,
+    images: Annotated[list[Path], typer.Option("--image", help="Image file; repeatable.")],
+    channels: Annotated[int, typer.Option("--channels", min=1, max=100, help="Strongest channels to draw.")] = 3,
     out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("maps.png"),
 ) -> None:
     """Draw the strongest channels of each run's last feature map over images: a row each, the baseline first."""

@@ -23,7 +23,7 @@ DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, 
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs side by side; 0 takes one per core.")]
 WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images, per run.")]
 CacheOption = Annotated[Path | None, typer.Option("--cache", help="Where computed features are kept.")]
-RootOption = Annotated[Path | None, typer.Option("--root", help="Where the benchmark lies that the data names.")]
+RootOption = Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")]
 ImagesOption = Annotated[
     Path | None, typer.Option("--root", help="Where the images of the run are now, if they or the run were moved.")
 ]

@@ -125,7 +125,7 @@ def _winner(study: Study, out: Path) -> PlannedRun:
     console.print(f"Best {kind} by {metric}: {best.label} ({best.cells[metric].mean:.3f}).")
     above = [row.label for row in board.rows[: board.rows.index(best)]]
     if above:
-        console.print(f"Without training stand above it: {', '.join(above)}.")
+        console.print(f"Untrained rows above it: {', '.join(above)}.")
     if board.as_good:
         console.print(f"It ties with: {', '.join(board.as_good)}.")
     return next(run for run in runs if run.row == best.label)

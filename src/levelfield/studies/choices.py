@@ -31,7 +31,7 @@ _NOT_OF_ITS_OWN = {
     **dict.fromkeys(
         ("select", "selection", "validate_every", "validate_start", "min_delta", "monitor", "patience"), _FAIR
     ),
-    "threads": "it is of the machine",
+    "threads": "this is a machine setting, not a method setting",
 }  # fmt: skip
 
 
