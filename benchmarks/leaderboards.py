@@ -1,4 +1,4 @@
-"""Simulated leaderboards: ten methods that are equal, or of which the first is better, with chance of every kind."""
+"""Simulated leaderboards: methods that are equal, or of which the first is better, with chance of every kind."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ class Scenario:
     shape: str = "normal"
     sizes: str = "equal"
     methods: int = METHODS
+    fixed: int = 0  # the last rows, which no seed changes
 
     def factors(self) -> np.ndarray:
-        """How much noisier than the others each method is."""
+        """How much noisier than the others each method is; 0 for rows that no seed changes."""
         noisier = {"one method noisier": 1, "half of them noisier": self.methods // 2}.get(self.noise, 0)
-        return np.where(np.arange(self.methods) < noisier, NOISIER, 1.0)
+        row = np.arange(self.methods)
+        return np.where(row >= self.methods - self.fixed, 0.0, np.where(row < noisier, NOISIER, 1.0))
 
     @property
     def truth(self) -> float:
@@ -51,8 +53,9 @@ def draw(scenario: Scenario, random: np.random.Generator) -> tuple[np.ndarray, n
     own = level + _room(level) * _of_methods(one, random)
     seen = random.binomial(queries, own) / queries
     whole, single = NOISES[one.noise]
-    moved = whole * one.factors()[:, None, None] * random.standard_normal((one.methods, one.seeds, 1))
-    moved = moved + single * random.uniform(-1, 1, (one.methods, one.seeds, one.classes))
+    factors = one.factors()[:, None, None]
+    moved = whole * factors * random.standard_normal((one.methods, one.seeds, 1))
+    moved = moved + single * np.sign(factors) * random.uniform(-1, 1, (one.methods, one.seeds, one.classes))
     return seen[:, None] + _room(seen)[:, None] * np.clip(moved, -1, 1), queries
 
 

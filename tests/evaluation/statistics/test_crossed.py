@@ -11,7 +11,7 @@ from scipy import stats
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics import Table, compare_all
 from levelfield.evaluation.statistics.classes import ClassWeights
-from levelfield.evaluation.statistics.crossed import PRIOR
+from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY
 
 
 def made(methods: int, seeds: int, classes: int, *, noise: float = 0.01, seed: int = 0) -> dict[str, np.ndarray]:
@@ -68,9 +68,22 @@ def test_seeds_count_as_a_plain_loop_counts_them() -> None:
             share[k] += freedom[k] / (PRIOR + freedom[k]) / len(rows[k])
         doubt = sum(share[k] ** 2 * noise[k] ** 2 / freedom[k] for k in rows)
         classes_freedom = ClassWeights.of(weights).freedom
-        df = max(total**2 / (by_classes**2 / classes_freedom + doubt), min(classes_freedom, by_seeds**2 / doubt))
-        df = min(df, classes_freedom)
-        assert found[i, j].df == pytest.approx(df)
+        seeds_freedom = by_seeds**2 / doubt
+        bound = by_seeds * seeds_freedom / stats.chi2.ppf(UNLIKELY, seeds_freedom)
+        df = (by_classes + bound) ** 2 / (by_classes**2 / classes_freedom + bound**2 / seeds_freedom)
+        assert found[i, j].df == pytest.approx(min(df, classes_freedom))
+
+
+def test_seeds_that_change_nothing_leave_the_classes_degrees_of_freedom() -> None:
+    rows = {label: np.repeat(values[:1], 3, axis=0) for label, values in made(3, 1, 20).items()}
+    assert [one.df for one in compare_all(rows, np.ones(20))] == pytest.approx([19] * 3)
+
+
+def test_a_trained_row_of_two_seeds_beside_a_fixed_one_has_about_one_degree_of_freedom() -> None:
+    rows = made(2, 2, 50, noise=0.1)
+    [one] = compare_all({"a": rows["a"], "b": rows["b"][:1]}, np.ones(50), fixed=["b"])
+    assert one.df is not None
+    assert 1 <= one.df < 1.1
 
 
 def test_freedom_of_classes_is_that_of_the_matrix() -> None:

@@ -54,4 +54,4 @@ def test_seeds_that_differ_make_it_longer() -> None:
     assert calm is not None
     assert wild is not None
     assert exact is not None
-    assert wild.half_width > 1.5 * calm.half_width > 1.5 * exact.half_width
+    assert wild.half_width > 1.4 * calm.half_width > 1.4 * exact.half_width

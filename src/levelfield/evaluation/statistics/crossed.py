@@ -8,12 +8,15 @@ Metz 1992; Gallas 2009). With D = A[i] - A[j]:
     V_c = spread of mean_s D over classes         the pair's own, and one class more with that of the average pair
     V_s = v_i / S_i + v_j / S_j                   v: a method's variance over seeds
     V_r = what V_c and V_s both contain           seeds that move single classes
-    V   = max(V_c, V_s, V_c + V_s - V_r),  t = mean(D) / sqrt(V),  Satterthwaite's degrees of freedom
+    V   = max(V_c, V_s, V_c + V_s - V_r),  t = mean(D) / sqrt(V)
+    df: Satterthwaite's, from V_c and an upper bound of V_s
 
 Three seeds say little about one method's variance, and all methods together say nothing about a method that is noisier
 than the others. So v is a mean of the method's own variance, which counts as its S - 1 degrees of freedom, and that of
-all methods, which counts as PRIOR. `benchmarks/calibration.py` simulates what this does to false verdicts: the pooled
-variance alone called equal methods different on 23 % of leaderboards with one noisy method, each pair's own on 47 %.
+all methods, which counts as PRIOR. Where that variance is small by chance, t is large; degrees of freedom from the same
+estimate would be many just then, as if seeds did not matter. So they are those of the largest variance over seeds that
+is not UNLIKELY. Where seeds change nothing they are the classes'. `benchmarks/calibration.py` simulates what all this
+does to false verdicts.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from levelfield.evaluation.statistics.classes import ClassWeights, Floats
 
 MIN_CLASSES = 5  # below, no test holds its level and no interval its coverage
 PRIOR = 4.0  # degrees of freedom that all methods' variance over seeds counts beside a method's own
+UNLIKELY = 0.1  # the chance that a variance over seeds is above the bound that degrees of freedom are taken from
 _ROUNDING = 1e-12  # a variance below this share of the figures' own is rounding
 
 
@@ -124,21 +128,22 @@ class Table:
 
     def variance(self, by_classes: Floats, *members: np.ndarray) -> Variance:
         """Of figures (one array of positions) or of differences (two), given the part that classes have in it."""
-        freedom = self._freedom()
-        pool = freedom / max(freedom.sum(), 1)  # the share of each method in the pooled variance
-        counted = np.where(self.fixed, 0.0, 1 / ((PRIOR + freedom) * self.seeds))
-        own, common = freedom * counted, sum(PRIOR * counted[rows] for rows in members)
+        known = self._freedom()
+        pool = known / max(known.sum(), 1)  # the share of each method in the pooled variance
+        counted = np.where(self.fixed, 0.0, 1 / ((PRIOR + known) * self.seeds))
+        own, common = known * counted, sum(PRIOR * counted[rows] for rows in members)
         seeds, residual = (
             common * (pool @ part) + sum((own * part)[rows] for rows in members) for part in (self.noise, self.residual)
         )
-        squares = self.noise**2 / np.maximum(freedom, 1)  # of the noise's estimates, over degrees of freedom
+        squares = self.noise**2 / np.maximum(known, 1)  # of the noise's estimates, over degrees of freedom
         doubt = common**2 * (pool**2 @ squares)
         for rows in members:
             share = common * pool[rows]
             doubt = doubt + ((own[rows] + share) ** 2 - share**2) * squares[rows]
         total = np.maximum(np.maximum(by_classes, seeds), by_classes + seeds - residual)
-        return Variance(by_classes, seeds, residual, total, *_satterthwaite(
-            total, by_classes, self.weights.freedom, seeds, doubt))  # fmt: skip
+        seeds_freedom = np.where(doubt > 0, seeds**2 / np.where(doubt > 0, doubt, 1.0), np.inf)
+        freedom = degrees_of_freedom(by_classes, self.weights.freedom, seeds, seeds_freedom)
+        return Variance(by_classes, seeds, residual, total, freedom, seeds_freedom)
 
     def _with_one_more(self, by_classes: Floats) -> Floats:
         """Few classes may agree in their difference by chance, so one class more is counted, which varies as the
@@ -175,14 +180,22 @@ def _over_seeds(values: Floats, weights: ClassWeights) -> tuple[float, float]:
     return float(figures.var(ddof=1)), float((moved**2 @ weights.influence).sum() / (len(values) - 1))
 
 
-def _satterthwaite(
-    total: Floats, by_classes: Floats, classes_freedom: float, seeds: Floats, doubt: Floats
-) -> tuple[Floats, Floats]:
-    """Degrees of freedom of the whole, and of the part of seeds (infinite where seeds change nothing).
+def degrees_of_freedom(
+    by_classes: Floats, classes_freedom: float | Floats, seeds: Floats, seeds_freedom: Floats
+) -> Floats:
+    """Satterthwaite's, of a variance by classes and an upper bound of the one by seeds (of infinite freedom if 0).
 
     Never more than the classes': few classes that agree by chance would otherwise count as well known.
+
+    >>> degrees_of_freedom(np.ones(3), 99.0, np.array([0.0, 0.1, 1.0]), np.array([np.inf, 2.0, 2.0])).round(1).tolist()
+    [99.0, 8.2, 2.4]
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        of_seeds = np.where(doubt > 0, seeds**2 / doubt, np.inf)
-        of_all = total**2 / (by_classes**2 / max(classes_freedom, 1e-9) + doubt)
-    return np.clip(np.nan_to_num(of_all), np.minimum(of_seeds, classes_freedom), classes_freedom), of_seeds
+    from scipy.special import chdtri
+
+    varies = np.isfinite(seeds_freedom)
+    known = np.where(varies, seeds_freedom, 1.0)
+    bound = seeds * np.where(varies, known / chdtri(known, 1 - UNLIKELY), 1.0)
+    share = bound / np.maximum(by_classes + bound, np.finfo(np.float64).tiny)
+    least = np.maximum(classes_freedom, 1e-9)
+    freedom: Floats = np.minimum(1 / ((1 - share) ** 2 / least + share**2 / seeds_freedom), classes_freedom)
+    return freedom

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from levelfield.evaluation.statistics.classes import Floats
-
-if TYPE_CHECKING:
-    from levelfield.evaluation.statistics.crossed import Differences
+from levelfield.evaluation.statistics.crossed import Differences, degrees_of_freedom
 
 POWER = 0.8
 MOST_SEEDS, MOST_CLASSES = 1000, 100_000  # beyond these nobody will go
@@ -66,7 +63,8 @@ class Design:
         seeds_freedom = self.seeds_freedom * grown
         doubt = of_classes**2 / classes_freedom + of_seeds**2 / seeds_freedom
         df = np.clip(total**2 / doubt, np.minimum(classes_freedom, seeds_freedom), classes_freedom)
-        critical = stdtrit(df, 1 - self.alpha / 2)
+        careful = degrees_of_freedom(of_classes, classes_freedom, of_seeds, seeds_freedom)  # those of the test
+        critical = stdtrit(careful, 1 - self.alpha / 2)
         # the noncentral t by a normal (Johnson and Kotz): exact enough for a number of seeds
         centre = critical * (1 - 1 / (4 * df)) + ndtri(POWER) * np.sqrt(1 + critical**2 / (2 * df))
         asked: Floats = (difference / centre) ** 2
@@ -145,7 +143,7 @@ def detectable_effect(
     over_classes: standard deviation of a pair's difference over classes. over_seeds: of a figure over seeds.
 
     >>> round(detectable_effect(100, 3, 45, over_classes=0.15, over_seeds=0.005), 3)
-    0.066
+    0.067
     """
     one = np.ones(1)
     by_seeds = 2 * over_seeds**2 / seeds if seeds > 1 else 0.0
