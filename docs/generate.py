@@ -241,16 +241,16 @@ def own_photos() -> str:
 
 
 def calibration() -> str:
-    """The worst case of each number of classes, before and now, and power beside other tests."""
-    found, rows = _calibrated()["scenarios"], []
+    """Ten methods: the worst case of each number of classes, before and now, and power beside other tests."""
+    found, rows = [one for one in _calibrated()["scenarios"] if one["methods"] == 10], []
     for classes in sorted({one["classes"] for one in found}):
         own = [one for one in found if one["classes"] == classes]
-        peers = [one for one in own if "peers" in one]
-        power = next(one["power"] for one in peers if one["noise"] == "none")
+        peers = [one for one in own if "covered_before" in one]
+        power = next(one["power"] for one in peers if "power" in one)
         covered = [one["covered"] for one in own if one["covered"] is not None]
         shown = ("crossed", "classes only", "sign flips", "oracle")
         rows.append((
-            str(classes), _per_cent(max(one["peers"]["percentile bootstrap"] for one in peers)),
+            str(classes), _per_cent(max(one["false_verdicts_before"] for one in peers)),
             _per_cent(max(one["false_verdicts"] for one in own)),
             _per_cent(min(one["covered_before"] for one in peers)), _per_cent(min(covered)) if covered else "none",
             *(f"{power[name]:.2f}" if covered else "none" for name in shown),
@@ -258,6 +258,19 @@ def calibration() -> str:
     head = ("classes", "false verdicts before", "now", "interval holds before", "now", "power now", "t over classes",
             "sign flips", "oracle")  # fmt: skip
     return _table(head, rows)
+
+
+def calibration_small() -> str:
+    """Two and three rows: the worst case of each number of seeds."""
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for one in _calibrated()["scenarios"]:
+        if one["methods"] < 10:
+            trained, fixed = one["methods"] - one["fixed"], one["fixed"]
+            rows = f"{trained} trained" + (f", {fixed} that trains nothing" if fixed else "")
+            found.setdefault((rows, one["seeds"]), []).append(one)
+    shown = [(rows, str(seeds), _per_cent(max(one["false_verdicts"] for one in own)),
+              _per_cent(min(one["covered"] for one in own))) for (rows, seeds), own in found.items()]  # fmt: skip
+    return _table(("rows", "seeds", "false verdicts", "interval holds"), sorted(shown, key=lambda row: row[0]))
 
 
 def calibration_needed() -> str:
@@ -290,7 +303,8 @@ def _per_cent(share: float) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "own_photos": own_photos,
-    "calibration": calibration, "calibration_needed": calibration_needed, "calibration_runs": calibration_runs,
+    "calibration": calibration, "calibration_small": calibration_small, "calibration_needed": calibration_needed,
+    "calibration_runs": calibration_runs,
     "corruptions": corruption_facts,
     "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
     "fits": batches_that_fit, "published_batches": published_batches,
