@@ -85,7 +85,7 @@ def _gained(gain: Comparison) -> str:
 
 
 def _surer(board: Leaderboard, best: Row) -> str:
-    """What would resolve the closest of the ties with the best row; nothing where a sentence says that nothing can."""
+    """What would resolve the widest of the ties with the best row; nothing where a sentence says that nothing can."""
     ties = [one for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
     widest = max(ties, key=lambda one: one.difference, default=None)
     needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
