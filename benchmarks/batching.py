@@ -88,8 +88,9 @@ class Benchmark:
             ours = contest.ours(labels, batches_per_epoch=batches, **own)
             peer = contest.peer(labels, batches_per_epoch=1 if "shared" in own else batches, **other)
             check_same_batches(contest, labels, memory, own)
-            samples = interleave({"ours": planning(ours, memory), "straightforward": planning(peer, memory)},
-                                 self.rounds)
+            samples = interleave(
+                {"ours": planning(ours, memory), "straightforward": planning(peer, memory)}, self.rounds
+            )
             yield Figure(
                 part=contest.name,
                 what=f"{contest.what}, d = {dim}",
@@ -104,7 +105,8 @@ class Benchmark:
         """A batch of SPC-2 against a training step of the demo, and an epoch as large as that of SOP."""
         from lanes import Ours
 
-        from levelfield.studies import parse_study, plan, read_study
+        from levelfield.studies import parse_study, read_study
+        from levelfield.studies.planning import plan
 
         demo = read_study(HERE.parent / "studies" / "demo.yaml", list(self.changes)).model_dump(mode="json")
         method = [entry for entry in demo["methods"] if entry["name"] == "contrastive"]

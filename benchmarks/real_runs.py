@@ -10,9 +10,9 @@ from peers import percentile_bootstrap
 
 from levelfield import evaluate
 from levelfield.evaluation.statistics import ALPHA, Table, chances, holm
-from levelfield.studies.entries import Entry, finished_entries
-from levelfield.studies.items import Items
-from levelfield.studies.store import read_plan
+from levelfield.studies.leaderboard.entries import Entry, finished_entries
+from levelfield.studies.runs.folder import read_plan
+from levelfield.studies.runs.test_set import Items
 
 METRIC = "recall@1"
 SEEDS = 3

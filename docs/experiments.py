@@ -10,12 +10,12 @@ import re
 import sys
 from pathlib import Path
 
-from levelfield.reports import cells
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.figures._rows import Drawn, drawn
-from levelfield.reports.tables import claims
+from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard.tables import claims
 from levelfield.studies import gather, read_study
-from levelfield.studies.store import read_plan
+from levelfield.studies.runs.folder import read_plan
 
 HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"

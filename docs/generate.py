@@ -17,9 +17,10 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import yaml
 
-from levelfield import batching, data, evaluation, methods, miners, objectives, published
+from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.facts import as_range, as_written, grouped
 from levelfield.data import corruptions, protocols
+from levelfield.papers import published
 from levelfield.testing import LAWS
 from levelfield.training import Conditions
 
@@ -303,13 +304,25 @@ def _per_cent(share: float) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "own_photos": own_photos,
-    "calibration": calibration, "calibration_small": calibration_small, "calibration_needed": calibration_needed,
+    "calibration": calibration,
+    "calibration_small": calibration_small,
+    "calibration_needed": calibration_needed,
     "calibration_runs": calibration_runs,
     "corruptions": corruption_facts,
-    "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
-    "fits": batches_that_fit, "published_batches": published_batches,
-    "gallery": gallery, "miners": miner_facts, "methods": method_facts, "batchings": batching_facts,
-    "datasets": dataset_facts, "benchmarks": benchmark_facts, "metrics": metric_facts, "protocols": protocol_facts,
+    "conditions": conditions,
+    "which": which,
+    "objectives": objective_facts,
+    "compatibility": compatibility,
+    "fits": batches_that_fit,
+    "published_batches": published_batches,
+    "gallery": gallery,
+    "miners": miner_facts,
+    "methods": method_facts,
+    "batchings": batching_facts,
+    "datasets": dataset_facts,
+    "benchmarks": benchmark_facts,
+    "metrics": metric_facts,
+    "protocols": protocol_facts,
     "laws": laws,
 }
 

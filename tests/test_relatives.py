@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.relatives import _relatives_in_torch, related, relatives
+from levelfield.labels import _relatives_in_torch, related, relatives
 
 
 def test_labels_that_are_equal_as_float32_are_still_different_classes() -> None:

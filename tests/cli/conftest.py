@@ -17,7 +17,7 @@ from cli_room import Ended, Levelfield, in_this_process, make_photos
 
 from levelfield.cli import console as cli_console
 from levelfield.cli import main
-from levelfield.embedder import backbones
+from levelfield.embedder.trunk import backbones
 
 SMALL = {"backbone": "test_resnet", "weights": "w.safetensors", "image": 32, "dim": 8, "steps": 2, "batch": "4x2"}
 

@@ -15,7 +15,7 @@ from cli_room import Levelfield, make_photos
 
 from levelfield.cli import main
 from levelfield.reports.figures import FIGURES
-from levelfield.studies.execution import run_all
+from levelfield.studies.execution.workers import run_all
 
 QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
 TINY = [*QUICK, "methods=[start, contrastive]", "conditions.backbone=test_resnet", "conditions.weights=random"]
@@ -136,13 +136,13 @@ def test_finished_runs_are_not_done_again_and_new_ones_are_added(
     levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = []
-    execute = sys.modules["levelfield.studies.execution"].execute
+    execute = sys.modules["levelfield.studies.execution.workers"].execute
 
     def counted(spec: object, *args: object, **kwargs: object) -> None:
         done.append(spec)
         execute(spec, *args, **kwargs)
 
-    monkeypatch.setattr("levelfield.studies.execution.execute", counted)
+    monkeypatch.setattr("levelfield.studies.execution.workers.execute", counted)
     assert levelfield("compare", "small.yaml").code == 0
     assert not done
     said = levelfield("compare", "small.yaml", "seeds=3", "methods=[lda, contrastive, margin]").printed
@@ -153,7 +153,7 @@ def test_finished_runs_are_not_done_again_and_new_ones_are_added(
 def test_a_new_metric_is_measured_without_training(
     levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("levelfield.studies.trained.train", None)
+    monkeypatch.setattr("levelfield.studies.runs.training.train", None)
     assert "best first by r_precision" in levelfield("compare", "small.yaml", "metrics=[r_precision, nmi]").printed
 
 

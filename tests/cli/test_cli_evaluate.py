@@ -305,8 +305,13 @@ def test_a_wrong_request_is_refused_before_anything_is_measured(
     levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("levelfield.cli.evaluate.evaluate", lambda **_: pytest.fail("measured"))
-    for words in (["--dim", "4,99"], ["--distance", "cosine,cosin"], ["--metrics", "density", "--binary"],
-                  ["--metrics", "nmi", "--per-query", "q.csv"], ["--neighbours", "n.csv", "--nearest", "50"]):
+    for words in (
+        ["--dim", "4,99"],
+        ["--distance", "cosine,cosin"],
+        ["--metrics", "density", "--binary"],
+        ["--metrics", "nmi", "--per-query", "q.csv"],
+        ["--neighbours", "n.csv", "--nearest", "50"],
+    ):
         assert levelfield("evaluate", *ARRAYS, *words).error
 
 

@@ -8,8 +8,8 @@ import json
 import pytest
 from cli_room import Levelfield
 
-from levelfield import published
 from levelfield.cli import console as cli_console
+from levelfield.papers import published
 
 
 def test_all_tables_are_listed_with_their_papers(levelfield: Levelfield) -> None:

@@ -11,8 +11,8 @@ import pytest
 from cli_room import Levelfield
 
 from levelfield import evaluate
-from levelfield.methods.refine import refine
-from levelfield.studies.stored_method import load_method
+from levelfield.methods.refine.passing import refine
+from levelfield.studies.runs.method_file import load_method
 
 METRICS = ("--metrics", "recall@1,map@r")
 

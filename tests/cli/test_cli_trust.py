@@ -13,9 +13,9 @@ import pytest
 import yaml
 from cli_room import Levelfield
 
-from levelfield.studies import ground
-from levelfield.studies.run_files import read_training, write_training
-from levelfield.studies.runs import RunSpec
+from levelfield.studies.runs import inputs as ground
+from levelfield.studies.runs.files import read_training, write_training
+from levelfield.studies.runs.spec import RunSpec
 
 EVIL = """
 from pathlib import Path

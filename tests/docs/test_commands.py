@@ -20,9 +20,9 @@ from PIL import Image
 
 import levelfield.objectives._contract as contract
 from levelfield.cli import main
-from levelfield.studies.execution import run_all
-from levelfield.studies.specification import parse_study
-from levelfield.toy import experiment
+from levelfield.papers.toy import experiment
+from levelfield.studies.execution.workers import run_all
+from levelfield.studies.specification.study import parse_study
 
 CLASSES, EACH = 8, 6
 STEPS = ["conditions.steps=3", "seeds=1"]

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pages
 import pytest
 
-from levelfield.studies import plan, read_study
-from levelfield.studies.rows import Cell, Row
+from levelfield.studies import read_study
+from levelfield.studies.leaderboard.rows import Cell, Row
+from levelfield.studies.planning import plan
 
 PAGE = (pages.ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 

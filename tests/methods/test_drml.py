@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from levelfield import methods, objectives, published
+from levelfield import methods, objectives
 from levelfield.embedder import Head
-from levelfield.embedder.relation import RelationHead, Steps
+from levelfield.embedder.head.relation import RelationHead, Steps
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch
 from levelfield.methods.drml import Drml, subsets
+from levelfield.papers import published
 from levelfield.randomness import stream
 
 CLASSES, DIM, WIDTH = 5, 8, 18
@@ -76,11 +77,7 @@ def by_loops(method, steps, labels, generator):
     final = sum(method.objective.terms(steps.final, labels, generator=generator).values())
     total = sum(steps.errors[i, k] for i in range(len(labels)) for k in range(len(method.branches)))
     reconstruction = total / (len(labels) * len(method.branches))
-    return (
-        method.weight_branch * branches
-        + method.weight_final * final
-        + method.weight_reconstruction * reconstruction
-    )
+    return method.weight_branch * branches + method.weight_final * final + method.weight_reconstruction * reconstruction
 
 
 @pytest.mark.parametrize("name", ["cosface", "proxy_anchor", "triplet", "margin", "multi_similarity", "softmax"])

@@ -9,9 +9,9 @@ import torch
 
 from levelfield import miners
 from levelfield.geometry import Geometry
+from levelfield.labels import related, relatives
 from levelfield.miners.semihard import _closest, _closest_of_few
 from levelfield.randomness import stream
-from levelfield.relatives import related, relatives
 
 LABELS = [0, 1, 0, 2, 1, 0, 3, 1, 0, 2]
 
@@ -63,7 +63,9 @@ def test_semihard_all_is_the_slow_loop(cloud: Geometry, margin: float | None) ->
     d = cloud.distance.tolist()
     limit = math.inf if margin is None else margin
     expected = [
-        [a, p, n] for a, p in pairs(LABELS) for n in range(10)
+        [a, p, n]
+        for a, p in pairs(LABELS)
+        for n in range(10)
         if LABELS[n] != LABELS[a] and 0 < d[a][n] - d[a][p] <= limit
     ]
     assert mined("semihard", cloud, LABELS, mode="all", margin=margin) == expected

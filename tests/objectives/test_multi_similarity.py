@@ -32,9 +32,7 @@ def by_loop(rows: Tensor, labels: Tensor, *, epsilon: float | None, valid: bool)
 
 @pytest.mark.parametrize("epsilon", [None, 0.1, -0.2])
 @pytest.mark.parametrize("reduction", ["batch", "valid"])
-def test_multi_similarity_is_the_slow_loop(
-    batch: tuple[Tensor, Tensor], epsilon: float | None, reduction: str
-) -> None:
+def test_multi_similarity_is_the_slow_loop(batch: tuple[Tensor, Tensor], epsilon: float | None, reduction: str) -> None:
     loss = create("multi_similarity", alpha=2, beta=10, base=0.4, epsilon=epsilon, reduction=reduction)
     slow = by_loop(*batch, epsilon=epsilon, valid=reduction == "valid")
     assert loss(*batch).item() == pytest.approx(slow, rel=1e-10)

@@ -12,7 +12,7 @@ from levelfield import methods, miners, objectives
 from levelfield.errors import BadSpecification, MissingExtra, UnknownName
 from levelfield.geometry import Geometry
 from levelfield.randomness import stream
-from levelfield.studies.specification import Study
+from levelfield.studies.specification.study import Study
 from levelfield.testing import ordinary
 
 losses = pytest.importorskip("pytorch_metric_learning.losses")

@@ -11,9 +11,9 @@ import yaml
 
 from levelfield import methods, miners, objectives
 from levelfield.errors import BadSpecification
-from levelfield.objectives import _presets
-from levelfield.published import hyperparameters
-from levelfield.studies.specification import Study
+from levelfield.papers import presets as _presets
+from levelfield.papers.published import hyperparameters
+from levelfield.studies.specification.study import Study
 
 EVERY = [(name, preset) for name in objectives.names() for preset in _presets.presets(name)]
 

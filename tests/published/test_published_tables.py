@@ -8,17 +8,19 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from levelfield import data, methods, published
-from levelfield.embedder import backbones
+from levelfield import data, methods
+from levelfield.embedder.trunk import backbones
 from levelfield.errors import UnknownName
 from levelfield.evaluation import evaluate, parse
-from levelfield.published._tables import names
+from levelfield.papers import published
+from levelfield.papers.published._tables import names
 
 LINES = [line for table in published.tables() for line in table.lines]
 
 
 def test_every_file_is_a_table_and_every_number_a_line() -> None:
-    stored = [file for file in files("levelfield.published").joinpath("csv").iterdir() if file.name.endswith(".csv")]
+    folder = files("levelfield.papers.published").joinpath("csv")
+    stored = [file for file in folder.iterdir() if file.name.endswith(".csv")]
     assert len(stored) == len(published.tables()) == 30
     assert len(LINES) == sum(len(list(csv.DictReader(file.read_text().splitlines()))) for file in stored)
 
@@ -73,7 +75,7 @@ def test_counts_of_the_benchmarks_are_those_of_their_makers() -> None:
 def test_the_ceiling_is_what_perfect_embeddings_reach(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     labels = np.repeat(np.arange(len(sizes)), sizes)
     counts = {"made": {"test_images": len(labels), "test_classes": len(sizes)}}
-    monkeypatch.setattr("levelfield.published._tables.benchmarks", lambda: counts)
+    monkeypatch.setattr("levelfield.papers.published._tables.benchmarks", lambda: counts)
     found = evaluate(np.eye(len(sizes))[labels], labels, metrics=["map@c[released]", "map@1000[released]"])
     assert found["map@c[released]"] == pytest.approx(published.ceiling("made"))
     assert found["map@1000[released]"] == pytest.approx(published.ceiling("made"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levelfield.published import reported
+from levelfield.papers.published import reported
 
 OURS = {"protocol": "standard", "backbone": "resnet50", "dim": 128, "image": 224, "batch": 112, "sampler": "SPC-2",
         "epochs": 150, "selection": "last"}  # fmt: skip

@@ -6,8 +6,8 @@ import matplotlib.figure
 import pytest
 from made_runs import METRICS, class_means, planned, write_run
 
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.own_data import demo_content
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.planning.own_photos import demo_content
 
 LEVELS = {
     "untrained features": 0.42, "random projection": 0.30, "head at its start": 0.48, "LDA (closed form)": 0.66,

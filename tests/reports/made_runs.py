@@ -12,12 +12,12 @@ import numpy as np
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.files import write_json
-from levelfield.studies import spectra
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.plan import plan
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import parse_study
-from levelfield.studies.store import FINISHED, claim
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs import spectra
+from levelfield.studies.runs.folder import FINISHED, claim
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import parse_study
 
 CLASSES, EACH = 40, 5
 METRICS = ("recall@1", "map@r", "nmi")

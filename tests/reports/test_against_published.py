@@ -12,7 +12,7 @@ from made_runs import METRICS, class_means, planned, write_run
 from rich.console import Console
 
 from levelfield.reports import as_markdown, show, with_published, write_all
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 
 METHODS = [{"margin": {"preset": "002/cub"}}, {"label": "R-margin", "margin": {"preset": "002/cub/rho_beta06"}}, "lda"]
 

@@ -10,9 +10,9 @@ from made_runs import class_means, planned, write_run
 from rich.console import Console
 
 from levelfield.evaluation.statistics import Needed
-from levelfield.reports.answer import advice, answer
-from levelfield.reports.tables import as_markdown, explanation, show, verdicts
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.reports.leaderboard.answer import advice, answer
+from levelfield.reports.leaderboard.tables import as_markdown, explanation, show, verdicts
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.training import Conditions
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from made_runs import class_means, planned, write_run
 
-from levelfield.reports.costs import front_lines
-from levelfield.reports.tables import as_csv, as_markdown, explanation
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.reports.leaderboard.costs import front_lines
+from levelfield.reports.leaderboard.tables import as_csv, as_markdown, explanation
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 
 LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
 SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}

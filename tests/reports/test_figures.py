@@ -18,10 +18,10 @@ from levelfield.reports.figures import FIGURES, check_figures, draw_figures, fig
 from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
-from levelfield.studies import spectra
-from levelfield.studies.distributions import compared
-from levelfield.studies.rows import Cell
-from levelfield.studies.specification import parse_study
+from levelfield.studies.leaderboard.rows import Cell
+from levelfield.studies.runs import spectra
+from levelfield.studies.runs.distributions import compared
+from levelfield.studies.specification.study import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]
 TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoji", "methods": ["lda", "untrained"]}

@@ -13,15 +13,15 @@ import pytest
 from made_runs import class_means, gathered, planned, watched, write_run
 from matplotlib.text import Text
 
+from levelfield.evaluation.statistics.ranks import rank
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._placing import Box
 from levelfield.reports.figures.activation_maps import draw_activation_maps
 from levelfield.reports.figures.critical_difference import draw_critical_difference
-from levelfield.studies import spectra
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.ranks import rank
-from levelfield.studies.runs import PlannedRun
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.runs import spectra
+from levelfield.studies.runs.spec import PlannedRun
 
 HOSTILE = [
     "$x_1^2$", "$", "a$b$c$^^$", "_under_", "<b>bold & 'quotes'", "日本語", "naïve – Ω", "عربى", "%d {braces} #",

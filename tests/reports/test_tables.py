@@ -15,10 +15,10 @@ from rich.console import Console
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.statistics import Needed
-from levelfield.reports.tables import as_csv, as_markdown, show, verdicts, write_all
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.rows import Cell
-from levelfield.studies.verdicts import Verdict
+from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, verdicts, write_all
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.leaderboard.claims import Verdict
+from levelfield.studies.leaderboard.rows import Cell
 
 
 def printed(board: Leaderboard, width: int = 80) -> str:

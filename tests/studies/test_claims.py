@@ -11,9 +11,9 @@ import pytest
 
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
-from levelfield.studies.claims import Claim, check_claims
-from levelfield.studies.entries import Entry, class_table
-from levelfield.studies.verdicts import FAILS, HOLDS, OPEN, Verdict, judge
+from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN, Verdict, judge
+from levelfield.studies.leaderboard.entries import Entry, class_table
+from levelfield.studies.specification.claims import Claim, check_claims
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,7 @@ def noisy(over_seeds: float, over_classes: float) -> dict[str, list[Entry]]:
     return rows
 
 
-@pytest.mark.parametrize(
-    ("over_seeds", "over_classes", "missing"), [(0.02, 0.002, "seeds"), (0.0005, 0.06, "classes")]
-)
+@pytest.mark.parametrize(("over_seeds", "over_classes", "missing"), [(0.02, 0.002, "seeds"), (0.0005, 0.06, "classes")])
 def test_what_would_resolve_it_is_said_seeds_or_classes(over_seeds: float, over_classes: float, missing: str) -> None:
     [one] = judged({"claim": "a > b", "source": "002 table 4"}, **noisy(over_seeds, over_classes))
     assert (one.verdict, one.missing) == (OPEN, missing)

@@ -22,9 +22,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from levelfield import compare, files
 from levelfield.errors import BadInput
-from levelfield.studies import Study, execution, prepare, read_study
-from levelfield.studies.execution import Event, Outcome, run_all
-from levelfield.studies.run import Options
+from levelfield.studies import Study, prepare, read_study
+from levelfield.studies.execution import workers as execution
+from levelfield.studies.execution.workers import Event, Outcome, run_all
+from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 
 LOSSES = '''

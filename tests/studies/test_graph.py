@@ -14,12 +14,13 @@ from small_world import board_of, carry_out, small_study
 
 from levelfield import load
 from levelfield.errors import BadSpecification
-from levelfield.studies import execution, parse_study
-from levelfield.studies.execution import Agenda, run_all
-from levelfield.studies.plan import in_order, needed_labels, plan
-from levelfield.studies.run import Options
-from levelfield.studies.runs import PlannedRun, needed_folder
-from levelfield.studies.store import read_result
+from levelfield.studies import parse_study
+from levelfield.studies.execution import workers as execution
+from levelfield.studies.execution.workers import Agenda, run_all
+from levelfield.studies.planning.plan import in_order, needed_labels, plan
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.spec import PlannedRun, needed_folder
 
 OWN = """
 from levelfield.methods import Method

@@ -15,14 +15,15 @@ import levelfield
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.files import write_text, write_whole
-from levelfield.studies import joining, prepare
-from levelfield.studies.again import embed_part, how_many_models
-from levelfield.studies.execution import run_all
-from levelfield.studies.joining import join
-from levelfield.studies.members import spec_of
-from levelfield.studies.run import Options
-from levelfield.studies.run_files import read_training, write_training
-from levelfield.studies.store import read_result
+from levelfield.studies import prepare
+from levelfield.studies.execution.workers import run_all
+from levelfield.studies.runs.files import read_training, write_training
+from levelfield.studies.runs.finished import embed_part, how_many_models
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.joined import join as joining
+from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.joined.members import spec_of
+from levelfield.studies.runs.run import Options
 
 METRICS = ("recall@1", "map@r")
 

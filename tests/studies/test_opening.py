@@ -12,11 +12,10 @@ from small_world import make_photos, small_study
 
 from levelfield.errors import BadInput, UnknownName
 from levelfield.studies import prepare
-from levelfield.studies.choices import ProtocolChoice
-from levelfield.studies.ground import ground_for
-from levelfield.studies.opening import open_catalog
-from levelfield.studies.plan import plan
-from levelfield.studies.specification import parse_study
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.inputs import ground_for, open_catalog
+from levelfield.studies.specification.choices import ProtocolChoice
+from levelfield.studies.specification.study import parse_study
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import levelfield
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.studies import gather, prepare
-from levelfield.studies.estimate import estimate
-from levelfield.studies.ground import ground_for
-from levelfield.studies.run import Options
-from levelfield.studies.setup import set_up
-from levelfield.studies.store import read_result, read_spec
+from levelfield.studies.planning.cost_measured import estimate
+from levelfield.studies.runs.folder import read_result, read_spec
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.setup import set_up
 from levelfield.training import Conditions
 from levelfield.training.ledger import Measured
 
@@ -106,9 +106,7 @@ def test_a_condition_that_is_the_common_one_is_nothing(photos: Path) -> None:
 
 def test_another_common_value_is_another_run(photos: Path) -> None:
     """The weights would be the same, and what stands beside the figure would not."""
-    first, second = (
-        prepare(small_study(photos, ["margin", BITS], dim=dim))[1].spec for dim in (8, 16)
-    )
+    first, second = (prepare(small_study(photos, ["margin", BITS], dim=dim))[1].spec for dim in (8, 16))
     assert first.conditions == second.conditions
     assert first.identity != second.identity
 

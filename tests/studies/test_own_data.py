@@ -9,9 +9,9 @@ from small_world import NETWORK, carry_out, make_photos
 
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study, prepare
-from levelfield.studies.own_data import fit_to, photos_content
-from levelfield.studies.refitting import chosen_steps
-from levelfield.studies.specification import Study
+from levelfield.studies.planning.all_classes import chosen_steps
+from levelfield.studies.planning.own_photos import fit_to, photos_content
+from levelfield.studies.specification.study import Study
 
 
 def fitted(photos: Path, *overrides: str) -> tuple[Study, str]:

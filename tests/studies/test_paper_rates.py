@@ -10,11 +10,11 @@ import pytest
 
 from levelfield import methods
 from levelfield.methods import Method
-from levelfield.published import hyperparameters
-from levelfield.studies import reading
-from levelfield.studies.choices import Competitor
-from levelfield.studies.reading import content_of
-from levelfield.studies.specification import Study
+from levelfield.papers.published import hyperparameters
+from levelfield.studies.specification import yaml_file as reading
+from levelfield.studies.specification.choices import Competitor
+from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.yaml_file import content_of
 
 FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 read_study = cache(reading.read_study)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from levelfield import data, methods, published
+from levelfield import data, methods
 from levelfield.evaluation import parse
-from levelfield.studies import reading
-from levelfield.studies.claims import check_claims
-from levelfield.studies.reading import content_of
-from levelfield.studies.specification import Study
+from levelfield.papers import published
+from levelfield.studies.specification import yaml_file as reading
+from levelfield.studies.specification.claims import check_claims
+from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.yaml_file import content_of
 
 FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 read_study = cache(reading.read_study)  # each form is made once and looked at by many tests

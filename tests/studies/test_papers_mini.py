@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from small_world import NETWORK, board_of, carry_out, make_photos
 
-from levelfield.reports.tables import as_markdown
+from levelfield.reports.leaderboard.tables import as_markdown
 from levelfield.studies import Study, parse_study
-from levelfield.studies.reading import read_study
-from levelfield.studies.verdicts import FAILS, HOLDS, OPEN
+from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN
+from levelfield.studies.specification.yaml_file import read_study
 
 FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 TINY = {**NETWORK, "image": 32, "steps": 4, "dim": 8, "batch": "3x3", "taps": ["final"], "pooling": "average"}

@@ -9,11 +9,11 @@ import pytest
 
 from levelfield.errors import LevelfieldError
 from levelfield.methods.drml import Drml
-from levelfield.objectives import _presets
-from levelfield.studies.choices import Data
-from levelfield.studies.plan import check_methods, plan
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import parse_study
+from levelfield.papers import presets as _presets
+from levelfield.studies.planning.plan import check_methods, plan
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.study import parse_study
 from levelfield.training import Conditions
 
 PLAIN: dict[str, Any] = {"data": "emoji", "methods": [{"margin": {}}], "seeds": 1}
@@ -118,9 +118,7 @@ def test_seeds_come_one_after_another_and_what_no_seed_changes_runs_once() -> No
 
 def test_vary_is_a_grid() -> None:
     runs = planned(vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.5, 1.5]})
-    assert [run.row for run in runs] == [
-        f"margin [dim={dim}] [beta={beta}]" for dim in (8, 16) for beta in (0.5, 1.5)
-    ]
+    assert [run.row for run in runs] == [f"margin [dim={dim}] [beta={beta}]" for dim in (8, 16) for beta in (0.5, 1.5)]
     assert [(run.spec.conditions.dim, run.spec.method.settings["beta"]) for run in runs] == [
         (8, 0.5), (8, 1.5), (16, 0.5), (16, 1.5)
     ]  # fmt: skip

@@ -47,8 +47,7 @@ class Balanced(Batching):
         self.samples_per_class, self.small = samples_per_class, small
         self.group = 1 if redraw_shape else samples_per_class
         self._choices = (*SMALL, "refill") if mode == "draw" else SMALL
-        groups = Groups.of(labels, 1 if redraw_shape else samples_per_class, small=small,
-                           choices=self._choices)
+        groups = Groups.of(labels, 1 if redraw_shape else samples_per_class, small=small, choices=self._choices)
         super().__init__(labels, batch_size=batch_size, **common)
         self._groups = {groups.n: groups}
         if redraw_shape:
@@ -68,8 +67,13 @@ class Balanced(Batching):
         return Promise(fewest, self.batch_size // most, self.batch_size // fewest, most)
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "samples_per_class": self.samples_per_class, "mode": self.mode,
-                "redraw_shape": self.redraw_shape, "small": self.small}
+        return {
+            **super().settings(),
+            "samples_per_class": self.samples_per_class,
+            "mode": self.mode,
+            "redraw_shape": self.redraw_shape,
+            "small": self.small,
+        }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         count = int(stream.choice(self.shapes)) if self.redraw_shape else self.shapes[0]
@@ -100,8 +104,10 @@ class Balanced(Batching):
     def _possible(self) -> list[int]:
         """Numbers of classes that divide the batch and that the data has."""
         if self.world > 1:
-            raise BadSpecification("redraw_shape changes the groups from epoch to epoch, so several processes cannot "
-                                   "always share a batch in whole groups: use one process or a fixed shape.")
+            raise BadSpecification(
+                "redraw_shape changes the groups from epoch to epoch, so several processes cannot "
+                "always share a batch in whole groups: use one process or a fixed shape."
+            )
         if self.small == "refill":
             raise BadSpecification("redraw_shape and small='refill' do not go together: choose repeat, skip or error.")
         size = self.batch_size
@@ -112,8 +118,10 @@ class Balanced(Batching):
             there = enough.sum() if self.small == "skip" else len(sizes) * (enough.all() or self.small == "repeat")
             found += [count] if there >= count else []
         if not found:
-            raise BadInput(f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that "
-                           f"these {len(sizes)} classes can fill: choose another batch size.")
+            raise BadInput(
+                f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that "
+                f"these {len(sizes)} classes can fill: choose another batch size."
+            )
         return found
 
 

@@ -45,11 +45,15 @@ class RandomWithPair(Batching):
         if self.batch_size < 2:
             raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
         if self._groups.sizes.max() < 2:
-            raise BadInput("No class has 2 images, so there is no pair: batching 'spc_r' needs one that has. "
-                           "Batching 'random' needs none.")
+            raise BadInput(
+                "No class has 2 images, so there is no pair: batching 'spc_r' needs one that has. "
+                "Batching 'random' needs none."
+            )
         if self.batch_size > len(self.labels) and not replace:
-            raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}. "
-                                   "Choose a smaller batch, or replace=True.")
+            raise BadSpecification(
+                f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}. "
+                "Choose a smaller batch, or replace=True."
+            )
 
     def promise(self) -> Promise:
         if self.replace:

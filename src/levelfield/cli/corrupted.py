@@ -18,9 +18,9 @@ from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports.figures import check_name
 from levelfield.reports.figures.corruptions import draw_corruptions
-from levelfield.reports.fitting import divided
-from levelfield.studies.again import how_many_bits, how_many_models, how_refined
-from levelfield.studies.corrupted import Drops, evaluate_corrupted
+from levelfield.reports.leaderboard.widths import divided
+from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
+from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined
 
 METRICS = ("recall@1", "map@r")  # where none are named
 _NAMES = "test images"  # the head of the first column

@@ -69,7 +69,12 @@ def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths
 
 
 def write_neighbours(
-    path: Path, found: list[Evaluated], k: int, names: np.ndarray, gallery_names: np.ndarray, paths: list[str] | None,
+    path: Path,
+    found: list[Evaluated],
+    k: int,
+    names: np.ndarray,
+    gallery_names: np.ndarray,
+    paths: list[str] | None,
     gallery_paths: list[str] | None = None,
 ) -> None:
     """Of each query the k nearest rows, nearest first; `same`: whether they are of its class."""
@@ -82,8 +87,15 @@ def write_neighbours(
             for row, (positions, similarities) in enumerate(zip(near.positions, near.similarities, strict=True)):
                 for rank, (other, similarity) in enumerate(zip(positions, similarities, strict=True), start=1):
                     where = {"path": paths[row], "neighbour_path": theirs[other]} if paths and theirs else {}
-                    yield {**_axes(one, found), "row": row, "rank": rank, "neighbour": other, **where,
-                           "similarity": repr(float(similarity)), "same": int(names[row] == gallery_names[other])}
+                    yield {
+                        **_axes(one, found),
+                        "row": row,
+                        "rank": rank,
+                        "neighbour": other,
+                        **where,
+                        "similarity": repr(float(similarity)),
+                        "same": int(names[row] == gallery_names[other]),
+                    }
 
     _write_lines(path, lines())
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from levelfield import published as papers_tables
 from levelfield.cli.console import console
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import parse
 from levelfield.methods import names as method_names
-from levelfield.published import Line, is_about
+from levelfield.papers import published as papers_tables
+from levelfield.papers.published import Line, is_about
 from levelfield.reports import published as shown
 
 

@@ -12,9 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import console, new_progress
+from levelfield.papers.toy import FORMS, Figures, Outcome, Setting, figures_of, settings, train
+from levelfield.papers.toy.experiment import PREFERRED_SWITCH
 from levelfield.reports.figures import check_name, draw_toy
-from levelfield.toy import FORMS, Figures, Outcome, Setting, figures_of, settings, train
-from levelfield.toy.experiment import PREFERRED_SWITCH
 
 
 class FormChoice(StrEnum):

@@ -11,7 +11,7 @@ import numpy as np
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.neighbours import Neighbours
+from levelfield.evaluation.search.neighbours import Neighbours
 from levelfield.evaluation.signature import Signature
 from levelfield.notebook import frame, html_table
 
@@ -88,8 +88,9 @@ class Evaluation(Mapping[str, float]):
     @property
     def spread(self) -> dict[str, float]:
         """Standard deviation over the starts of each clustering metric (0 for one start)."""
-        return {name: float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-                for name, values in self.per_start.items()}
+        return {
+            name: float(np.std(values, ddof=1)) if len(values) > 1 else 0.0 for name, values in self.per_start.items()
+        }
 
     def per_class(self, name: str) -> ClassMeans:
         """Class means of a per-query metric: what methods are compared by."""

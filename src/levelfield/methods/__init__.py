@@ -12,7 +12,7 @@ from levelfield import objectives
 from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
 from levelfield.methods._parameters import Group
-from levelfield.objectives._presets import preset_revision
+from levelfield.papers.presets import preset_revision
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
 

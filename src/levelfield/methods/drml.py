@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from levelfield import objectives
 from levelfield.batching import Batching
-from levelfield.embedder.relation import RelationHead, Steps, start_relation
+from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Batch, Deviation, Method, TrainingFeatures
 from levelfield.methods._parameters import Group, own_groups, put_proxies

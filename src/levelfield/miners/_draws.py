@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.relatives import Relatives, row_blocks, without_class_
+from levelfield.labels import Relatives, row_blocks, without_class_
 
 
 def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -46,7 +46,7 @@ def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:
 
     All rows class by class, less the row's own class, which lies together: no matrix of who is a stranger.
 
-    >>> from levelfield.relatives import relatives
+    >>> from levelfield.labels import relatives
     >>> stranger_at(relatives(torch.tensor([0, 1, 0, 1])), torch.tensor([0.0, 0.0, 0.5, 0.5]))
     tensor([1, 0, 3, 2])
     """

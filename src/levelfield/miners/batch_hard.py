@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
+from levelfield.labels import hide_, relatives
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import no_triplets, one_each
-from levelfield.relatives import hide_, relatives
 
 
 @register(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import Relatives, related, relatives, row_blocks, without_class_
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import (
@@ -19,7 +20,6 @@ from levelfield.miners._draws import (
     stranger_at,
     uniforms,
 )
-from levelfield.relatives import Relatives, related, relatives, row_blocks, without_class_
 from levelfield.settings import number, one_of
 
 _ANTIPODES = 4 - 4e-6  # they have infinite weight; a bare 4 would depend on how the distance was rounded

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import related, relatives
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, even
-from levelfield.relatives import related, relatives
 
 
 @register(

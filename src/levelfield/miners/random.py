@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import related, relatives
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, draw_stranger, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
-from levelfield.relatives import related, relatives
 from levelfield.settings import one_of
 
 

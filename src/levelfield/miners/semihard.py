@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import Relatives, related, relatives, row_blocks, without_class_
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_relative, draw_stranger_between, even, no_triplets, one_each
-from levelfield.relatives import Relatives, related, relatives, row_blocks, without_class_
 from levelfield.settings import number, one_of
 
 

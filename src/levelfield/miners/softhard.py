@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import hide_, related, relatives
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_stranger_between, draw_uniform, even, no_triplets, one_each
-from levelfield.relatives import hide_, related, relatives
 
 
 @register(

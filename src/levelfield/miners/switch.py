@@ -10,10 +10,10 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
+from levelfield.labels import related
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import Miner
 from levelfield.miners._draws import draw_uniform, even, uniforms
-from levelfield.relatives import related
 from levelfield.settings import number, one_of
 
 

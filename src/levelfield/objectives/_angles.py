@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from levelfield.labels import Relatives, hide_
 from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._log_sums import log_one_plus_exp
-from levelfield.relatives import Relatives, hide_
 
 _BLOCK = 2**18  # numbers at a time: they stay in cache
 
@@ -84,7 +84,7 @@ def by_size(labels: Tensor) -> Tensor:
 def once_each(table: Relatives) -> Tensor:
     """Every positive pair in one of its two orders, (N, 2).
 
-    >>> from levelfield.relatives import relatives
+    >>> from levelfield.labels import relatives
     >>> once_each(relatives(torch.tensor([0, 1, 0, 0]))).tolist()
     [[0, 2], [0, 3], [2, 3]]
     """

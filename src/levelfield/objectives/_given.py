@@ -9,9 +9,9 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
+from levelfield.labels import related
 from levelfield.miners import Tuples
 from levelfield.miners._base import check_batch, kind_of
-from levelfield.relatives import related
 
 
 class Given(NamedTuple):

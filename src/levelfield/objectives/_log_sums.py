@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from levelfield.labels import Relatives, hide_, put_
 from levelfield.objectives._closed import LOG2_E
-from levelfield.relatives import Relatives, hide_, put_
 
 
 def log_sum_exp(logits: Tensor, counted: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import related
 from levelfield.miners import Tuples
 from levelfield.objectives._contract import Given, Objective
 from levelfield.objectives._given import check_rows
-from levelfield.relatives import related
 
 Form = Literal["all", "sampled", "pairs"]
 
@@ -47,9 +47,7 @@ def pairs_of_roles(given: Given, objective: str) -> Tensor:
     roles = given.roles
     if not isinstance(roles, Mapping) or set(roles) != {"anchor", "positive"}:
         what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
-        raise BadInput(
-            f'Objective \'{objective}\' got roles {what}; it needs {{"anchor": rows, "positive": rows}}.'
-        )
+        raise BadInput(f'Objective \'{objective}\' got roles {what}; it needs {{"anchor": rows, "positive": rows}}.')
     ends = [torch.as_tensor(roles[name], device=given.labels.device).long() for name in ("anchor", "positive")]
     for name, rows in zip(("anchors", "positives"), ends, strict=True):
         check_rows(rows, len(given.labels), objective, name)

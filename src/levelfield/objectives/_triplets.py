@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.relatives import Relatives, put_, row_blocks, without_class_
+from levelfield.labels import Relatives, put_, row_blocks, without_class_
 
 LOOPED = 24  # relatives up to which one comparison for each is quicker than sorting
 
@@ -28,7 +28,7 @@ class Hinges(NamedTuple):
 def all_hinges(matrix: Tensor, table: Relatives, *, margin: float, band: bool = False) -> Hinges:
     """Over every triplet, or with `band` over those whose stranger lies beyond the relative by at most `margin`.
 
-    >>> from levelfield.relatives import relatives
+    >>> from levelfield.labels import relatives
     >>> found = all_hinges(torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]]), relatives(torch.tensor([0, 0, 1])),
     ...                    margin=0.5)
     >>> found.total, found.active, found.listed

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, lengths_of
+from levelfield.labels import Relatives, related, relatives
 from levelfield.miners import MinerChoice
 from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_each
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
@@ -17,7 +18,6 @@ from levelfield.objectives._log_sums import add_norms_slope_, log_one_plus_exp, 
 from levelfield.objectives._pairs import Form, chosen_pairs
 from levelfield.objectives._sums import sum_over_blocks
 from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
-from levelfield.relatives import Relatives, related, relatives
 from levelfield.settings import number, one_of
 
 _MANY = 2**19  # pairs times rows, from which on products within classes pay

@@ -93,9 +93,7 @@ class ArcFace(ProxyObjective):
         proxy_lr_multiplier: float = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.scale = number("scale", scale, above=0)
         self.margin = number("margin", margin, least=0, most=math.pi)
         self.beyond_pi: BeyondPi = one_of("beyond_pi", beyond_pi, ("linear", "plain"))
@@ -113,9 +111,7 @@ class ArcFace(ProxyObjective):
 
     def quick(self, given: Given) -> Tensor | None:
         check_classes(given.labels, len(self.proxies), self._label)
-        return classified(
-            given, self.proxies, self.definition(given), scale=self.scale, target=self._target
-        )
+        return classified(given, self.proxies, self.definition(given), scale=self.scale, target=self._target)
 
     def _target(self, own: Tensor) -> tuple[Tensor, Tensor]:
         moved = cosine_with_margin(own, margin=self.margin, beyond_pi=self.beyond_pi)

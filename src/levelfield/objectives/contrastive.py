@@ -7,11 +7,11 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import Relatives, hide_, put_, relatives
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
-from levelfield.relatives import Relatives, hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import put_, relatives
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, norms, strangers
-from levelfield.relatives import put_, relatives
 from levelfield.settings import number, one_of
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
     """[log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ of each anchor (n,); 0 without a positive or a negative.
 
-    >>> from levelfield.relatives import related
+    >>> from levelfield.labels import related
     >>> distance = torch.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
     >>> generalized_lifted_terms(distance, *related(torch.tensor([0, 0, 1])), margin=1.0)
     tensor([2., 2., 0.])

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import hide_, put_, related, relatives
 from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._histograms import node_below_, soft_counts, tallies
-from levelfield.relatives import hide_, put_, related, relatives
 from levelfield.settings import one_of, whole
 
 

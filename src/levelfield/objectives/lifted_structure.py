@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import put_, related, relatives
 from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import log_sum_exp, strangers
 from levelfield.objectives._sums import mean
-from levelfield.relatives import put_, related, relatives
 from levelfield.settings import number, one_of
 
 

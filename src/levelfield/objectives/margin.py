@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
+from levelfield.labels import hide_, put_, relatives
 from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import Entries, attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import check_classes
-from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import hide_, put_, relatives
 from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._closed import closed, log_one_plus_sum_exp_
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import log_one_plus_sum_exp
-from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
@@ -22,7 +22,7 @@ def multi_similarity_terms(
 ) -> tuple[Tensor, Tensor]:
     """The two log-sums of each anchor (002 eq. 12); `positive` and `negative` say how often each pair counts.
 
-    >>> from levelfield.relatives import related
+    >>> from levelfield.labels import related
     >>> positive, negative = related(torch.tensor([0, 0, 1]))
     >>> pull, push = multi_similarity_terms(torch.eye(3), positive, negative, alpha=2.0, beta=40.0, base=0.5)
     >>> pull

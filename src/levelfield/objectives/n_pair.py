@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import Relatives, related, relatives
 from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -20,7 +21,6 @@ from levelfield.objectives._log_sums import (
     strangers,
 )
 from levelfield.objectives._pairs import Form, chosen_pairs, first_pairs
-from levelfield.relatives import Relatives, related, relatives
 from levelfield.settings import number, one_of
 
 

@@ -72,9 +72,7 @@ class NormalizedSoftmax(ProxyObjective):
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.temperature = number("temperature", temperature, above=0)
         self.dropout = number("dropout", dropout, least=0, most=0.99)
         self.smoothing_over_all = smoothing_over_all(

@@ -5,19 +5,19 @@ from __future__ import annotations
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import relatives
 from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import against_strangers
 from levelfield.objectives._sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
-from levelfield.relatives import relatives
 from levelfield.settings import number, one_of
 
 
 def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -> Tensor:
     """log(1 + sum_{n in N(a)} e^((s_an - s_ap) / temperature)) for every p that may be a positive of a: (n, n).
 
-    >>> from levelfield.relatives import related
+    >>> from levelfield.labels import related
     >>> import torch
     >>> nt_xent_terms(torch.eye(3), related(torch.tensor([0, 0, 1]))[1], temperature=0.07)[0, 1]
     tensor(0.6931)

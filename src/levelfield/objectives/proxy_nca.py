@@ -79,9 +79,7 @@ class ProxyNCA(ProxyObjective):
         proxy_lr_multiplier: float = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.scale = number("scale", scale, above=0)
         self.include_true = one_of("include_true", include_true, (True, False))
         self.smoothing_over_all = smoothing_over_all(

@@ -79,9 +79,7 @@ class ProxyTriplet(ProxyObjective):
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.margin = number("margin", margin)
         self.scale = number("scale", scale, above=0)
         self.squared = one_of("squared", squared, (True, False))

@@ -7,13 +7,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
+from levelfield.labels import Relatives, put_, related, relatives, row_blocks, without_class_
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
 from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import mean, sum_over_blocks
 from levelfield.objectives._triplets import Hinges, all_hinges, count_below
-from levelfield.relatives import Relatives, put_, related, relatives, row_blocks, without_class_
 from levelfield.settings import number, one_of
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
+from levelfield.labels import hide_, put_, relatives
 from levelfield.objectives._closed import LOG2_E, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
-from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 

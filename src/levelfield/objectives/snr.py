@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import Relatives, hide_, put_, relatives
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -15,7 +16,6 @@ from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
 from levelfield.objectives.contrastive import contrastive_terms
 from levelfield.objectives.triplet import triplet_terms
-from levelfield.relatives import Relatives, hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no signal
@@ -237,9 +237,7 @@ class SNR(Objective):
         divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
         return {"triplet": found.total / divisor}, found.slope.div_(divisor)
 
-    def _quick_all_pairs(
-        self, ratio: Tensor, usable: Tensor, table: Relatives
-    ) -> tuple[dict[str, Tensor], Tensor]:
+    def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: Relatives) -> tuple[dict[str, Tensor], Tensor]:
         pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - ratio, table, -torch.inf).relu_().mul_(usable[:, None])
         pulls, total = pull > 0, push.sum()

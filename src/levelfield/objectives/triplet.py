@@ -8,13 +8,13 @@ from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import relatives
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
 from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
-from levelfield.relatives import relatives
 from levelfield.settings import number, one_of
 
 

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from levelfield import objectives
-from levelfield.published import benchmarks, is_benchmark, reported
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.rows import Row
-from levelfield.studies.runs import PlannedRun, RunSpec
+from levelfield.papers.published import benchmarks, is_benchmark, reported
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import Row
+from levelfield.studies.runs.spec import PlannedRun, RunSpec
 
 _SAMPLERS = {"spc_r": "SPC-R", "ddm": "DDM", "frd": "FRD", "greedy_coreset": "GC", "random": "random"}
 _TITLE = "Beside what papers reported (per cent)"

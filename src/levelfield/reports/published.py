@@ -14,8 +14,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from levelfield.published import Line, Table, ceiling, papers
-from levelfield.reports.fitting import divided
+from levelfield.papers.published import Line, Table, ceiling, papers
+from levelfield.reports.leaderboard.widths import divided
 
 _SETTINGS = ("origin", "backbone", "dim", "protocol", "batch", "image", "sampler", "switch")
 _SHORT = {"mlrc-concatenated": "joined", "mlrc-separated": "separated", "resnet50": "ResNet-50",
@@ -49,11 +49,16 @@ def remarks(one: Table) -> list[str]:
     said = [f"{key.replace('_', ' ')}: {value}" for key, value in told.items()]
     said += [f"missing: {one.missing}"] if one.missing else []
     said += [f"remark: {one.remarks}"] if one.remarks else []
-    said += [f"{' and '.join(dict.fromkeys(line.printed_metric for line in one.lines if line.suspect == why))}: {why}"
-             for why in dict.fromkeys(line.suspect for line in one.lines if line.suspect)]
+    said += [
+        f"{' and '.join(dict.fromkeys(line.printed_metric for line in one.lines if line.suspect == why))}: {why}"
+        for why in dict.fromkeys(line.suspect for line in one.lines if line.suspect)
+    ]
     if any(line.printed_metric == "mAP@C" for line in one.lines):
-        said += [f"mAP@C and mAP@1000 divide by the class size with the query counted: at most "
-                 f"{100 * ceiling(dataset):.1f} % on {dataset}" for dataset in one.datasets]
+        said += [
+            f"mAP@C and mAP@1000 divide by the class size with the query counted: at most "
+            f"{100 * ceiling(dataset):.1f} % on {dataset}"
+            for dataset in one.datasets
+        ]
     return said
 
 

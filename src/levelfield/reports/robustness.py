@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from levelfield.files import write_json, write_text
-from levelfield.reports.fitting import divided
-from levelfield.studies.corrupted import recorded
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study
-from levelfield.studies.store import read_result
+from levelfield.reports.leaderboard.widths import divided
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.runs.corruptions import recorded
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
 
 # so that nine of them and the methods' names fit 80 columns
 _SHORT = {

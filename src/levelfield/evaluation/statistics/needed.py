@@ -97,8 +97,15 @@ class Design:
             tried = np.minimum(factor, 1e6)
             asked = self.asked(difference, tried if classes else one, tried if seeds else one)
             factor = np.sqrt(tried * np.maximum(solve(asked, tried), 1e-3))  # half a step on the log: no swinging
-        final: Floats = np.maximum(solve(self.asked(difference, np.minimum(factor, 1e6) if classes else one,
-                                                    np.minimum(factor, 1e6) if seeds else one), factor), 1e-3)
+        final: Floats = np.maximum(
+            solve(
+                self.asked(
+                    difference, np.minimum(factor, 1e6) if classes else one, np.minimum(factor, 1e6) if seeds else one
+                ),
+                factor,
+            ),
+            1e-3,
+        )
         return final
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from levelfield import methods
-from levelfield.studies.choices import Competitor
-from levelfield.studies.runs import PlannedRun
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.choices import Competitor
 
 REGULARISERS = ("switch", "mixup")
 # Okabe and Ito: people with any colour vision tell them apart. Grey is left to what trains nothing.

@@ -12,7 +12,7 @@ from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import legend_beside, shortened
 from levelfield.reports.figures._placing import Points, number_points
 from levelfield.reports.figures._rows import Drawn, ends, errors
-from levelfield.studies.cost import COSTS, front
+from levelfield.studies.leaderboard.rows import COSTS, front
 
 AXES = {
     "seconds": ("training, seconds", 1.0),

@@ -13,7 +13,7 @@ from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._rows import Drawn
-from levelfield.studies.store import Result, read_spec
+from levelfield.studies.runs.folder import Result, read_spec
 
 # what is measured, with its line: one colour is one method
 PARTS: dict[str, tuple[str, Any]] = {
