@@ -35,7 +35,7 @@ TIMES_THE_PRODUCT: dict[str, Bound] = {
 FASTER_THAN_PML: dict[str, Bound] = {
     "CUB-like": (5, 7), "In-Shop-like": (2.5, 3), "20k": (3, 3.6), "SOP-like": (3, 4),
 }  # fmt: skip
-MEMORY = ((1.3, 64), (1.2, 32))  # times the embeddings, plus megabytes; 16 bytes for each query-relative pair beside
+MEMORY = ((1.3, 64), (1.2, 32))  # times the embeddings, plus megabytes; 16 bytes for each query-positive pair beside
 TWO_THREADS = 1.7
 FIRST_CALL = (10_000, 2_000)  # milliseconds
 EVERYTHING = (

@@ -91,7 +91,7 @@ def collapsed() -> Difference:
 
 
 def released_in_shop() -> Difference:
-    """Proxy-Anchor, Intra-Batch: fewer than k non-relatives strictly more similar than the best relative."""
+    """Proxy-Anchor, Intra-Batch: fewer than k non-positives strictly more similar than the best positive."""
     rows, labels = np.ones((30, 4), np.float32), np.repeat(np.arange(6), 5)
     similarity = rows @ rows.T
     same = labels[:, None] == labels[None]

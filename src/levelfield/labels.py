@@ -1,4 +1,4 @@
-"""Who is related to whom in a batch: masks for the definitions, the class table for the closed forms and the miners."""
+"""Labels of a batch: who is a positive of whom, as masks for the definitions and as a table for the closed forms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 
-def related(labels: Tensor, anchors: int | None = None) -> tuple[Tensor, Tensor]:
+def class_masks(labels: Tensor, anchors: int | None = None) -> tuple[Tensor, Tensor]:
     """Who is a positive and who a negative of whom: two boolean (n, n) matrices. No item is its own positive.
 
     anchors: the matrices have only the first so many rows.
 
-    >>> positive, negative = related(torch.tensor([7, 7, 2**40]))
+    >>> positive, negative = class_masks(torch.tensor([7, 7, 2**40]))
     >>> positive.int().tolist(), negative.int().tolist()
     ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
     """
@@ -23,7 +23,7 @@ def related(labels: Tensor, anchors: int | None = None) -> tuple[Tensor, Tensor]
     return (~negative).fill_diagonal_(False), negative
 
 
-class Relatives(NamedTuple):
+class ClassTable(NamedTuple):
     """The class table: `others` (n, k) names the other members of each row's class, padded with the row itself.
 
     `valid` (n, k) says which entries are no padding, `counts` (n,) how many. k is the largest class less one, at
@@ -38,20 +38,20 @@ class Relatives(NamedTuple):
     start: Tensor
 
 
-def relatives(labels: Tensor, anchors: int | None = None) -> Relatives:
+def class_table(labels: Tensor, anchors: int | None = None) -> ClassTable:
     """The class table of a batch, or of its first `anchors`. The host reads one number, the size of the largest class.
 
-    >>> relatives(torch.tensor([5, 9, 5, 5])).others
+    >>> class_table(torch.tensor([5, 9, 5, 5])).others
     tensor([[2, 3],
             [1, 1],
             [0, 3],
             [0, 2]])
     """
-    made = _relatives_in_numpy if labels.device.type == "cpu" else _relatives_in_torch
+    made = _table_in_numpy if labels.device.type == "cpu" else _table_in_torch
     return made(labels, len(labels) if anchors is None else anchors)
 
 
-def _relatives_in_torch(labels: Tensor, anchors: int) -> Relatives:
+def _table_in_torch(labels: Tensor, anchors: int) -> ClassTable:
     n = len(labels)
     ordered, order = labels.sort(stable=True)
     start = torch.searchsorted(ordered, labels[:anchors])  # where each row's class begins in this order
@@ -61,10 +61,10 @@ def _relatives_in_torch(labels: Tensor, anchors: int) -> Relatives:
     valid = column < counts[:, None]
     place = start[:, None] + column
     place += place >= own  # the row itself is left out
-    return Relatives(order[torch.where(valid, place, own)], valid, counts, order, start)
+    return ClassTable(order[torch.where(valid, place, own)], valid, counts, order, start)
 
 
-def _relatives_in_numpy(labels: Tensor, anchors: int) -> Relatives:
+def _table_in_numpy(labels: Tensor, anchors: int) -> ClassTable:
     """The same in NumPy, whose small steps take a third of the time; in a batch of 100 that is felt."""
     given = labels.numpy()
     order = given.argsort(kind="stable")
@@ -79,22 +79,22 @@ def _relatives_in_numpy(labels: Tensor, anchors: int) -> Relatives:
     own = own[:anchors, None]
     place += place >= own
     others = order[np.where(valid, place, own)]
-    return Relatives(*map(torch.from_numpy, (others, valid, counts, order, start)))
+    return ClassTable(*map(torch.from_numpy, (others, valid, counts, order, start)))
 
 
-def hide_(matrix: Tensor, table: Relatives, value: float) -> Tensor:
-    """Overwrite the entries of relatives and the diagonal, so that strangers alone are left."""
+def hide_(matrix: Tensor, table: ClassTable, value: float) -> Tensor:
+    """Overwrite the entries of positives and the diagonal, so that negatives alone are left."""
     return matrix.scatter_(1, table.others, value).fill_diagonal_(value)
 
 
-def without_class_(block: Tensor, table: Relatives, rows: slice, value: float) -> Tensor:
-    """Overwrite the entries of relatives and of the row itself in some rows of a matrix."""
+def without_class_(block: Tensor, table: ClassTable, rows: slice, value: float) -> Tensor:
+    """Overwrite the entries of positives and of the row itself in some rows of a matrix."""
     block.scatter_(1, table.others[rows], value).diagonal(rows.start).fill_(value)
     return block
 
 
-def put_(matrix: Tensor, table: Relatives, values: Tensor) -> Tensor:
-    """Write `values` (n, k) to the entries of relatives; the diagonal becomes 0 where the table is padded."""
+def put_(matrix: Tensor, table: ClassTable, values: Tensor) -> Tensor:
+    """Write `values` (n, k) to the entries of positives; the diagonal becomes 0 where the table is padded."""
     return matrix.scatter_(1, table.others, (values * table.valid).to(matrix.dtype))
 
 

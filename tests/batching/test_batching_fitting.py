@@ -37,7 +37,7 @@ def test_what_an_objective_declares_to_need_is_enough(name):
 
 @pytest.mark.parametrize("name", [n for n in objectives.names() if objectives.describe(n).least[1] > 1])
 def test_what_an_objective_declares_to_need_is_needed(name):
-    if name in ("group_loss", "ranked_list"):  # they push strangers apart, which is not what they are for
+    if name in ("group_loss", "ranked_list"):  # they push negatives apart, which is not what they are for
         assert learns(name, torch.arange(6))
     else:
         assert not learns(name, torch.arange(6))

@@ -83,7 +83,7 @@ def test_text_labels_and_lone_queries(levelfield: Levelfield, arrays: Path) -> N
     np.save("y.npy", np.array(["a", "a", "b", "b", "c"]))
     said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1").printed
     assert "1.0000" in said
-    assert "1 of them is without a relative and does not count" in said
+    assert "1 of them is without a positive and does not count" in said
     assert "counts as 0" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--lone", "miss").printed
 
 

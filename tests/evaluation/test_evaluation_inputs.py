@@ -113,7 +113,7 @@ def test_a_list_of_metrics_may_be_one_text_and_k_one_number():
     assert list(evaluate(ROWS, LABELS, metrics="recall, map@c[released]", k=3)) == ["recall@3", "map@c[released]"]
 
 
-def test_no_relatives_at_all_is_no_error():
+def test_no_positives_at_all_is_no_error():
     result = evaluate(ROWS, np.arange(6), metrics=["recall@1", "map"])
     assert np.isnan(list(result.values())).all()
     assert result.n_lone == 6

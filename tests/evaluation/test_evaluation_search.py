@@ -44,7 +44,7 @@ LABELS = {
 
 
 def slowly(inputs, distance="euclidean"):
-    """(above, level) of every relative of every query from a full sort of its list, nearest first."""
+    """(above, level) of every positive of every query from a full sort of its list, nearest first."""
     found = []
     for query, row in enumerate(inputs.query.astype(np.float64)):
         if distance == "euclidean":
@@ -129,8 +129,8 @@ def test_equal_rows_are_level_for_every_query_wherever_they_stand(way):
     counted = search(arranged, np.full(1500, EVERYWHERE), pairs=10**9, way=way)
     found = as_lists(arranged, counted)
     for query in range(100):
-        relatives = [row for row in range(query // 3 * 3, query // 3 * 3 + 3) if row != query and row < 100]
-        assert sum(level >= 1 for _, level in found[query]) == len(relatives)
+        positives = [row for row in range(query // 3 * 3, query // 3 * 3 + 3) if row != query and row < 100]
+        assert sum(level >= 1 for _, level in found[query]) == len(positives)
 
 
 @pytest.mark.parametrize("kind", LABELS)

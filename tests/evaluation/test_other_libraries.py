@@ -66,9 +66,9 @@ def test_average_precision_and_recall_are_those_of_scikit_learn(sample):
     near = -pairwise_distances(points.astype(np.float64))
     for query in range(0, len(points), 7):
         others = np.arange(len(points)) != query
-        relative = labels[others] == labels[query]
-        if relative.any():
-            wanted = average_precision_score(relative, near[query, others])
+        positive = labels[others] == labels[query]
+        if positive.any():
+            wanted = average_precision_score(positive, near[query, others])
             assert result.per_query["map"][query] == pytest.approx(wanted, abs=1e-9)
     found = NearestNeighbors(n_neighbors=9).fit(points).kneighbors(return_distance=False)
     hits = labels[found] == labels[:, None]

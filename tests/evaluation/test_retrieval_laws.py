@@ -114,8 +114,8 @@ def test_a_collapsed_net_finds_by_chance(labels, k, distance):
     found = evaluate(rows, labels, metrics=[f"recall@{k}"], distance=distance).per_query[f"recall@{k}"]
     others = len(labels) - 1
     for value, label in zip(found, labels, strict=True):
-        relatives = labels.count(label) - 1
-        wanted = 1 - comb(others - relatives, min(k, others)) / comb(others, min(k, others)) if relatives else 0
+        positives = labels.count(label) - 1
+        wanted = 1 - comb(others - positives, min(k, others)) / comb(others, min(k, others)) if positives else 0
         assert abs(value - wanted) < 1e-12
 
 

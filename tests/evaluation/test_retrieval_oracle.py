@@ -15,9 +15,9 @@ NAMES = ["recall@1", "recall@2", "recall@3", "precision@2", "r_precision", "map@
 
 
 def from_list(hits: list[bool]) -> dict[str, float]:
-    """Metrics of one ranked list of relatives (True) and others."""
-    relatives = sum(hits)
-    if not relatives:
+    """Metrics of one ranked list of positives (True) and others."""
+    positives = sum(hits)
+    if not positives:
         return dict.fromkeys(NAMES, 0.0)
     precision_at_hit = [sum(hits[: place + 1]) / (place + 1) if hit else 0.0 for place, hit in enumerate(hits)]
     return {
@@ -25,11 +25,11 @@ def from_list(hits: list[bool]) -> dict[str, float]:
         "recall@2": any(hits[:2]),
         "recall@3": any(hits[:3]),
         "precision@2": sum(hits[:2]) / 2,
-        "r_precision": sum(hits[:relatives]) / relatives,
-        "map@r": sum(precision_at_hit[:relatives]) / relatives,
-        "map": sum(precision_at_hit) / relatives,
+        "r_precision": sum(hits[:positives]) / positives,
+        "map@r": sum(precision_at_hit[:positives]) / positives,
+        "map": sum(precision_at_hit) / positives,
         "mrr": 1 / (1 + hits.index(True)),
-        "map@2": sum(precision_at_hit[:2]) / relatives,
+        "map@2": sum(precision_at_hit[:2]) / positives,
     }
 
 

@@ -165,8 +165,8 @@ def test_proxy_anchor_pushes_with_all_classes_and_pulls_with_those_of_the_subset
     pull = sum(math.log1p(math.exp(-alpha * (cosine[i, LABELS[i]].item() - delta))) for i in range(3)) / 3
     push = 0.0
     for c in range(CLASSES):
-        strangers = [math.exp(alpha * (cosine[i, c].item() + delta)) for i in range(3) if LABELS[i] != c]
-        push += math.log1p(sum(strangers)) / CLASSES
+        negatives = [math.exp(alpha * (cosine[i, c].item() + delta)) for i in range(3) if LABELS[i] != c]
+        push += math.log1p(sum(negatives)) / CLASSES
     assert method.branch_losses(steps, LABELS, stream(0, "step"))[0].item() == pytest.approx(pull + push, rel=1e-5)
 
 

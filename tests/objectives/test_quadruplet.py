@@ -73,7 +73,7 @@ def test_two_classes_have_no_fourth_sample_and_no_second_term() -> None:
     labels = torch.tensor([0, 0, 1, 1])
     assert draw_fourth(labels, torch.tensor([[0, 1, 2]]), stream(0, "fourth")).tolist() == [-1]
     terms = create("quadruplet").terms(torch.eye(4), labels)
-    assert terms["strangers"].item() == 0
+    assert terms["negatives"].item() == 0
     assert terms["triplet"].item() == pytest.approx(1)
 
 

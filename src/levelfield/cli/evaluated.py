@@ -144,7 +144,7 @@ def _about(found: list[Evaluated]) -> list[str]:
         one = result.n_lone == 1
         misses = "counts as 0" if one else "count as 0"
         treated = misses if result.counted.all() else "does not count" if one else "do not count"
-        said.append(f"{result.n_lone:,} of them {'is' if one else 'are'} without a relative and {treated}.")
+        said.append(f"{result.n_lone:,} of them {'is' if one else 'are'} without a positive and {treated}.")
     if result.intervals:
         said.append(
             "Intervals over classes: what other classes of this kind would give"

@@ -55,7 +55,7 @@ def write_per_class(path: Path, found: list[Evaluated]) -> None:
 
 
 def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths: list[str] | None) -> None:
-    """One line per query, in the order of the embeddings; `lone` queries have no relatives."""
+    """One line per query, in the order of the embeddings; `lone` queries have no positives."""
 
     def lines() -> Iterator[dict[str, Any]]:
         for one in found:

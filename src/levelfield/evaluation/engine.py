@@ -59,7 +59,7 @@ def evaluate(
     queries are in the gallery and no ids leave them out, there is a warning: each would find itself.
     metrics: see `names()`; None means all usual retrieval metrics and no clustering. A bare `recall` stands for
     recall@K with each `k`. distance: cosine, euclidean, dot or hamming. ties: the mean over all orders of rows that are
-    level (expected), or the worst or best of them (pessimistic, optimistic). lone: queries without relatives are left
+    level (expected), or the worst or best of them (pessimistic, optimistic). lone: queries without positives are left
     out (exclude) or count as 0 (miss). dim: only the first columns. starts: k-means starts of the clustering metrics,
     which cluster the queries into as many clusters as they have classes. Metrics of geometry describe the queries too:
     their rows of unit length under cosine, their bits under hamming, otherwise the rows as they are. ci: the level of
@@ -68,7 +68,7 @@ def evaluate(
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
     memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings once
-    more, 64 MB and 12 bytes for each pair of query and relative; with less, queries are searched in several rounds.
+    more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in several rounds.
     Clustering and geometry need the queries once more and, for k-means, the centres four times.
     progress: called with (done, total) from the start and while pairs are compared, in similarities.
 
@@ -175,9 +175,9 @@ def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Represent
 
 
 def _lone_queries(inputs: Inputs) -> Array:
-    relatives = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))[inputs.query_codes]
+    positives = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))[inputs.query_codes]
     itself = (inputs.query_ids >= 0) & (inputs.gallery_codes[inputs.query_ids] == inputs.query_codes)
-    return relatives == itself
+    return positives == itself
 
 
 def _retrieval(
@@ -195,7 +195,7 @@ def _retrieval(
     way = best_way(inputs)
     pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
     arranged = arrange(inputs, distance=distance)
-    last = retrieval.reach(wanted, arranged.relatives)
+    last = retrieval.reach(wanted, arranged.positives)
     for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, progress=progress):
         for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
             for metric in wanted:

@@ -47,7 +47,7 @@ class Intervals:
 class Evaluation(Mapping[str, float]):
     """Figures by name (fractions, not per cent). A clustering metric is the mean over its starts.
 
-    `per_query[name]` has one value per query in input order; a query without relatives (`lone`) has 0 there, and
+    `per_query[name]` has one value per query in input order; a query without positives (`lone`) has 0 there, and
     whoever averages under `lone="exclude"` drops those first. `per_start[name]` holds the value of each k-means start.
     `intervals[name]` is there for every retrieval metric if `ci` was asked for.
     """
@@ -82,7 +82,7 @@ class Evaluation(Mapping[str, float]):
 
     @property
     def n_lone(self) -> int:
-        """Queries without a relative in the gallery."""
+        """Queries without a positive in the gallery."""
         return int(self.lone.sum())
 
     @property
@@ -124,7 +124,7 @@ class Evaluation(Mapping[str, float]):
     def to_pandas(self, of: str = "metrics") -> Any:
         """A DataFrame of the `metrics` with their intervals, of the `queries` in input order, or of the `classes`.
 
-        A query without relatives has the value 0; `counted` says whether it is among those that are averaged.
+        A query without positives has the value 0; `counted` says whether it is among those that are averaged.
         """
         if of not in TABLES:
             raise unknown("table of an evaluation", of, TABLES)

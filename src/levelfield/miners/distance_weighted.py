@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import Relatives, related, relatives, row_blocks, without_class_
+from levelfield.labels import ClassTable, class_masks, class_table, row_blocks, without_class_
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import (
     all_known,
-    draw_relative,
+    draw_positive,
     even,
+    negative_at,
     no_triplets,
-    stranger_at,
     uniforms,
 )
 from levelfield.settings import number, one_of
@@ -79,11 +79,11 @@ class DistanceWeighted(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        table = relatives(labels, len(geometry.rows))
+        table = class_table(labels, len(geometry.rows))
         if self.per_anchor == "positives":
             chosen_p, asked = table.others, table.valid
         else:
-            chosen_p, asked = draw_relative(table, generator)[:, None], table.valid[:, :1]
+            chosen_p, asked = draw_positive(table, generator)[:, None], table.valid[:, :1]
         uniform = uniforms(asked.numel(), labels, generator).view(asked.shape)
         chosen_n, gives = self._draw(geometry, table, uniform)
         anchors = torch.arange(len(chosen_p), device=labels.device)[:, None].expand_as(chosen_p)
@@ -100,7 +100,7 @@ class DistanceWeighted(BaseMiner):
             "valid": usable.long(),
         }
 
-    def _draw(self, geometry: Geometry, table: Relatives, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    def _draw(self, geometry: Geometry, table: ClassTable, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """A negative for each of the numbers (n, draws), and who has any: as `_law` says, block by block, in base 2."""
         squared, dim = geometry.squared_distance.detach(), geometry.rows.shape[1]
         lowest = self.lower**2
@@ -119,13 +119,13 @@ class DistanceWeighted(BaseMiner):
             running = weights.sub_(top).exp2_().cumsum(1)
             torch.searchsorted(running, below_one[rows] * running[:, -1:], right=True, out=chosen[rows])
         if self.empty == "uniform" and not all_known(some):
-            anyone = torch.stack([stranger_at(table, column) for column in uniform.T], 1)
+            anyone = torch.stack([negative_at(table, column) for column in uniform.T], 1)
             chosen, some = torch.where(some[:, None], chosen, anyone), table.counts < len(table.order) - 1
         return chosen, some
 
     def _law(self, geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Positives, the law of the negative (n, n), and who gives a triplet."""
-        positive, negative = related(labels, len(geometry.rows))
+        positive, negative = class_masks(labels, len(geometry.rows))
         squared = geometry.squared_distance.detach()
         kept = negative & (squared < _ANTIPODES)
         if self.upper is not None:

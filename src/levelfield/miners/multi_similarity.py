@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import related
+from levelfield.labels import class_masks
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.settings import number
@@ -20,7 +20,7 @@ def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilo
     An anchor without a positive or without a negative keeps nothing. 002 eq. 11, corrected.
 
     >>> s = torch.tensor([[1.0, 0.2, 0.5], [0.2, 1.0, -1.0], [0.5, -1.0, 1.0]])
-    >>> kept, _ = kept_pairs(s, *related(torch.tensor([0, 0, 1])), epsilon=0.1)
+    >>> kept, _ = kept_pairs(s, *class_masks(torch.tensor([0, 0, 1])), epsilon=0.1)
     >>> kept.nonzero().tolist()
     [[0, 1]]
     """
@@ -57,6 +57,6 @@ class MultiSimilarityMiner(BaseMiner):
         number("epsilon", self.epsilon)
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        masks = related(labels, len(geometry.rows))
+        masks = class_masks(labels, len(geometry.rows))
         positive, negative = kept_pairs(geometry.similarity.detach(), *masks, epsilon=self.epsilon)
         return positive.nonzero(), negative.nonzero()

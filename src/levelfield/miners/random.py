@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import related, relatives
+from levelfield.labels import class_masks, class_table
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_relative, draw_stranger, even, kth, no_triplets, one_each
+from levelfield.miners._draws import draw_negative, draw_positive, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
 from levelfield.settings import one_of
 
@@ -48,14 +48,14 @@ class Random(BaseMiner):
         if not len(labels):
             return no_triplets(labels)
         if self.mode == "triplets":
-            return _some_of_all(*related(labels, len(geometry.rows)), generator)
-        table = relatives(labels, len(geometry.rows))
-        return one_each(table, draw_relative(table, generator), draw_stranger(table, generator))
+            return _some_of_all(*class_masks(labels, len(geometry.rows)), generator)
+        table = class_table(labels, len(geometry.rows))
+        return one_each(table, draw_positive(table, generator), draw_negative(table, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor. Mode `triplets`: those, and each one's chance."""
         geometry = self.geometry_of(embeddings, labels)
-        positive, negative = related(labels, len(geometry.rows))
+        positive, negative = class_masks(labels, len(geometry.rows))
         dtype = geometry.rows.dtype
         if self.mode == "triplets":
             listed = all_triplets(positive, negative)

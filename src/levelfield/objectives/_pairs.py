@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import related
+from levelfield.labels import class_masks
 from levelfield.miners import Tuples
 from levelfield.objectives._contract import Given, Objective
 from levelfield.objectives._given import check_rows
@@ -30,7 +30,7 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
         return first_pairs(given.labels)
     found: Tuples | None = objective.chosen(geometry, given)
     if found is None:
-        return related(given.labels)[0].nonzero()
+        return class_masks(given.labels)[0].nonzero()
     pairs = found if isinstance(found, Tensor) else found[0]
     if not pairs.numel():
         return pairs.new_empty(0, 2)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, lengths_of
-from levelfield.labels import Relatives, related, relatives
+from levelfield.labels import ClassTable, class_masks, class_table
 from levelfield.miners import MinerChoice
 from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_each
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
@@ -124,7 +124,7 @@ class Angular(Objective):
 
     def _angular(self, geometry: Geometry, pairs: Tensor | None, given: Given) -> tuple[Tensor, Tensor]:
         weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
-        positive, negative = related(given.labels)
+        positive, negative = class_masks(given.labels)
         listed = positive.nonzero() if pairs is None else pairs
         divisor = max(1, len(listed))
         if self.form == "pairs":
@@ -158,11 +158,11 @@ class Angular(Objective):
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or self.form == "pairs" or not len(given.labels):
             return None
-        rows, table = given.embeddings.detach(), relatives(given.labels)
+        rows, table = given.embeddings.detach(), class_table(given.labels)
         pairs = chosen_pairs(self, Geometry(rows, normalize=False), given, self.form)
         order = self._crowded_order(given.labels, table) if pairs is None else None
         if order is not None:
-            rows, table = rows[order], relatives(given.labels[order])
+            rows, table = rows[order], class_table(given.labels[order])
         # With both parts the raw products serve for both: those of unit rows differ by the lengths alone.
         shared = self.normalize and self.npair_weight != 0
         geometry = Geometry(rows, normalize=self.normalize and not shared)
@@ -207,7 +207,7 @@ class Angular(Objective):
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
-    def _crowded_order(self, labels: Tensor, table: Relatives) -> Tensor | None:
+    def _crowded_order(self, labels: Tensor, table: ClassTable) -> Tensor | None:
         """The rows' order in which all pairs are taken class by class; None where listing them is quicker or safer."""
         many = int(table.counts.sum()) * len(labels) > _MANY
         return by_size(labels) if many and self.normalize and strengths(self.alpha)[0] <= _MODERATE else None

@@ -1,4 +1,4 @@
-"""Contrastive: relatives nearer than one margin, strangers farther than another."""
+"""Contrastive: positives nearer than one margin, negatives farther than another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import Relatives, hide_, put_, relatives
+from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -91,17 +91,17 @@ class Contrastive(Objective):
         value: Tensor
         slope: Tensor | Entries | None
         if tuples is None:
-            value, slope = self._quick_everything(getattr(geometry, matrix), relatives(given.labels))
+            value, slope = self._quick_everything(getattr(geometry, matrix), class_table(given.labels))
         else:
             value, slope = self._quick_pairs(geometry, tuples)
         return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given._replace(tuples=tuples)))
 
-    def _quick_everything(self, distance: Tensor, table: Relatives) -> tuple[Tensor, Tensor]:
-        """Strangers are what is left of the matrix when the few relatives are hidden."""
+    def _quick_everything(self, distance: Tensor, table: ClassTable) -> tuple[Tensor, Tensor]:
+        """Negatives are what is left of the matrix when the few positives are hidden."""
         pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - distance, table, -torch.inf).relu_()
         value, pulls, pushes = pull.sum(), pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a stranger is too near
+        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too near
         active, positives = slope.sum(), table.counts.sum()
         self.active = pulls.sum() + active.long()
         if self.reduction == "mean":
@@ -141,7 +141,7 @@ class Contrastive(Objective):
         return tuples[:, :2], tuples[:, ::2]
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         distance = geometry.squared_distance if self.squared else geometry.distance
         terms = contrastive_terms(distance, positive, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
         weights = None if given.weights is None else given.weights[:, None]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import hide_, put_, related, relatives
+from levelfield.labels import class_masks, class_table, hide_, put_
 from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._histograms import node_below_, soft_counts, tallies
@@ -55,7 +55,7 @@ class Histogram(Objective):
         similarity = Geometry(given.embeddings, normalize=self.normalize).similarity
         position = ((similarity + 1) * self._per_unit).reshape(1, -1)
         sides = []
-        for mask in related(given.labels):
+        for mask in class_masks(given.labels):
             once = mask.triu(1).reshape(1, -1)  # unordered pairs
             sides.append(soft_counts(position, once, self.bins)[0] / once.sum().clamp_min(1))
         terms = overlap(*sides)
@@ -65,7 +65,7 @@ class Histogram(Objective):
     def quick(self, given: Given) -> Tensor | None:
         """The positives' histogram comes first: each negative's slope is then a look-up by its bin."""
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = relatives(given.labels), geometry.similarity  # overwritten: nobody needs it again
+        table, matrix = class_table(given.labels), geometry.similarity  # overwritten: nobody needs it again
         matrix.add_(1).mul_(self._per_unit)
         n, ordered = len(matrix), table.counts.sum().to(matrix.dtype)  # divisors as integers would be float32
         positives, negatives = ordered.clamp_min(1), (n * (n - 1) - ordered).clamp_min(1)

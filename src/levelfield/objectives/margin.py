@@ -1,4 +1,4 @@
-"""Margin: relatives inside a boundary beta, strangers outside, both by a margin; the boundary may be learned."""
+"""Margin: positives inside a boundary beta, negatives outside, both by a margin; the boundary may be learned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.labels import hide_, put_, relatives
+from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import Entries, attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -162,8 +162,8 @@ class Margin(Objective):
         return value, slope, self._to_beta(moved * scale + nu, classes)
 
     def _quick_everything(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor, Tensor]:
-        """Strangers are what is left of the matrix when the few relatives are hidden."""
-        table, distance, n = relatives(given.labels), geometry.distance, len(given.labels)
+        """Negatives are what is left of the matrix when the few positives are hidden."""
+        table, distance, n = class_table(given.labels), geometry.distance, len(given.labels)
         beta = self._beta(given.labels).detach().to(distance.dtype).expand(n)
         positives = table.counts
         negatives = n - 1 - positives
@@ -199,7 +199,7 @@ class Margin(Objective):
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """Over all triplets each positive pair counts once per negative of its anchor, and the other way round."""
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         positives, negatives = positive.sum(1), negative.sum(1)
         beta = self._beta(given.labels[: len(positive)]).expand(len(positive))
         pull, push = margin_terms(geometry.distance, geometry.distance, beta[:, None], margin=self.margin)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
-from levelfield.labels import hide_, put_, relatives
+from levelfield.labels import class_table, hide_, put_
 from levelfield.objectives._closed import LOG2_E, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
@@ -97,7 +97,7 @@ class RankedList(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         distance = given.geometry(normalize=self.normalize).distance
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         grad = self.weight_grad
         pull = ranked_terms(distance - self._inner, positive, temperature=self.temperature_pos, weight_grad=grad)
         push = ranked_terms(self.alpha - distance, negative, temperature=self.temperature, weight_grad=grad)
@@ -111,7 +111,7 @@ class RankedList(Objective):
         if given.weights is not None or not len(given.labels):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, distance = relatives(given.labels), geometry.distance
+        table, distance = class_table(given.labels), geometry.distance
         near = distance.gather(1, table.others)
         inside = _weights_((near - self._inner).masked_fill_(~table.valid, -torch.inf), self.temperature_pos)
         outside = _weights_(hide_(self.alpha - distance, table, -torch.inf), self.temperature)

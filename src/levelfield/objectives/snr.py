@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import Relatives, hide_, put_, relatives
+from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Entries, attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -179,7 +179,7 @@ class SNR(Objective):
         return {"triplet": mean(terms, usable, self.reduction, weights)}
 
     def _all_triplets(self, signals: Signals, given: Given) -> Tensor:
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         positive = positive & signals.usable[:, None]
         weights = given.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
@@ -199,7 +199,7 @@ class SNR(Objective):
         if tuples is None:
             anchors = torch.arange(len(given.embeddings), device=given.labels.device)[:, None]
             ratio, usable = signals.matrix(), signals.usable[:, None]
-            sides = [(ratio, mask & usable, anchors) for mask in given.related()]
+            sides = [(ratio, mask & usable, anchors) for mask in given.class_masks()]
         else:
             lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
             sides = [(signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in lists]
@@ -219,7 +219,7 @@ class SNR(Objective):
         if self.reg_over == "batch" or (tuples is None and self.form == "contrastive"):
             return self.lam / max(1, rows)
         if tuples is None:
-            positives = relatives(given.labels, rows).counts
+            positives = class_table(given.labels, rows).counts
             often = positives * (len(given.labels) - 1 - positives)
         else:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
@@ -228,7 +228,7 @@ class SNR(Objective):
 
     def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Terms and their slope (n, n) in the ratios."""
-        table = relatives(labels)
+        table = class_table(labels)
         table = table._replace(valid=table.valid & usable[:, None])
         if self.form == "contrastive":
             return self._quick_all_pairs(ratio, usable, table)
@@ -237,11 +237,11 @@ class SNR(Objective):
         divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
         return {"triplet": found.total / divisor}, found.slope.div_(divisor)
 
-    def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: Relatives) -> tuple[dict[str, Tensor], Tensor]:
+    def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: ClassTable) -> tuple[dict[str, Tensor], Tensor]:
         pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - ratio, table, -torch.inf).relu_().mul_(usable[:, None])
         pulls, total = pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a stranger is too near
+        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too near
         positives, negatives = pulls.sum(), slope.sum().long()
         self.active = positives + negatives
         if self.reduction == "mean":

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import relatives
+from levelfield.labels import class_table
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
 from levelfield.objectives._closed import Entries, Matrix, closed
@@ -99,7 +99,7 @@ class Triplet(Objective):
         value: Tensor
         slope: Tensor | Entries
         if triplets is None:
-            found = all_hinges(getattr(geometry, matrix), relatives(given.labels), margin=self.margin, band=band)
+            found = all_hinges(getattr(geometry, matrix), class_table(given.labels), margin=self.margin, band=band)
             self.active = found.active
             divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
             value, slope = found.total / divisor, found.slope.div_(divisor)
@@ -119,13 +119,13 @@ class Triplet(Objective):
         return (hinge * share).sum(), Entries(first, second, torch.cat((share, -share)), distance)
 
     def _is_band(self, miner: Miner | None) -> bool:
-        """Whether the miner's triplets are those beyond the relative by at most this margin: counted, not listed."""
+        """Whether the miner's triplets are those beyond the positive by at most this margin: counted, not listed."""
         same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
         return same and not self.squared
 
     def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
         """All triplets, a block of positive pairs against all negatives at a time."""
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         weights = given.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
 

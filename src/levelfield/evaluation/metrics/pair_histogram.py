@@ -147,16 +147,16 @@ def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Pr
     groups, levels = int(pairs.group[-1]) + 1, len(edges)
     same, other = np.zeros((groups, levels), dtype=np.int64), np.zeros((groups, groups, levels), dtype=np.int64)
     bins = np.zeros((2, pairs.grid.bins if fine else 0), dtype=np.int64)
-    for similarity, relative, rows, columns in _blocks(pairs, progress):
+    for similarity, positive, rows, columns in _blocks(pairs, progress):
         flat = similarity.ravel()
         near = np.flatnonzero(flat >= flat.dtype.type(edges[0]))
         found = flat[near]
-        is_same = np.zeros(len(near), dtype=bool) if relative is None else relative.ravel()[near]
+        is_same = np.zeros(len(near), dtype=bool) if positive is None else positive.ravel()[near]
         row, column = np.divmod(near, similarity.shape[1])
         place = _Place(pairs.group[rows], pairs.group[columns], levels)
         key = place.key(row, column, np.searchsorted(edges, found, side="right") - 1)
         other[place.window] += place.table(key[~is_same])
-        if relative is not None:
+        if positive is not None:
             same[place.window[0]] += place.table(key[is_same]).sum(axis=1)
         if fine:
             numbers = pairs.grid.bin_of(found)
@@ -193,14 +193,14 @@ def _blocks(pairs: PairSet, progress: Progress | None) -> Iterator[tuple[Array, 
             if pairs.half is not None:
                 similarity -= pairs.half[rows][:, None]
                 similarity -= pairs.half[columns]
-            relative = None
+            positive = None
             if left < rows.stop:
                 similarity[numbers[rows][:, None] >= numbers[columns]] = -np.inf
             # classes lie together, so only the last class of the rows can reach into columns beyond them
             if left < rows.stop or pairs.codes[rows.stop - 1] == pairs.codes[left]:
-                relative = (pairs.codes[rows][:, None] == pairs.codes[columns]) & np.isfinite(similarity)
+                positive = (pairs.codes[rows][:, None] == pairs.codes[columns]) & np.isfinite(similarity)
             done += (rows.stop - top) * (columns.stop - left)
-            yield similarity, relative, rows, columns
+            yield similarity, positive, rows, columns
             if progress is not None:
                 progress(done, _entries(n))
 

@@ -95,7 +95,7 @@ def describe(name: str) -> Facts:
     """What is known about a metric.
 
     >>> describe("recall@10").text
-    '1 if a relative is among the first K, else 0'
+    '1 if a positive is among the first K, else 0'
     """
     facts: Facts = _registry.facts(name if name in _registry else parse(name).entry)
     return facts

@@ -13,32 +13,32 @@ from levelfield.evaluation.metrics.registry import Facts, Metric, register
 from levelfield.evaluation.search.ranks import EVERYWHERE, TieGroups
 
 
-@register("recall@K", Facts("retrieval", "1 if a relative is among the first K, else 0"))
+@register("recall@K", Facts("retrieval", "1 if a positive is among the first K, else 0"))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
-    """Probability that a relative is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group."""
+    """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group."""
     return _over_nearest(
         groups,
         lambda before: (before < k).astype(np.float64),
-        lambda before, rows, relatives: _some_hit(before, rows, relatives, k),
+        lambda before, rows, positives: _some_hit(before, rows, positives, k),
     )
 
 
-@register("precision@K", Facts("retrieval", "relatives among the first K, divided by K"))
+@register("precision@K", Facts("retrieval", "positives among the first K, divided by K"))
 def precision(groups: TieGroups, *, k: int, form: None = None) -> Array:
     return hits_within(groups, k) / k
 
 
-@register("r_precision", Facts("retrieval", "relatives among the first R, divided by R, the number of relatives"))
+@register("r_precision", Facts("retrieval", "positives among the first R, divided by R, the number of positives"))
 def r_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(hits_within(groups, groups.count), groups.count)
 
 
-@register("map@r", Facts("retrieval", "sum of the precisions at the relatives among the first R, divided by R"))
+@register("map@r", Facts("retrieval", "sum of the precisions at the positives among the first R, divided by R"))
 def map_at_r(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.count), groups.count)
 
 
-@register("map", Facts("retrieval", "mean over the relatives of the precision at their places in the whole list"))
+@register("map", Facts("retrieval", "mean over the positives of the precision at their places in the whole list"))
 def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.gallery), groups.count)
 
@@ -47,9 +47,9 @@ def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = No
     "map@K",
     Facts(
         "retrieval",
-        "sum of the precisions at the relatives among the first K; divided by R "
-        "(relatives), by R + 1 (released), or hits among K divided by K (equation)",
-        ("relatives", "released", "equation"),
+        "sum of the precisions at the positives among the first K; divided by R "
+        "(positives), by R + 1 (released), or hits among K divided by K (equation)",
+        ("positives", "released", "equation"),
     ),
 )
 def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
@@ -74,46 +74,46 @@ def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
     return _share(hits_within(groups, size) if form == "equation" else precision_sum(groups, size), size)
 
 
-@register("mrr", Facts("retrieval", "1 / place of the nearest relative"))
+@register("mrr", Facts("retrieval", "1 / place of the nearest positive"))
 def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
     return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)
 
 
-def reach(wanted: Iterable[Metric], relatives: Array) -> Array:
-    """The last place that matters to these metrics, for queries with so many relatives; the nearest always matters.
+def reach(wanted: Iterable[Metric], positives: Array) -> Array:
+    """The last place that matters to these metrics, for queries with so many positives; the nearest always matters.
 
     >>> from levelfield.evaluation.metrics.registry import parse
     >>> reach([parse("r_precision"), parse("precision@2")], np.array([1, 7]))
     array([2, 7])
     """
-    found = np.zeros(len(relatives), np.int64)
+    found = np.zeros(len(positives), np.int64)
     for metric in wanted:
-        last = _REACH.get(metric.entry, lambda relatives, k: np.int64(EVERYWHERE))(relatives, metric.k)
+        last = _REACH.get(metric.entry, lambda positives, k: np.int64(EVERYWHERE))(positives, metric.k)
         np.maximum(found, last, out=found)
     return found
 
 
-# Recall and the reciprocal rank need the nearest relative only; what is not listed here needs the whole list.
+# Recall and the reciprocal rank need the nearest positive only; what is not listed here needs the whole list.
 _REACH: dict[str, Callable[[Array, int | None], Any]] = {
-    "recall@K": lambda relatives, k: 0,
-    "mrr": lambda relatives, k: 0,
-    "precision@K": lambda relatives, k: k,
-    "map@K": lambda relatives, k: k,
-    "r_precision": lambda relatives, k: relatives,
-    "map@r": lambda relatives, k: relatives,
-    "map@c": lambda relatives, k: relatives + 1,
+    "recall@K": lambda positives, k: 0,
+    "mrr": lambda positives, k: 0,
+    "precision@K": lambda positives, k: k,
+    "map@K": lambda positives, k: k,
+    "r_precision": lambda positives, k: positives,
+    "map@r": lambda positives, k: positives,
+    "map@c": lambda positives, k: positives + 1,
 }
 
 
 def hits_within(groups: TieGroups, cut: int | Array) -> Array:
-    """Expected number of relatives among the first `cut` (one number, or one per query)."""
+    """Expected number of positives among the first `cut` (one number, or one per query)."""
     seen = np.clip(_per_group(groups, cut) - groups.before, 0, groups.rows)
-    return _total(groups, groups.relatives * seen / groups.rows)
+    return _total(groups, groups.positives * seen / groups.rows)
 
 
 def precision_sum(groups: TieGroups, cut: int | Array) -> Array:
-    """Expected sum, over the relatives at places up to `cut`, of (hits up to that place) / place.
+    """Expected sum, over the positives at places up to `cut`, of (hits up to that place) / place.
 
     Within a group the terms are (p/m) (b + 1 + (j-1) c) / (n0+j) with c = (p-1)/(m-1), that is
     (p/m) (c + (b + 1 - (n0+1) c) / place): their sum needs two harmonic numbers and no loop over the places.
@@ -123,11 +123,11 @@ def precision_sum(groups: TieGroups, cut: int | Array) -> Array:
     terms = np.where(end > before, (groups.hits + 1) / (before + 1), 0.0)  # the usual case: a group of one row
     tied = np.flatnonzero(groups.rows > 1)
     if len(tied):
-        before, end, rows, relatives = before[tied], end[tied], groups.rows[tied], groups.relatives[tied]
+        before, end, rows, positives = before[tied], end[tied], groups.rows[tied], groups.positives[tied]
         harmonic = _harmonic(groups.gallery)
-        slope = (relatives - 1) / (rows - 1)
+        slope = (positives - 1) / (rows - 1)
         terms[tied] = (
-            relatives
+            positives
             / rows
             * (
                 slope * (end - before)
@@ -146,7 +146,7 @@ def _total(groups: TieGroups, values: Array) -> Array:
 
 
 def _share(total: Array, divisor: Array) -> Array:
-    """A query without relatives has the value 0."""
+    """A query without positives has the value 0."""
     return np.where(divisor > 0, total / np.maximum(divisor, 1), 0.0)
 
 
@@ -158,14 +158,14 @@ def _harmonic(size: int) -> Array:
 def _over_nearest(
     groups: TieGroups, plain: Callable[[Array], Array], tied: Callable[[Array, Array, Array], Array]
 ) -> Array:
-    """A value of each query's nearest group: `plain(before)` if it holds relatives only, else `tied(before, rows,
-    relatives)`, computed once for each distinct group."""
+    """A value of each query's nearest group: `plain(before)` if it holds positives only, else `tied(before, rows,
+    positives)`, computed once for each distinct group."""
     nearest = np.flatnonzero(groups.hits == 0)
-    before, rows, relatives = groups.before[nearest], groups.rows[nearest], groups.relatives[nearest]
+    before, rows, positives = groups.before[nearest], groups.rows[nearest], groups.positives[nearest]
     values = plain(before)
-    mixed = np.flatnonzero(rows > relatives)
+    mixed = np.flatnonzero(rows > positives)
     if len(mixed):
-        kinds = np.stack([before[mixed], rows[mixed], relatives[mixed]], axis=1)
+        kinds = np.stack([before[mixed], rows[mixed], positives[mixed]], axis=1)
         distinct, which = np.unique(kinds, axis=0, return_inverse=True)
         values[mixed] = tied(*distinct.T)[which.reshape(-1)]
     result = np.zeros(len(groups.count))
@@ -173,10 +173,10 @@ def _over_nearest(
     return result
 
 
-def _some_hit(before: Array, rows: Array, relatives: Array, k: int) -> Array:
+def _some_hit(before: Array, rows: Array, positives: Array, k: int) -> Array:
     drawn = np.clip(k - before, 0, rows)
     # C(m-p, k')/C(m, k') is symmetric in p and k': a product of as many factors as the smaller of the two.
-    few, many = np.minimum(relatives, drawn), np.maximum(relatives, drawn)
+    few, many = np.minimum(positives, drawn), np.maximum(positives, drawn)
     none = np.ones(len(rows))
     for step in range(int(few.max())):
         factor = np.maximum(rows - many - step, 0) / np.maximum(rows - step, 1)
@@ -184,10 +184,10 @@ def _some_hit(before: Array, rows: Array, relatives: Array, k: int) -> Array:
     return 1.0 - none
 
 
-def _first_reciprocal(before: Array, rows: Array, relatives: Array) -> Array:
-    weight = relatives / rows  # probability that the first relative stands at place j of the group, here j = 1
+def _first_reciprocal(before: Array, rows: Array, positives: Array) -> Array:
+    weight = positives / rows  # probability that the first positive stands at place j of the group, here j = 1
     total = np.zeros(len(rows))
-    for step in range(int((rows - relatives).max()) + 1):
+    for step in range(int((rows - positives).max()) + 1):
         total += weight / (before + step + 1)
-        weight = weight * np.maximum(rows - relatives - step, 0) / np.maximum(rows - step - 1, 1)
+        weight = weight * np.maximum(rows - positives - step, 0) / np.maximum(rows - step - 1, 1)
     return total

@@ -1,4 +1,4 @@
-"""Queries and gallery in the order of their classes: the relatives of a query are neighbours in memory."""
+"""Queries and gallery in the order of their classes: the positives of a query are neighbours in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from levelfield.evaluation.search.products import in_tiles
 class Arrangement:
     """Prepared rows sorted by class, filled up to whole tiles (see `distances.Prepared` for `offset`).
 
-    The relatives of query i are the gallery rows `first[i]` to `last[i]` without `own[i]`, the row that is the query
+    The positives of query i are the gallery rows `first[i]` to `last[i]` without `own[i]`, the row that is the query
     itself (-1: none). `query_order[i]` and `gallery_order[j]` say which of the caller's rows they are.
     """
 
@@ -31,7 +31,7 @@ class Arrangement:
     symmetric: bool  # every query is a gallery row, and the other way round
 
     @property
-    def relatives(self) -> Array:
+    def positives(self) -> Array:
         """How many each query has (R)."""
         return self.last - self.first - ((self.own >= self.first) & (self.own < self.last))
 

@@ -12,7 +12,7 @@ from levelfield.evaluation.search.products import TILE, in_tiles
 from levelfield.evaluation.search.torch_rows import panel_bytes
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_FIXED = 40 * 10**6  # blocks of one thread, and the groups of relatives that metrics are computed from
+_FIXED = 40 * 10**6  # blocks of one thread, and the groups of positives that metrics are computed from
 _THREAD = 16 * 10**6  # blocks of one more thread
 _PER_QUERY = 120  # bytes: orders, ranges, reach; each metric has 8 more
 _CENTRES = 4  # copies of the centres of k-means: themselves, side by side for the product, sums, what moved
@@ -35,7 +35,7 @@ def parse_memory(memory: str | int) -> int:
 
 
 def pairs_within(memory: str | int, inputs: Inputs, *, metrics: int, threads: int, way: str) -> int:
-    """How many pairs of query and relative may be kept at a time."""
+    """How many pairs of query and positive may be kept at a time."""
     rows = [inputs.gallery] if inputs.self_search else [inputs.query, inputs.gallery]
     kind = inputs.query.dtype.itemsize
     fixed = (

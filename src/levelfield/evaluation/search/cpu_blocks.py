@@ -23,7 +23,7 @@ from levelfield.evaluation.search.ranks import Counts, empty_counts
 from levelfield.evaluation.search.threads import share
 
 _WORTH = 2**20  # entries: with fewer, one more thread costs more than it gains
-_LINES = 2 * TILE  # queries whose relatives are found at a time
+_LINES = 2 * TILE  # queries whose positives are found at a time
 _STEP = 4 * TILE  # on the diagonal blocks are smaller: half of what is computed there was known
 
 
@@ -87,7 +87,7 @@ def walk(
     search = _Search(arranged, reach, empty_counts(arranged, begin, end, reach), size)
     total, done = sum(block.entries for block in blocks(arranged, begin, end, size)), 0
     threads = min(threads, 1 + total // _WORTH)
-    deque(share(range(begin, end, _LINES), search.find_relatives, threads), maxlen=0)
+    deque(share(range(begin, end, _LINES), search.find_positives, threads), maxlen=0)
     for block in share(blocks(arranged, begin, end, size), search.count, threads):
         done += block.entries
         if progress is not None:
@@ -105,13 +105,13 @@ class _Search:
         self.query, self.gallery = torch.from_numpy(arranged.query), torch.from_numpy(arranged.gallery)
         self.offset = np.empty(0, arranged.query.dtype) if arranged.offset is None else arranged.offset
         part = slice(counts.begin, counts.end)
-        self.relatives = arranged.first[part], arranged.last[part], arranged.own[part], self.offset
+        self.positives = arranged.first[part], arranged.last[part], arranged.own[part], self.offset
         self.found = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
         self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, size.height)]
         self.buffers = threading.local()
 
-    def find_relatives(self, top: int) -> None:
-        """Similarities to relatives from small products: whole tiles, so the same bits as in the large ones."""
+    def find_positives(self, top: int) -> None:
+        """Similarities to positives from small products: whole tiles, so the same bits as in the large ones."""
         counts, arranged, bottom = self.counts, self.arranged, min(top + _LINES, self.counts.end)
         begin, buffer = counts.begin, self._buffers()[0]
         left, right = arranged.first[top:bottom].min() // TILE * TILE, arranged.last[top:bottom].max()
@@ -123,7 +123,7 @@ class _Search:
                 block.right - block.left,
                 top - begin,
                 block.left,
-                *self.relatives,
+                *self.positives,
                 counts.starts,
                 counts.near,
             )
@@ -139,7 +139,7 @@ class _Search:
             counting.turn(values, rows, columns, turned)
         begin, height = self.counts.begin, self.size.height
         with self.locks[(block.top - begin) // height]:
-            counting.count(values, rows, columns, block.top - begin, block.left, *self.relatives, *self.found)
+            counting.count(values, rows, columns, block.top - begin, block.left, *self.positives, *self.found)
         if block.both:
             for left in range(block.left, block.right, height):  # one strip of the other side
                 with self.locks[(left - begin) // height]:
@@ -149,7 +149,7 @@ class _Search:
                         rows,
                         left - begin,
                         block.top,
-                        *self.relatives,
+                        *self.positives,
                         *self.found,
                     )
 

@@ -1,6 +1,6 @@
 """The compiled loops of the block walk. Loops over numbers, and nothing else: they run without Python's lock.
 
-Similarities of a query to its relatives stand in a flat array, nearest first: those of query q from `starts[q]` on.
+Similarities of a query to its positives stand in a flat array, nearest first: those of query q from `starts[q]` on.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numba.extending import intrinsic
 
 from levelfield.evaluation.inputs import Array
 
-FEW = 4  # relatives of which the farthest is compared first
+FEW = 4  # positives of which the farthest is compared first
 SHORT = 64  # so many similarities are sorted by insertion
-SEARCH = 256  # from so many relatives on, a binary search costs less than as many comparisons
+SEARCH = 256  # from so many positives on, a binary search costs less than as many comparisons
 
 
 def _compiled(function: Any) -> Any:
@@ -52,7 +52,7 @@ def gather(
     starts: Array,
     near: Array,
 ) -> None:
-    """Write the similarities to relatives that stand in a block: entry (0, 0) is query `row`, gallery row `column`."""
+    """Write the similarities to positives that stand in a block: entry (0, 0) is query `row`, gallery row `column`."""
     for line in range(height):
         query = row + line
         left, right = max(first[query], column), min(last[query], column + width)
@@ -120,9 +120,9 @@ def count(
     above: Array,
     level: Array,
 ) -> None:
-    """Add, for every relative, the others of this block that are nearer (`above`) and level. Consumes the block.
+    """Add, for every positive, the others of this block that are nearer (`above`) and level. Consumes the block.
 
-    Only the first `active[q]` relatives of a query are still asked for: one that so many others precede that its place
+    Only the first `active[q]` positives of a query are still asked for: one that so many others precede that its place
     is beyond `reach[q]` is dropped, with all that come after it; the nearest never. Where `SEARCH` or more are asked
     for, both counts are steps: their running sums are the numbers (see `sum_steps`).
     """
@@ -136,7 +136,7 @@ def count(
         if len(offset):
             for place in range(width):
                 values[place] -= offset[column + place]
-        # Relatives and the query itself are never compared: they fall below everything.
+        # Positives and the query itself are never compared: they fall below everything.
         for place in range(max(first[query] - column, 0), min(last[query] - column, width)):
             values[place] = -np.inf
         if column <= own[query] < column + width:
@@ -167,7 +167,7 @@ def count(
 
 @_compiled
 def _search(values: Array, near: Array, above: Array, level: Array, kept: Array, places: Array) -> None:
-    """Each value is nearer than all relatives from some place on: a step up there. `kept`, `places`: room to work in.
+    """Each value is nearer than all positives from some place on: a step up there. `kept`, `places`: room to work in.
 
     Many values go through the binary search side by side: none waits for the memory that another asks for.
     """
@@ -185,7 +185,7 @@ def _search(values: Array, near: Array, above: Array, level: Array, kept: Array,
             size -= half
         for one in range(some):
             value = kept[start + one]
-            place = places[one] + (near[places[one]] >= value)  # the first relative that is farther
+            place = places[one] + (near[places[one]] >= value)  # the first positive that is farther
             if place < count:
                 above[place] += 1
             if place > 0 and near[place - 1] == value:
@@ -196,7 +196,7 @@ def _search(values: Array, near: Array, above: Array, level: Array, kept: Array,
 
 @_compiled
 def _first_level(near: Array, place: int) -> int:
-    """The first relative as near as the one at `place`."""
+    """The first positive as near as the one at `place`."""
     low, high = 0, place
     while low < high:
         middle = (low + high) >> 1
@@ -209,7 +209,7 @@ def _first_level(near: Array, place: int) -> int:
 
 @_compiled
 def sum_steps(starts: Array, active: Array, above: Array, level: Array) -> None:
-    """Turn the steps of queries with many relatives into numbers."""
+    """Turn the steps of queries with many positives into numbers."""
     for query in range(len(starts) - 1):
         if active[query] >= SEARCH:
             for at in range(starts[query] + 1, starts[query] + active[query]):

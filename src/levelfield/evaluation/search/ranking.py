@@ -43,7 +43,7 @@ def search(
     device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Counts]:
-    """Counts of all queries, as many at a time as have `pairs` relatives together.
+    """Counts of all queries, as many at a time as have `pairs` positives together.
 
     `progress` hears of entries of the similarity matrix.
     """
@@ -64,9 +64,9 @@ def search(
 
 
 def batches(arranged: Arrangement, pairs: int) -> list[tuple[int, int]]:
-    """Ranges of queries, whole tiles each, with at most `pairs` relatives together (at least one tile)."""
+    """Ranges of queries, whole tiles each, with at most `pairs` positives together (at least one tile)."""
     ends = np.append(np.arange(TILE, len(arranged.query_order), TILE), len(arranged.query_order))
-    sums = np.append(0, np.cumsum(arranged.relatives)[ends - 1])
+    sums = np.append(0, np.cumsum(arranged.positives)[ends - 1])
     ranges, start = [], 0
     while start < len(ends):
         stop = max(int(np.searchsorted(sums, sums[start] + pairs, "right")) - 1, start + 1)

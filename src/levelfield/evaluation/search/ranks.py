@@ -1,4 +1,4 @@
-"""Ranks without neighbour lists: for each relative of a query, how many others are nearer and how many are level."""
+"""Ranks without neighbour lists: for each positive of a query, how many others are nearer and how many are level."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.arrangement import Arrangement
 
-EVERYWHERE = 2**62  # a reach: every relative matters, wherever it stands
+EVERYWHERE = 2**62  # a reach: every positive matters, wherever it stands
 TIES = ("expected", "pessimistic", "optimistic")
-_PAIRS = 2**17  # query-relative pairs whose groups are in memory at a time
+_PAIRS = 2**17  # query-positive pairs whose groups are in memory at a time
 
 
 @dataclass(frozen=True)
 class Counts:
     """The queries from `begin` to `end` of an arrangement, flat: those of query q stand from `starts[q - begin]` on.
 
-    `near` are the similarities to the relatives, nearest first; `above` of the others are nearer, `level` as near.
-    Both numbers are right for the first `active` relatives of each query; later ones are beyond its reach.
-    Memory: 12 bytes for each pair of query and relative in float32.
+    `near` are the similarities to the positives, nearest first; `above` of the others are nearer, `level` as near.
+    Both numbers are right for the first `active` positives of each query; later ones are beyond its reach.
+    Memory: 12 bytes for each pair of query and positive in float32.
     """
 
     begin: int
@@ -34,9 +34,9 @@ class Counts:
 
 
 def empty_counts(arranged: Arrangement, begin: int, end: int, reach: Array) -> Counts:
-    """Nothing counted yet. A relative with as many nearer relatives as the query's reach never matters."""
-    relatives = arranged.relatives[begin:end]
-    starts = np.concatenate([[0], np.cumsum(relatives)])
+    """Nothing counted yet. A positive with as many nearer positives as the query's reach never matters."""
+    positives = arranged.positives[begin:end]
+    starts = np.concatenate([[0], np.cumsum(positives)])
     pairs = int(starts[-1])
     return Counts(
         begin,
@@ -45,7 +45,7 @@ def empty_counts(arranged: Arrangement, begin: int, end: int, reach: Array) -> C
         np.empty(pairs, arranged.query.dtype),
         np.zeros(pairs, np.int32),
         np.zeros(pairs, np.int32),
-        np.minimum(relatives, np.maximum(reach[begin:end], 1)),
+        np.minimum(positives, np.maximum(reach[begin:end], 1)),
     )
 
 
@@ -53,15 +53,15 @@ def empty_counts(arranged: Arrangement, begin: int, end: int, reach: Array) -> C
 class TieGroups:
     """Rows of the ranked lists that are level with each other, for some queries; flat, nearest first.
 
-    A group of `rows` gallery rows, `relatives` of them relatives of the query, comes after `before` rows of which
-    `hits` are relatives. `count[q]` is the number of all relatives of query q (R). Groups beyond the reach of what
+    A group of `rows` gallery rows, `positives` of them positives of the query, comes after `before` rows of which
+    `hits` are positives. `count[q]` is the number of all positives of query q (R). Groups beyond the reach of what
     was asked for are left out.
     """
 
     query: Array
     before: Array
     rows: Array
-    relatives: Array
+    positives: Array
     hits: Array
     count: Array
     gallery: int
@@ -87,13 +87,13 @@ def _groups(counts: Counts, top: int, bottom: int, gallery: int, ties: str) -> T
     new = hits == 0
     new[1:] |= near[1:] != near[:-1]
     head = np.flatnonzero(new)
-    relatives = np.diff(np.append(head, len(line)))
+    positives = np.diff(np.append(head, len(line)))
     kept = hits[head] < counts.active[top:bottom][line[head]]
     if not kept.all():
-        head, relatives = head[kept], relatives[kept]
+        head, positives = head[kept], positives[kept]
     hits, level = hits[head], counts.level[part][head].astype(np.int64)
     before = hits + counts.above[part][head]
     if ties == "pessimistic":
         before += level
-    rows = relatives + level if ties == "expected" else relatives
-    return TieGroups(line[head], before, rows, relatives, hits, count, gallery)
+    rows = positives + level if ties == "expected" else positives
+    return TieGroups(line[head], before, rows, positives, hits, count, gallery)

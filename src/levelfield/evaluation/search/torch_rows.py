@@ -21,7 +21,7 @@ from levelfield.evaluation.search.ranks import Counts, empty_counts
 
 _ENTRIES = 2**22  # of a panel, if it has more than one tile of rows
 _SORTED = 2**18  # entries that are sorted at a time, if that is more than one row
-_PER_ENTRY = 100  # bytes that sorting takes, if every row is a relative
+_PER_ENTRY = 100  # bytes that sorting takes, if every row is a positive
 
 
 class Panels:
@@ -96,7 +96,7 @@ def search_panels(
 
 
 def _count(similarity: Tensor, first: Tensor, last: Tensor, own: Tensor) -> Iterator[Tensor]:
-    """Near, above and level of each relative, flat. Consumes `similarity`: relatives and the query leave the list."""
+    """Near, above and level of each positive, flat. Consumes `similarity`: positives and the query leave the list."""
     columns = similarity.shape[1]
     steps = torch.arange(int((last - first).max()), device=similarity.device)
     places = first[:, None] + steps

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from levelfield.labels import related
+from levelfield.labels import class_masks
 from levelfield.miners.all import all_triplets
 from levelfield.miners.switch import switch_triplets
 from levelfield.objectives import Contrastive
@@ -88,6 +88,6 @@ def train(form: str, setting: Setting, seed: int) -> Outcome:
 
 def _all_of(labels: Tensor, switch: float, generator: torch.Generator) -> Tensor:
     """Every triplet of the batch; with chance `switch` its negative becomes its positive (and its positive itself)."""
-    triplets = all_triplets(*related(labels))
+    triplets = all_triplets(*class_masks(labels))
     uniform = torch.rand(len(triplets), generator=generator)
     return switch_triplets(triplets, triplets[:, 1], uniform, switch=switch)

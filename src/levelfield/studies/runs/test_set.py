@@ -48,7 +48,7 @@ class Items:
         """The arguments of `evaluate` for embeddings of these images. labels: numbers in place of the classes' names.
 
         A query that was to be looked for in the gallery is a miss if nothing of its class is there; among all others
-        an image without relatives is no query.
+        an image without positives is no query.
 
         >>> few = Items(["a", "b", "c"], np.array(["x", "x", "y"]), np.array(["query", "gallery", "gallery"]))
         >>> asked = few.arrays(np.eye(3))
