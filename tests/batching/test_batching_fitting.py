@@ -152,7 +152,11 @@ def test_the_batches_of_the_papers_can_be_made(entry):
     assert made.plan(0, rows).shape[1] == layout.batch_size
     assert (
         layout.batch_size
-        in {"001": (120, 125, 128, 180), "002": (112,), "003": (32,), "004": (54, 70, 90, 56), "MLRC": (32,)}[
-            entry.paper
-        ]
+        in {
+            "fehervari2019": (120, 125, 128, 180),
+            "roth2020": (112,),
+            "lim2022": (32,),
+            "seidenschwarz2021": (54, 70, 90, 56),
+            "MLRC": (32,),
+        }[entry.paper]
     )

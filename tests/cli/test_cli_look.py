@@ -37,12 +37,12 @@ def test_every_kind_is_listed_and_each_name_described(levelfield: Levelfield, ki
 def test_an_objective_is_shown_with_formula_sources_ranges_and_presets(levelfield: Levelfield) -> None:
     said = " ".join(levelfield("list", "objectives", "triplet").printed.split())
     assert "mean [d_ap - d_an + margin]+" in said
-    assert "002 eq. 2" in said
+    assert "roth2020 eq. 2" in said
     assert "2 per class" in said
     assert "semihard, distance_weighted" in said
     assert "0.02 to 0.5 (log)" in said
-    assert "002 A.1" in said
-    assert "002/cars" in said
+    assert "roth2020 A.1" in said
+    assert "roth2020/cars" in said
     assert "_empty" not in levelfield("list", "objectives", "proxy_anchor").printed
 
 

@@ -265,7 +265,7 @@ def test_settings_reach_branches_and_the_final_loss():
 
 def test_defaults_and_the_preset_are_the_published_ones():
     (entry,) = [entry for entry in published.hyperparameters() if entry.method == "drml_proxy_anchor"]
-    made = create("proxy_anchor", settings={"preset": "000/cub/drml"})
+    made = create("proxy_anchor", settings={"preset": "zheng2021/cub/drml"})
     assert len(made.branches) == entry.params["branches"]
     assert made.weight_final == entry.params["weight_representation"]
     assert made.weight_reconstruction == entry.params["weight_reconstruction"]

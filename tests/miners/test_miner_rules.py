@@ -134,6 +134,4 @@ def test_closest_negatives_are_the_same_by_looking_and_by_sorting():
         labels = torch.randint(0, 5, (n,), generator=draw)
         grid = torch.randint(0, 4, (n, 2), generator=draw).float()  # full of ties
         distance = Geometry(grid, normalize=False).distance
-        assert torch.equal(
-            _closest(distance, *class_masks(labels)), _closest_of_few(distance, class_table(labels))
-        )
+        assert torch.equal(_closest(distance, *class_masks(labels)), _closest_of_few(distance, class_table(labels)))

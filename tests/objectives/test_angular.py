@@ -22,7 +22,7 @@ def unit(rows: Tensor, normalize: bool) -> Tensor:
 
 
 def term(a: Tensor, p: Tensor, negatives: list[Tensor], alpha: float) -> Tensor:
-    """001 eq. 5."""
+    """fehervari2019 eq. 5."""
     t = math.tan(math.radians(alpha)) ** 2
     return torch.log(1 + total((4 * t * (a + p) @ n - 2 * (1 + t) * (a @ p)).exp() for n in negatives))
 

@@ -20,7 +20,7 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 def by_loop(rows: Tensor, labels: list[int], margin: float, nu: float, nu_power: int, normalize: bool) -> Tensor:
-    """002 eq. 3 as its code has it: the mean over anchors, without p = a."""
+    """roth2020 eq. 3 as its code has it: the mean over anchors, without p = a."""
     x = rows / rows.norm(dim=1, keepdim=True) if normalize else rows
     terms = []
     for a in range(len(labels)):

@@ -320,7 +320,7 @@ def test_a_label_without_a_distribution_is_refused() -> None:
 
 
 def test_as_a_competitor_its_groups_have_their_rates() -> None:
-    method = methods.create("hist", num_classes=CLASSES, dim=DIM, preset="003/sop", hidden=HIDDEN)
+    method = methods.create("hist", num_classes=CLASSES, dim=DIM, preset="lim2022/sop", hidden=HIDDEN)
     rates = {group.name: group.multiplier for group in method.groups()}
     assert rates["means"] == rates["log_vars"] == 100.0
     assert rates["hgnn"] == rates["hgnn_biases_and_gains"] == 10.0

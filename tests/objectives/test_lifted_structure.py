@@ -12,7 +12,7 @@ from levelfield.testing import Law
 
 
 def by_loop(rows: Tensor, labels: list[int], margin: float, normalize: bool) -> Tensor:
-    """001 eq. 2, over unordered pairs."""
+    """fehervari2019 eq. 2, over unordered pairs."""
     x = rows / rows.norm(dim=1, keepdim=True) if normalize else rows
 
     def sum_of(i: int) -> Tensor:

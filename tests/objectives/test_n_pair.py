@@ -25,7 +25,7 @@ def term(x: Tensor, labels: list[int], a: int, p: int) -> Tensor:
 
 
 def all_by_loop(x: Tensor, labels: list[int], nu: float, power: int) -> Tensor:
-    """002 eq. 4: every positive, divided by the batch size."""
+    """roth2020 eq. 4: every positive, divided by the batch size."""
     terms = [term(x, labels, a, p) for a, p in positive_pairs(labels)]
     return total(terms) / len(x) + nu * total(row.norm() ** power for row in x) / len(x)
 
@@ -38,7 +38,7 @@ def sampled_by_loop(x: Tensor, labels: list[int], pairs: list[list[int]], nu: fl
 def pairs_by_loop(
     x: Tensor, labels: list[int], pairs: list[list[int]], nu: float, power: int, symmetric: bool = False
 ) -> Tensor:
-    """001 eq. 3 with the dot product: the negatives of a pair are the positives of pairs of other classes."""
+    """fehervari2019 eq. 3 with the dot product: the negatives of a pair are the positives of pairs of other classes."""
     terms = []
     for a, p in pairs:
         rest = [(b, q) for b, q in pairs if labels[b] != labels[a]]

@@ -95,8 +95,8 @@ def test_mistakes_are_named() -> None:
         objectives.create("pml:CircleLoss", gama=2)
     with pytest.raises(BadSpecification, match=r"'pml:ArcFaceLoss' cannot be made.*num_classes"):
         objectives.create("pml:ArcFaceLoss")
-    with pytest.raises(BadSpecification, match="no preset '002'"):
-        objectives.create("pml:CircleLoss", preset="002")
+    with pytest.raises(BadSpecification, match="no preset 'roth2020'"):
+        objectives.create("pml:CircleLoss", preset="roth2020")
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ FOUR = torch.tensor([[0, 1, 2, 4], [1, 0, 3, -1], [2, 3, 0, 5], [2, 2, 3, 0], [0
 
 
 def by_loop(rows: Tensor, first: Tensor, second: Tensor, squared: bool, margin1: float, margin2: float) -> Tensor:
-    """002 eq. 14: `first` lists the (a, p, n) of the first term, `second` the (a, p, n, l) of the second."""
+    """roth2020 eq. 14: `first` lists the (a, p, n) of the first term, `second` the (a, p, n, l) of the second."""
     unit = rows / rows.norm(dim=1, keepdim=True)
 
     def distance(i: int, j: int) -> Tensor:

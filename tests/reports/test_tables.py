@@ -72,7 +72,7 @@ def test_metrics_without_room_follow_in_another_table(demo_board: Leaderboard) -
 
 
 def test_the_terminal_says_what_became_of_the_claims(demo_board: Leaderboard) -> None:
-    found = Verdict("a > b", "recall@1", "002 table 4", "holds", 0.02, 0.01, 0.03, 0.01)
+    found = Verdict("a > b", "recall@1", "roth2020 table 4", "holds", 0.02, 0.01, 0.03, 0.01)
     text = printed(replace(demo_board, claims=[found]), 100)
     assert text.splitlines()[-2:] == ["Claims", f"- {found.text}"]
     assert "Claims" not in printed(demo_board)

@@ -105,13 +105,13 @@ def noisy(over_seeds: float, over_classes: float) -> dict[str, list[Entry]]:
 
 @pytest.mark.parametrize(("over_seeds", "over_classes", "missing"), [(0.02, 0.002, "seeds"), (0.0005, 0.06, "classes")])
 def test_what_would_resolve_it_is_said_seeds_or_classes(over_seeds: float, over_classes: float, missing: str) -> None:
-    [one] = judged({"claim": "a > b", "source": "002 table 4"}, **noisy(over_seeds, over_classes))
+    [one] = judged({"claim": "a > b", "source": "roth2020 table 4"}, **noisy(over_seeds, over_classes))
     assert (one.verdict, one.missing) == (OPEN, missing)
     number = one.needed_seeds if missing == "seeds" else one.needed_classes
     assert number is not None
     assert number.low <= number.number
     assert number.number > (3 if missing == "seeds" else 40)
-    assert f"{number.text(missing)} would resolve it; 002 table 4" in one.text
+    assert f"{number.text(missing)} would resolve it; roth2020 table 4" in one.text
 
 
 def test_a_seed_that_says_the_opposite_leaves_it_open() -> None:

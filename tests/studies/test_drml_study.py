@@ -17,7 +17,7 @@ from levelfield.embedder.head.relation import RelationHead
 from levelfield.studies.runs.inputs import ground_for
 from levelfield.studies.runs.setup import set_up
 
-DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "000/cub/drml"}}}
+DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "zheng2021/cub/drml"}}}
 
 
 def deviations(folder: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def tiny(name: str, photos: Path) -> Study:
     return parse_study({**content, "data": str(photos), "conditions": conditions, "methods": methods, "seeds": seeds})
 
 
-@pytest.mark.parametrize("name", ["003_table4", "003_table8"])
+@pytest.mark.parametrize("name", ["lim2022_table4", "lim2022_table8"])
 def test_a_table_runs_to_its_verdicts(tmp_path: Path, name: str) -> None:
     study = tiny(name, make_photos(tmp_path / "photos", classes=24, each=4))
     if study.protocol.name == "mlrc":  # many rows, and each has four folds

@@ -101,8 +101,8 @@ def test_the_content_of_ones_own_files_changes_a_run(
 
 def test_what_was_defined_anew_is_another_run_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [
-        {"margin": {"preset": "002/cub"}}, {"drml": {"objective": "margin", "settings": {"preset": "001"}}}, "drml",
-        {"margin": {"preset": "mlrc/cub"}}, {"triplet": {"preset": "002/cub"}}, "margin",
+        {"margin": {"preset": "roth2020/cub"}}, {"drml": {"objective": "margin", "settings": {"preset": "fehervari2019"}}}, "drml",
+        {"margin": {"preset": "mlrc/cub"}}, {"triplet": {"preset": "roth2020/cub"}}, "margin",
     ]  # fmt: skip
     now = [identity(methods=[method]) for method in made]
     monkeypatch.setattr(_presets, "REVISIONS", {})

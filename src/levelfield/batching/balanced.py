@@ -18,12 +18,12 @@ from levelfield.settings import one_of
 class Balanced(Batching):
     """batch_size / p distinct classes with p images each.
 
-    samples_per_class: p; the default 4 is that of 003 (8 x 4).
+    samples_per_class: p; the default 4 is that of lim2022 (8 x 4).
     mode: `draw` draws classes and images anew for each batch. `cover` cuts every class into chunks of p (the last one
     filled up with other images of the class) and always takes the classes with most chunks left, random among equals;
     it ends when too few classes have any, and begins anew until the epoch is full.
     redraw_shape: in each epoch the number of classes is drawn among the divisors of the batch size, from 2 to its half
-    (004 on CUB); samples_per_class then follows.
+    (seidenschwarz2021 on CUB); samples_per_class then follows.
     small: as for `spc`; `refill` only with `draw`.
 
     >>> batches = Balanced(np.repeat(np.arange(3), 4), batch_size=4, samples_per_class=2, mode="cover")

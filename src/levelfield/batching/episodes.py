@@ -21,7 +21,7 @@ class Episodes(Batching):
     Roles: the rows that are `support`, those that are `query`, and the `episode` of every row. An image is never
     support and query of one episode, unless its class has no other.
 
-    support, query: images a class has of each kind; 5 + 5 with 12 classes in 001.
+    support, query: images a class has of each kind; 5 + 5 with 12 classes in fehervari2019.
     across: `replace` draws the classes of every episode anew, so that two of a batch may share some; `distinct` gives
     every episode of a batch other classes.
     replace: draw the images of a class with replacement, support and query each among their own.

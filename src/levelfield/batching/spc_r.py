@@ -18,8 +18,8 @@ from levelfield.settings import one_of
 class RandomWithPair(Batching):
     """batch_size - 1 images drawn for each batch, the last one from the class of one of them.
 
-    uniform: `class` draws a class, then one of its images not yet in the batch (002); `image` draws images.
-    replace: with replacement, as the released code of 002 does: the last image may be its own partner.
+    uniform: `class` draws a class, then one of its images not yet in the batch (roth2020); `image` draws images.
+    replace: with replacement, as the released code of roth2020 does: the last image may be its own partner.
 
     Without replacement the last image is one not yet in the batch, of the class of a random member that has such. If no
     member has: any other image where there is a pair already; else the last two are of one class that has two.

@@ -39,7 +39,7 @@ def sheet(
         int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
     ] = 224,
 ) -> None:
-    """Draw one image under all nine corruptions of 003, as a run's test images would be."""
+    """Draw one image under all nine corruptions of lim2022, as a run's test images would be."""
     check_name(out)
     path = draw_corruptions(read_image(image), corruptions.chosen(only), out, side=side)
     console.print(f"Written: {path}", soft_wrap=True)

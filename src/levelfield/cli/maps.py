@@ -1,4 +1,4 @@
-"""`levelfield maps`: where the networks of finished runs look (003 D.1)."""
+"""`levelfield maps`: where the networks of finished runs look (lim2022 D.1)."""
 
 from __future__ import annotations
 

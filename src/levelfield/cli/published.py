@@ -18,11 +18,11 @@ from levelfield.reports import published as shown
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("published", epilog="Example: levelfield published 002 table4")(published)
+    app.command("published", epilog="Example: levelfield published roth2020 table4")(published)
 
 
 def published(
-    what: Annotated[str | None, typer.Argument(help="A paper's number such as 002, or a method's name.")] = None,
+    what: Annotated[str | None, typer.Argument(help="A paper's number such as roth2020, or a method's name.")] = None,
     table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="What is reported of a method.")] = None,
     metric: Annotated[str, typer.Option("--metric", help="With a method: which metric.")] = "recall@1",

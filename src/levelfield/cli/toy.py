@@ -1,4 +1,4 @@
-"""`levelfield toy`: the line experiments of 002, drawn and measured."""
+"""`levelfield toy`: the line experiments of roth2020, drawn and measured."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def toy(
         float, typer.Option("--switch", min=0, max=1, help="The switch that is compared with none and the published.")
     ] = PREFERRED_SWITCH,
 ) -> None:
-    """Train the line experiments of paper 002 (figures 6 and 12): what becomes of a direction that no class needs."""
+    """Train the line experiments of roth2020 (figures 6 and 12): what becomes of a direction that no class needs."""
     check_name(out)
     forms = list(FORMS) if form is FormChoice.both else [form.value]
     compared = settings(switch)

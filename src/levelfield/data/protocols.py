@@ -93,7 +93,7 @@ def query_gallery(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
 
 @register(
     "closed",
-    "The same classes train and test, by the makers' split of the images (ImageNet in 000); a share of "
+    "The same classes train and test, by the makers' split of the images (ImageNet in zheng2021); a share of "
     "the training images of each class may validate.",
 )
 def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
@@ -128,7 +128,7 @@ def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
 def mlrc(
     catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
 ) -> list[Fold]:
-    """reversed: one block trains and the others validate, as a sentence in 000 has it. An oddity; off by default."""
+    """reversed: one block trains and the others validate, as a sentence in zheng2021 says. Off by default."""
     if validation:
         raise BadSpecification(
             "The protocol 'mlrc' validates on a fold of the training classes: leave out `validation`."

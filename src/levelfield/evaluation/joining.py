@@ -1,4 +1,4 @@
-"""Several embeddings of the same images as one: how ensembles are compared (004 F, DREML, the folds of MLRC)."""
+"""Several embeddings of the same images as one: ensembles (seidenschwarz2021 F), DREML, the folds of MLRC."""
 
 from __future__ import annotations
 

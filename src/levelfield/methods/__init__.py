@@ -125,7 +125,7 @@ def trains(name: str) -> bool:
 def revision(name: str, settings: Mapping[str, Any]) -> int:
     """How many times a competitor's training was defined: above 1 it is part of a run's identity.
 
-    >>> revision("contrastive", {}), revision("margin", {"preset": "002/cub"})
+    >>> revision("contrastive", {}), revision("margin", {"preset": "roth2020/cub"})
     (1, 2)
     """
     if name not in _registry:

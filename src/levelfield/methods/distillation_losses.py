@@ -1,4 +1,4 @@
-"""What a student is told by a teacher (004 C.4): three losses, in all of which the teacher is a constant.
+"""What a student is told by a teacher (seidenschwarz2021 C.4): three losses, in all of which the teacher is a constant.
 
 All are means over the batch, so that they can be added to an objective's loss.
 """
@@ -51,7 +51,7 @@ def rkd_distance(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Ten
 
 
 def relational_released(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Tensor:
-    """The relations of 004's released code: Huber's function of the difference of each coordinate takes the place of a
+    """The relations of seidenschwarz2021's code: Huber's function of the difference of each coordinate instead of a
     distance, the diagonal counts in the mean, and absolute differences are SUMMED over all pairs, so that the weight
     has to be small (0.01 there). Memory: O(batch^2 * dim).
 

@@ -27,7 +27,7 @@ _NEVER = -1e30  # log weight of what may not be drawn: as good as -inf, and noth
 
 
 def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
-    """-log q(D) = (2 - dim) log D - (dim - 3)/2 log(1 - D^2/4), D = max(d, lower) (Wu et al. 2017; 002 eq. 23).
+    """-log q(D) = (2 - dim) log D - (dim - 3)/2 log(1 - D^2/4), D = max(d, lower) (Wu et al. 2017; roth2020 eq. 23).
 
     >>> log_weights(torch.tensor([0.01, 0.25]), dim=4, lower=0.5)
     tensor([1.4186, 1.4186])
@@ -39,13 +39,13 @@ def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
 @register(
     "distance_weighted",
     MinerFacts(
-        paper="Wu et al. 2017; 002 eq. 23-24",
+        paper="Wu et al. 2017; roth2020 eq. 23-24",
         rule="P(n|a) ~ 1 / q(max(d_an, lower)), q = density of distances on the unit sphere; p uniform in P(a)",
         random=True,
         sources={
-            "lower": "Wu et al. 2017, section 4.1; what 002's lambda = 0.5 means in its code",
-            "upper": "Wu et al. 2017 code, 001, PML; published 002 numbers have none",
-            "per_anchor": "002: one; 001 and Wu: 'positives', an own negative for each positive",
+            "lower": "Wu et al. 2017, section 4.1; what roth2020's lambda = 0.5 means in its code",
+            "upper": "Wu et al. 2017 code, fehervari2019, PML; published roth2020 numbers have none",
+            "per_anchor": "roth2020: one; fehervari2019 and Wu: 'positives', an own negative for each positive",
         },
     ),
 )

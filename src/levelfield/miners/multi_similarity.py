@@ -17,7 +17,7 @@ from levelfield.settings import number
 def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:
     """Positives with s < max negative + epsilon, negatives with s > min positive - epsilon: two (n, n) masks.
 
-    An anchor without a positive or without a negative keeps nothing. 002 eq. 11, corrected.
+    An anchor without a positive or without a negative keeps nothing. roth2020 eq. 11, corrected.
 
     >>> s = torch.tensor([[1.0, 0.2, 0.5], [0.2, 1.0, -1.0], [0.5, -1.0, 1.0]])
     >>> kept, _ = kept_pairs(s, *class_masks(torch.tensor([0, 0, 1])), epsilon=0.1)
@@ -36,10 +36,10 @@ def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilo
 @register(
     "multi_similarity",
     MinerFacts(
-        paper="Wang et al. 2019; 002 eq. 11",
+        paper="Wang et al. 2019; roth2020 eq. 11",
         rule="positives: s_ij < max_N s_ik + epsilon; negatives: s_ik > min_P s_ij - epsilon",
         returns="positive pairs, negative pairs",
-        sources={"epsilon": "Wang et al. 2019; 002"},
+        sources={"epsilon": "Wang et al. 2019; roth2020"},
     ),
 )
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from levelfield.miners._draws import draw_positive, even
 @register(
     "n_pair",
     MinerFacts(
-        paper="Sohn 2016 in the form of Roth et al. 2020 (002)",
+        paper="Sohn 2016 in the form of Roth et al. 2020 (roth2020)",
         rule="p uniform in P(a); every n in N(a)",
         returns="pairs (anchor, positive), against all negatives",
         random=True,

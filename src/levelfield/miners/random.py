@@ -20,10 +20,10 @@ from levelfield.settings import one_of
 @register(
     "random",
     MinerFacts(
-        paper="Roth et al. 2020 (002), A.2",
-        rule="p uniform in P(a), n uniform in N(a); mode 'triplets' (002 code): b of all triplets, without replacement",
+        paper="Roth et al. 2020 (roth2020), A.2",
+        rule="p uniform in P(a), n uniform in N(a); mode 'triplets' (roth2020 code): b distinct triplets",
         random=True,
-        sources={"mode": "002 A.2"},
+        sources={"mode": "roth2020 A.2"},
     ),
 )
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Random(BaseMiner):
     [[0, 1, 2], [1, 0, 2]]
     """
 
-    mode: Literal["anchor", "triplets"] = "anchor"  # 002 A.2
+    mode: Literal["anchor", "triplets"] = "anchor"  # roth2020 A.2
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, ("anchor", "triplets"))

@@ -19,10 +19,10 @@ from levelfield.settings import number, one_of
 @register(
     "semihard",
     MinerFacts(
-        paper="Schroff et al. 2015; modes as in 002's code (random), 001's code and TensorFlow (closest), PML (all)",
+        paper="Schroff et al. 2015; modes: roth2020 (random), fehervari2019 and TensorFlow (closest), PML (all)",
         rule="d_ap < d_an < d_ap + margin",
         random=True,
-        sources={"margin": "002 A.1: the triplet objective's margin", "mode": "002 code"},
+        sources={"margin": "roth2020 A.1: the triplet objective's margin", "mode": "roth2020 code"},
     ),
 )
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Semihard(BaseMiner):
     [[0, 1, 2], [1, 0, 3]]
     """
 
-    mode: Literal["random", "closest", "all"] = "random"  # 002 code
-    margin: float | None = 0.2  # 002 A.1
+    mode: Literal["random", "closest", "all"] = "random"  # roth2020 code
+    margin: float | None = 0.2  # roth2020 A.1
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, ("random", "closest", "all"))

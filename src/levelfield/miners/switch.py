@@ -1,4 +1,4 @@
-"""The rho-regularisation of 002 (`p_switch`): now and then samples of one class are pushed apart."""
+"""The rho-regularisation of roth2020 (`p_switch`): now and then samples of one class are pushed apart."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def strengths(alpha: float) -> tuple[float, float]:
     "angular",
     Facts(
         paper="Wang et al. 2017",
-        equation="001 eq. 4-5; 002 eq. 5",
+        equation="fehervari2019 eq. 4-5; roth2020 eq. 5",
         formula="npair_weight n_pair + angular_weight mean_(a,p) log(1 + sum_n e^(4 tan^2(alpha) (x_a + x_p).x_n "
         "- 2 (1 + tan^2(alpha)) x_a.x_p)) + nu mean_i |x_i|^nu_power",
         use="Where the shape of a triangle should count and not its size; its n-pair part wants raw rows, so "
@@ -61,14 +61,14 @@ def strengths(alpha: float) -> tuple[float, float]:
         roles=("anchor", "positive"),
         miners=("n_pair", "all", "random"),
         sources={
-            "alpha": "001; 002 A.1 (PML: 40)",
-            "form": "002 code; 'pairs' is 001",
-            "normalize": "002 code (001: raw rows)",
-            "angular_weight": "002 A.1 (001: 1)",
-            "npair_weight": "002 A.1 (001: 0)",
-            "nu": "002 A.1 (001 code: 0.0005)",
-            "nu_power": "002 eq. 5 (its code: 1)",
-            "miner": "002 code",
+            "alpha": "fehervari2019; roth2020 A.1 (PML: 40)",
+            "form": "roth2020 code; 'pairs' is fehervari2019",
+            "normalize": "roth2020 code (fehervari2019: raw rows)",
+            "angular_weight": "roth2020 A.1 (fehervari2019: 1)",
+            "npair_weight": "roth2020 A.1 (fehervari2019: 0)",
+            "nu": "roth2020 A.1 (fehervari2019 code: 0.0005)",
+            "nu_power": "roth2020 eq. 5 (its code: 1)",
+            "miner": "roth2020 code",
         },
         search={"alpha": (30.0, 55.0, "linear"), "angular_weight": (0.5, 4.0, "log")},
     ),

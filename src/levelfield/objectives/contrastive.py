@@ -16,7 +16,7 @@ from levelfield.settings import number, one_of
 
 
 def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0, neg_margin: float = 1.0) -> Tensor:
-    """Loss of every pair (002 eq. 1), in the shape of `distance`.
+    """Loss of every pair (roth2020 eq. 1), in the shape of `distance`.
 
     >>> contrastive_terms(torch.tensor([0.25, 0.25]), torch.tensor([True, False]))
     tensor([0.2500, 0.7500])
@@ -27,22 +27,27 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
 @register(
     "contrastive",
     Facts(
-        paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (002)",
-        equation="002 eq. 1",
+        paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (roth2020)",
+        equation="roth2020 eq. 1",
         formula="mean_pos [d - pos_margin]+ + mean_neg [neg_margin - d]+",
         use="The first to try: two margins that mean distances, no class vectors, any labels; strong with "
         "distance-weighted pairs.",
         tuples="pairs",
         memory=True,
         miners=("distance_weighted", "all", "random", "semihard", "softhard", "batch_hard", "multi_similarity"),
-        sources={"pos_margin": "002 A.1", "neg_margin": "002 A.1", "miner": "002 A.2", "reduction": "002 eq. 1"},
+        sources={
+            "pos_margin": "roth2020 A.1",
+            "neg_margin": "roth2020 A.1",
+            "miner": "roth2020 A.2",
+            "reduction": "roth2020 eq. 1",
+        },
         search={"neg_margin": (0.3, 1.4, "linear"), "pos_margin": (0.0, 0.5, "linear")},
     ),
 )
 class Contrastive(Objective):
     """Contrastive loss on mined pairs, or with `miner="all"` on every ordered pair. Memory: O(batch * batch).
 
-    Hadsell et al. square the terms and halve them; neither 001 nor 002 does. `squared` uses d^2 for d.
+    Hadsell et al. square the terms and halve them; neither fehervari2019 nor roth2020 does. `squared` uses d^2 for d.
 
     >>> loss = Contrastive(miner="all")
     >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))

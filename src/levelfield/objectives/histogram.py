@@ -14,7 +14,7 @@ from levelfield.settings import one_of, whole
 
 
 def overlap(positive: Tensor, negative: Tensor) -> Tensor:
-    """Terms h-(r) * sum_{q <= r} h+(q) of the nodes r, from the two histograms (nodes,) (002 eq. 9).
+    """Terms h-(r) * sum_{q <= r} h+(q) of the nodes r, from the two histograms (nodes,) (roth2020 eq. 9).
 
     >>> overlap(torch.tensor([0.0, 0.5, 0.5]), torch.tensor([0.5, 0.5, 0.0]))
     tensor([0.0000, 0.2500, 0.0000])
@@ -26,12 +26,12 @@ def overlap(positive: Tensor, negative: Tensor) -> Tensor:
     "histogram",
     Facts(
         paper="Ustinova & Lempitsky 2016",
-        equation="002 eq. 7-9",
+        equation="roth2020 eq. 7-9",
         formula="sum_r h-(r) sum_{q<=r} h+(q), h: histograms of the similarities with `bins` nodes on [-1, 1]",
         use="To part two distributions as a whole, with nothing to tune but the resolution; likes large batches.",
         tuples="none",
         batch="any positive pair",
-        sources={"bins": "002 A.1: 65 for CUB and CARS, 11 for SOP"},
+        sources={"bins": "roth2020 A.1: 65 for CUB and CARS, 11 for SOP"},
         search={"bins": [11, 33, 65, 129]},
         weights=False,
     ),

@@ -15,7 +15,7 @@ from levelfield.settings import number, one_of
 
 
 def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float) -> Tensor:
-    """Half of [J_ij]+^2 for every i, j of one class (001 eq. 2), in the shape of `distance`.
+    """Half of [J_ij]+^2 for every i, j of one class (fehervari2019 eq. 2), in the shape of `distance`.
 
     J_ij = log( sum_{k in N(i)} e^(margin - d_ik) + sum_{l in N(j)} e^(margin - d_jl) ) + d_ij
 
@@ -32,12 +32,12 @@ def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float)
     "lifted_structure",
     Facts(
         paper="Oh Song et al. 2016",
-        equation="001 eq. 2",
+        equation="fehervari2019 eq. 2",
         formula="1/(2|P|) sum_P [log(sum_k e^(margin - d_ik) + sum_l e^(margin - d_jl)) + d_ij]+^2",
         use="When every positive pair should meet all negatives of both its images; for raw rows and batches of "
         "moderate size.",
         tuples="none",
-        sources={"margin": "Oh Song et al. 2016; 001 code", "normalize": "001 Table 1"},
+        sources={"margin": "Oh Song et al. 2016; fehervari2019 code", "normalize": "fehervari2019 Table 1"},
         search={"margin": (0.1, 2.0, "linear")},
     ),
 )

@@ -20,7 +20,7 @@ from levelfield.settings import number, one_of
 def multi_similarity_terms(
     similarity: Tensor, positive: Tensor, negative: Tensor, *, alpha: float, beta: float, base: float
 ) -> tuple[Tensor, Tensor]:
-    """The two log-sums of each anchor (002 eq. 12); `positive` and `negative` say how often each pair counts.
+    """The two log-sums of each anchor (roth2020 eq. 12); `positive` and `negative` say how often each pair counts.
 
     >>> from levelfield.labels import class_masks
     >>> positive, negative = class_masks(torch.tensor([0, 0, 1]))
@@ -37,18 +37,18 @@ def multi_similarity_terms(
     "multi_similarity",
     Facts(
         paper="Wang et al. 2019",
-        equation="002 eq. 11-12",
+        equation="roth2020 eq. 11-12",
         formula="1/b sum_i [ 1/alpha log(1 + sum_pos e^(-alpha (s - base))) "
         "+ 1/beta log(1 + sum_neg e^(beta (s - base))) ]",
         use="The usual choice when batches hold several images of each class: it mines and weighs the pairs itself.",
         tuples="pairs",
         memory=True,
         sources={
-            "alpha": "Wang et al. 2019; 002 A.1",
-            "beta": "authors' code; 002 A.1 (Wang et al. write 50)",
-            "base": "authors' code; 002 A.1 (Wang et al. write 1)",
-            "epsilon": "Wang et al. 2019; 002 A.1",
-            "reduction": "002 eq. 12, authors' code; 'valid' is 002's code",
+            "alpha": "Wang et al. 2019; roth2020 A.1",
+            "beta": "authors' code; roth2020 A.1 (Wang et al. write 50)",
+            "base": "authors' code; roth2020 A.1 (Wang et al. write 1)",
+            "epsilon": "Wang et al. 2019; roth2020 A.1",
+            "reduction": "roth2020 eq. 12, authors' code; 'valid' is roth2020's code",
         },
         search={"alpha": (0.5, 20, "log"), "beta": (10, 100, "log"), "base": (0.2, 1.0, "linear")},
     ),

@@ -25,7 +25,7 @@ from levelfield.settings import number, one_of
 
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
-    """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every p that may be a positive of a (002 eq. 4): (n, n).
+    """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every p that may be a positive of a (roth2020 eq. 4): (n, n).
 
     >>> n_pair_terms(torch.eye(3), class_masks(torch.tensor([0, 0, 1]))[1])[0, 1]
     tensor(0.6931)
@@ -35,10 +35,10 @@ def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
 
 
 def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft_target: bool = False) -> Tensor:
-    """Each pair against the positives of the others (001 eq. 3 with the dot product): (N,).
+    """Each pair against the positives of the others (fehervari2019 eq. 3 with the dot product): (N,).
 
     anchors, positives: rows (N, d). labels: class of each pair. Columns of the pair's own class are left out;
-    with `soft_target` (001 code, TensorFlow) they are all aimed at alike.
+    with `soft_target` (fehervari2019 code, TensorFlow) they are all aimed at alike.
 
     >>> pair_batch_terms(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))  # log(1 + 1/e)
     tensor([0.3133, 0.3133])
@@ -54,18 +54,18 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
     "n_pair",
     Facts(
         paper="Sohn 2016",
-        equation="002 eq. 4; 001 eq. 3",
+        equation="roth2020 eq. 4; fehervari2019 eq. 3",
         formula="1/b sum_a sum_p log(1 + sum_n e^(s_an - s_ap)) + nu mean_i |x_i|^nu_power",
         use="Two images of each of many classes: every pair is classified against all others in the batch.",
         tuples="pairs",
         roles=("anchor", "positive"),
         miners=("n_pair", "all", "random"),
         sources={
-            "form": "002 code; 'all' is 002 eq. 4, 'pairs' is 001, Sohn 2016",
-            "nu": "002 A.1 (001 code: 0.0005)",
-            "nu_power": "002 eq. 4 (its code: 1)",
-            "normalize": "Sohn 2016; 001; 002",
-            "miner": "002 code",
+            "form": "roth2020 code; 'all' is roth2020 eq. 4, 'pairs' is fehervari2019, Sohn 2016",
+            "nu": "roth2020 A.1 (fehervari2019 code: 0.0005)",
+            "nu_power": "roth2020 eq. 4 (its code: 1)",
+            "normalize": "Sohn 2016; fehervari2019; roth2020",
+            "miner": "roth2020 code",
         },
         search={"nu": (0.0001, 0.05, "log"), "form": ("all", "sampled", "pairs")},
     ),
@@ -73,9 +73,9 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
 class NPair(Objective):
     """N-pair loss. Memory: O(batch * batch).
 
-    `form="sampled"`: one positive per anchor (002's code), mean over the pairs. `"all"`: every positive, divided by
-    the batch size. `"pairs"`: one pair of each class, each against the positives of the other pairs (001); `symmetric`
-    averages with the roles swapped. Explicit tuples are pairs (N, 2), as are the roles {"anchor": rows,
+    `form="sampled"`: one positive per anchor (roth2020's code), mean over the pairs. `"all"`: every positive, divided
+    by the batch size. `"pairs"`: one pair of each class, each against the positives of the other pairs (fehervari2019);
+    `symmetric` averages with the roles swapped. Explicit tuples are pairs (N, 2), as are the roles {"anchor": rows,
     "positive": rows}; without, `sampled` asks the miner and `pairs` takes the first two rows of each class.
     `equal_class` is for pairs of one class in the form `pairs`.
 

@@ -20,7 +20,7 @@ from levelfield.settings import number, one_of
 def quadruplet_terms(
     to_positive: Tensor, to_negative: Tensor, between_negatives: Tensor, *, margin1: float, margin2: float
 ) -> tuple[Tensor, Tensor]:
-    """[d_ap - d_an + margin1]+ and [d_ap - d_ln + margin2]+ (002 eq. 14, whose second term must start with d_ap).
+    """[d_ap - d_an + margin1]+ and [d_ap - d_ln + margin2]+ (roth2020 eq. 14, whose second term must start with d_ap).
 
     >>> half, one = torch.tensor([0.5]), torch.tensor([1.0])
     >>> quadruplet_terms(half, half, one, margin1=1.0, margin2=0.75)
@@ -56,7 +56,7 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
     "quadruplet",
     Facts(
         paper="Chen et al. 2017",
-        equation="002 eq. 14",
+        equation="roth2020 eq. 14",
         formula="mean [d_ap - d_an + margin1]+ + mean [d_ap - d_ln + margin2]+, l of a third class",
         use="Where triplets leave classes wide: positive pairs are also held below distances between negatives.",
         tuples="triplets",
@@ -64,10 +64,10 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
         least=(3, 2),
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
-            "margin1": "002 A.1 (its code: 0.2)",
-            "margin2": "002 A.1 (its code: 0.2)",
-            "squared": "002 eq. 14 (Chen et al. square)",
-            "miner": "002 A.2; the fourth sample is uniform over the other classes",
+            "margin1": "roth2020 A.1 (its code: 0.2)",
+            "margin2": "roth2020 A.1 (its code: 0.2)",
+            "squared": "roth2020 eq. 14 (Chen et al. square)",
+            "miner": "roth2020 A.2; the fourth sample is uniform over the other classes",
         },
         search={"margin1": (0.1, 1.5, "log"), "margin2": (0.05, 1.0, "log"), "squared": [False, True]},
     ),

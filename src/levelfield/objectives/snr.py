@@ -22,7 +22,7 @@ CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no si
 
 
 class Signals:
-    """Noise-to-signal ratios D(a, j) = var(x_a - x_j) / var(x_a) of rows (n, d), the anchor a first (002 eq. 15).
+    """Noise-to-signal ratios D(a, j) = var(x_a - x_j) / var(x_a) of rows (n, d), the anchor a first (roth2020 eq. 15).
 
     With `columns` (m, d) they are those of the rows against these. Variances are over the d coordinates; without
     `centered` they are sums of squares. `usable` (n,): who is no constant row and can be an anchor; the ratios of the
@@ -62,7 +62,7 @@ class Signals:
     "snr",
     Facts(
         paper="Yuan et al. 2019",
-        equation="002 eq. 15",
+        equation="roth2020 eq. 15",
         formula="mean over active triplets [D_ap - D_an + margin]+ + lam mean_i |sum_m x_im|, "
         "D_aj = var(x_a - x_j) / var(x_a)",
         use="In place of triplet or contrastive where distances should be relative to the anchor's own strength.",
@@ -70,14 +70,14 @@ class Signals:
         memory=True,
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
-            "margin": "002 A.1",
+            "margin": "roth2020 A.1",
             "pos_margin": "PML",
             "neg_margin": "PML",
-            "lam": "002 A.1 (its code: 0 with the plain miner, 0.005 with `switch`); of raw rows in PML and MLRC",
-            "centered": "Yuan et al. 2019, PML, 002 code; 002 eq. 15 reads as uncentred",
-            "reg_over": "002 eq. 15; its code: the mined anchors",
-            "reduction": "002 code, PML",
-            "miner": "002 A.2",
+            "lam": "roth2020 A.1 (its code: 0 with the plain miner, 0.005 with `switch`); of raw rows in PML and MLRC",
+            "centered": "Yuan et al. 2019, PML, roth2020 code; roth2020 eq. 15 reads as uncentred",
+            "reg_over": "roth2020 eq. 15; its code: the mined anchors",
+            "reduction": "roth2020 code, PML",
+            "miner": "roth2020 A.2",
         },
         search={"margin": (0.02, 0.5, "log"), "lam": (1e-4, 0.1, "log")},
     ),

@@ -1,4 +1,4 @@
-"""A paper's settings by name: `PAPER`, `PAPER/DATASET` or `PAPER/DATASET/VARIANT`, as in "002/cars" or "mlrc/cub/256".
+"""A paper's settings by name: `PAPER`, `PAPER/DATASET` or `PAPER/DATASET/VARIANT`, e.g. "roth2020/cars".
 
 The numbers come from `levelfield.papers.published`; the tables here only say what the papers' words mean in ours.
 The paper's name alone means CUB, on which nearly all of them chose. Where text and code of a paper differ, the code is
@@ -16,14 +16,15 @@ from levelfield.errors import BadSpecification, nearest
 from levelfield.papers.published import Entry, hyperparameters
 
 DATASETS = {"CUB-200-2011": "cub", "CARS196": "cars", "SOP": "sop", "In-Shop": "inshop"}
-# One paper's tables may hold another's settings: 003 compares with MLRC's runs, 004 with the group loss's.
+# One paper's tables may hold another's settings: lim2022 compares with MLRC's runs, seidenschwarz2021 with the group
+# loss's.
 PAPERS = {
-    "000": ("000",),
-    "001": ("001",),
-    "002": ("002",),
-    "003": ("MLRC (baselines of 003 tables 8-9)", "003"),
-    "004": ("004", "Elezi 2020"),
-    "mlrc": ("MLRC (baselines of 003 tables 8-9)",),
+    "zheng2021": ("zheng2021",),
+    "fehervari2019": ("fehervari2019",),
+    "roth2020": ("roth2020",),
+    "lim2022": ("MLRC (baselines of lim2022 tables 8-9)", "lim2022"),
+    "seidenschwarz2021": ("seidenschwarz2021", "Elezi 2020"),
+    "mlrc": ("MLRC (baselines of lim2022 tables 8-9)",),
     "kim2020": ("Kim 2020",),
     "teh2020": ("Teh 2020",),
     "qian2019": ("Qian 2019",),
@@ -52,36 +53,40 @@ METHODS = {
     "rho_margin_beta12": ("margin", "rho"),
     "rho_margin_beta06": ("margin", "rho_beta06"),
 }
-ALSO = {("softmax", "mpn")}  # its auxiliary loss alone: "Cross-Entropy" in 004's table 3
-_NO_UPPER = {"distance_weighted": {"upper": None, "empty": "skip"}}  # 002's code reads 1.4 and never applies it
+ALSO = {("softmax", "mpn")}  # its auxiliary loss alone: "Cross-Entropy" in seidenschwarz2021's table 3
+_NO_UPPER = {"distance_weighted": {"upper": None, "empty": "skip"}}  # roth2020's code reads 1.4 and never applies it
 _CLOSEST = {"semihard": {"mode": "closest"}}
 _PML = {"reduction": "mean_nonzero", "miner": "all"}
 # Which form of its equation a paper used. No table has it: it is read from the text or, where that differs, the code.
 FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("001", "triplet", ""): {"margin": 1.0, "squared": True, "normalize": False, "miner": _CLOSEST},
-    ("001", "n_pair", ""): {"form": "pairs"},
-    ("001", "angular", ""): {"form": "pairs", "normalize": False, "angular_weight": 1.0},
-    ("001", "margin", ""): {
+    ("fehervari2019", "triplet", ""): {"margin": 1.0, "squared": True, "normalize": False, "miner": _CLOSEST},
+    ("fehervari2019", "n_pair", ""): {"form": "pairs"},
+    ("fehervari2019", "angular", ""): {"form": "pairs", "normalize": False, "angular_weight": 1.0},
+    ("fehervari2019", "margin", ""): {
         "beta_per_class": True,
         "beta_optimiser": "sgd",
         "miner": {"distance_weighted": {"per_anchor": "positives"}},
     },
-    ("001", "ranked_list", ""): {"weight_grad": True, "reduction": "mean_nonzero"},
-    ("001", "normalized_softmax", ""): {"smoothing": "others", "proxy_init": "tiny_normal", "proxy_lr_multiplier": 1.0},
-    ("001", "proxy_nca", ""): {"proxy_init": "tiny_normal"},
-    ("001", "proxy_triplet", ""): {"proxy_init": "tiny_normal"},
-    ("002", "contrastive", ""): {"miner": _NO_UPPER},
-    ("002", "triplet", ""): {"squared": True, "miner": _NO_UPPER},
-    ("002", "generalized_lifted", ""): {"nu_power": 1},
-    ("002", "n_pair", ""): {"form": "sampled", "nu_power": 1},
-    ("002", "angular", ""): {"form": "sampled", "normalize": True, "npair_weight": 1.0, "nu_power": 1},
-    ("002", "margin", ""): {"beta_per_class": True, "miner": _NO_UPPER},
-    ("002", "margin", "beta06"): {"beta": 0.6},
-    ("002", "margin", "rho_beta06"): {"beta": 0.6},
-    ("002", "multi_similarity", ""): {"reduction": "valid"},
-    ("002", "quadruplet", ""): {"miner": _NO_UPPER},
-    ("002", "snr", ""): {"form": "triplet", "reg_over": "anchors", "miner": _NO_UPPER, "lam": 0.0},
-    ("002", "snr", "rho"): {"lam": 0.005},  # the code keeps the regulariser for this miner only
+    ("fehervari2019", "ranked_list", ""): {"weight_grad": True, "reduction": "mean_nonzero"},
+    ("fehervari2019", "normalized_softmax", ""): {
+        "smoothing": "others",
+        "proxy_init": "tiny_normal",
+        "proxy_lr_multiplier": 1.0,
+    },
+    ("fehervari2019", "proxy_nca", ""): {"proxy_init": "tiny_normal"},
+    ("fehervari2019", "proxy_triplet", ""): {"proxy_init": "tiny_normal"},
+    ("roth2020", "contrastive", ""): {"miner": _NO_UPPER},
+    ("roth2020", "triplet", ""): {"squared": True, "miner": _NO_UPPER},
+    ("roth2020", "generalized_lifted", ""): {"nu_power": 1},
+    ("roth2020", "n_pair", ""): {"form": "sampled", "nu_power": 1},
+    ("roth2020", "angular", ""): {"form": "sampled", "normalize": True, "npair_weight": 1.0, "nu_power": 1},
+    ("roth2020", "margin", ""): {"beta_per_class": True, "miner": _NO_UPPER},
+    ("roth2020", "margin", "beta06"): {"beta": 0.6},
+    ("roth2020", "margin", "rho_beta06"): {"beta": 0.6},
+    ("roth2020", "multi_similarity", ""): {"reduction": "valid"},
+    ("roth2020", "quadruplet", ""): {"miner": _NO_UPPER},
+    ("roth2020", "snr", ""): {"form": "triplet", "reg_over": "anchors", "miner": _NO_UPPER, "lam": 0.0},
+    ("roth2020", "snr", "rho"): {"lam": 0.005},  # the code keeps the regulariser for this miner only
     ("mlrc", "contrastive", ""): _PML,
     ("mlrc", "triplet", ""): _PML,
     ("mlrc", "margin", ""): {"miner": "all"},
@@ -92,18 +97,18 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("mlrc", "normalized_softmax", ""): {"proxy_init": "normal"},
     ("mlrc", "snr", ""): {"form": "contrastive", **_PML},
     ("mlrc", "multi_similarity", ""): {"epsilon": None},
-    ("004", "message_passing", ""): {"null_logit": True, "input_projection": True},
+    ("seidenschwarz2021", "message_passing", ""): {"null_logit": True, "input_projection": True},
     ("proxy_nca_port", "proxy_nca", ""): {"smoothing": "others"},
 }
-# The rows of 003's tables 4 and 5.
+# The rows of lim2022's tables 4 and 5.
 FORMS |= {
-    ("003", "hist", "positives"): {"incidence": "positives"},
-    ("003", "hist", "attention"): {"relations": "attention"},
-    ("003", "hist", "without_distribution_loss"): {"distribution_weight": 0.0},
-    ("003", "hist", "baseline"): {"relations": "linear", "distribution_weight": 0.0},
-    ("003", "hist", "proxies"): {"variance": "fixed"},
+    ("lim2022", "hist", "positives"): {"incidence": "positives"},
+    ("lim2022", "hist", "attention"): {"relations": "attention"},
+    ("lim2022", "hist", "without_distribution_loss"): {"distribution_weight": 0.0},
+    ("lim2022", "hist", "baseline"): {"relations": "linear", "distribution_weight": 0.0},
+    ("lim2022", "hist", "proxies"): {"variance": "fixed"},
 }
-FORMS |= {("003", *key[1:]): value for key, value in FORMS.items() if key[0] == "mlrc"}
+FORMS |= {("lim2022", *key[1:]): value for key, value in FORMS.items() if key[0] == "mlrc"}
 # Keys that mean the same in ours under another name; for one objective or, with None, for all.
 NAMES: dict[tuple[str | None, str], str] = {
     ("contrastive", "margin"): "neg_margin",
@@ -140,7 +145,7 @@ INITS = {
 VALUES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "alpha_radians": lambda value: {"alpha": math.degrees(value)},
     "margin_degrees": lambda value: {"margin": math.radians(value)},
-    "beta_init": lambda value: {"beta": value[-1] if isinstance(value, list) else value},  # 002: 0.6 is a variant
+    "beta_init": lambda value: {"beta": value[-1] if isinstance(value, list) else value},  # roth2020: 0.6 is a variant
     "proxy_init": lambda value: {"proxy_init": INITS[value]} if value in INITS else {},
 }
 # What is not the objective's: conditions of training, heads, and what FORMS says better.
@@ -157,7 +162,8 @@ CONDITIONS = {
     *("hgnn_layers", "distribution_init", "add_global_max_pooling", "lr_hgnn", "lr_distributions"),
 }
 PRODUCTS = {("proxy_nca", "temperature")}  # see _multiplied
-REVISIONS = {("001", "margin"): 2, ("002", "margin"): 2}  # raised when a preset comes to mean something else
+# Raised when a preset comes to mean something else.
+REVISIONS = {("fehervari2019", "margin"): 2, ("roth2020", "margin"): 2}
 
 
 class Preset(NamedTuple):
@@ -175,7 +181,7 @@ class Preset(NamedTuple):
 def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
     """The settings of every preset of `objective`, by the preset's name.
 
-    >>> presets("histogram")["002/sop"]
+    >>> presets("histogram")["roth2020/sop"]
     {'bins': 11}
     """
     return {str(preset): _settings(objective, preset) for preset in _offered(objective)}
@@ -195,14 +201,14 @@ def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
 def preset_revision(objective: str, preset: Any) -> int:
     """How many times the meaning of a preset was defined; 1 for no preset.
 
-    >>> preset_revision("margin", "002/cars"), preset_revision("margin", None)
+    >>> preset_revision("margin", "roth2020/cars"), preset_revision("margin", None)
     (2, 1)
     """
     return REVISIONS.get((str(_written(preset)).split("/")[0], objective), 1)
 
 
 def _written(preset: Any) -> Any:
-    """A preset as people mean it: YAML reads a bare 002 as a number."""
+    """A preset as people mean it: YAML reads a bare roth2020 as a number."""
     return f"{preset:03d}" if isinstance(preset, int) else preset if preset is None else str(preset)
 
 

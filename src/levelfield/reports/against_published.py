@@ -99,7 +99,7 @@ def conditions_of(spec: RunSpec) -> dict[str, Any]:
 def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A method's settings with its defaults and its preset; of a miner, a refinement, a teacher the kind alone.
 
-    >>> found = resolved_settings("triplet", {"preset": "002/cub"})
+    >>> found = resolved_settings("triplet", {"preset": "roth2020/cub"})
     >>> found["miner"], found["margin"]
     ('distance_weighted', 0.2)
     """

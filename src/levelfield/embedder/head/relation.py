@@ -1,4 +1,4 @@
-"""The head of DRML (000): K small networks on blocks of the features, and a relation network that joins them.
+"""The head of DRML (zheng2021): K small networks on blocks of the features, and a relation network that joins them.
 
 The released code decides (the supplement has no equations). x_k is a block of the features, e = dim / K:
 

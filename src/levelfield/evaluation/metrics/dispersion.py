@@ -29,7 +29,7 @@ class Density(NamedTuple):
 
 
 def density(rows: Any, labels: Any, distance: str = "cosine") -> Density:
-    """Mean distance within classes, between the means of classes, and their ratio (002).
+    """Mean distance within classes, between the means of classes, and their ratio (roth2020).
 
     rows: (n, d) array or tensor; labels: (n,). cosine: all rows are brought to unit length first, and the means of
     classes again; euclidean: rows as given. Every class counts alike within, and each pair of classes between. A class

@@ -15,7 +15,7 @@ from levelfield.evaluation.metrics.registry import Facts, Number, register
 from levelfield.evaluation.search.threads import one_thread
 
 DIRECTIONS = ("uniform-spectrum", "spectrum-uniform")
-PAPER_LENGTH = 35  # values of a class spectrum that 002 (section E) shows
+PAPER_LENGTH = 35  # values of a class spectrum that roth2020 (section E) shows
 
 
 def spectrum(rows: Any) -> Array:
@@ -32,11 +32,11 @@ def spectrum(rows: Any) -> Array:
 
 
 def spectral_decay(rows: Any, drop_largest: int = 0, direction: str = "uniform-spectrum") -> float:
-    """rho of 002: the KL divergence of the uniform distribution from the singular values divided by their sum.
+    """rho of roth2020: the KL divergence of the uniform distribution from the singular values divided by their sum.
 
     0: all directions are used alike; the larger, the more the embedding is compressed; infinite with a dead direction
-    (a singular value at or below max(n, d) 2^-52 of the largest). Rows are taken as they are: 002 hands in rows of unit
-    length, and measures the training set. drop_largest: leave out so many of the largest values first.
+    (a singular value at or below max(n, d) 2^-52 of the largest). Rows are taken as they are: roth2020 hands in rows of
+    unit length, and measures the training set. drop_largest: leave out so many of the largest values first.
     direction: "spectrum-uniform" is the other divergence, which stays finite.
 
     >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]]), spectral_decay([[1.0, 0.0], [1.0, 0.0]])
@@ -69,7 +69,7 @@ def class_spectra(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
 
 
 def class_spectrum(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
-    """Mean over the classes of their singular values, (length,): see `class_spectra` (002, section E).
+    """Mean over the classes of their singular values, (length,): see `class_spectra` (roth2020, section E).
 
     >>> class_spectrum([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
     array([3.5, 0. ])

@@ -18,7 +18,7 @@ from levelfield.settings import number, one_of, whole
 
 @dataclass(frozen=True)
 class Refinement:
-    """Messages among test embeddings (004 C): how their groups are found.
+    """Messages among test embeddings (seidenschwarz2021 C): how their groups are found.
 
     >>> Refinement("nearest", {"size": 5}).text
     'nearest size=5'

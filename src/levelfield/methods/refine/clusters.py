@@ -1,4 +1,4 @@
-"""Clusters of test embeddings that stand in for their unknown classes (004 C.1)."""
+"""Clusters of test embeddings that stand in for their unknown classes (seidenschwarz2021 C.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levelfield.evaluation.inputs import Array
 from levelfield.settings import number, one_of, whole
 
 Noise = Literal["together", "alone"]
-_CLUSTERS = 900  # 004 table 7
+_CLUSTERS = 900  # seidenschwarz2021 table 7
 
 
 def kmeans(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:

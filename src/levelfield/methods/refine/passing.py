@@ -1,4 +1,4 @@
-"""Message passing at test time (004 C.1-C.3): which stored embeddings are refined together, and their refined rows.
+"""Message passing at test time (seidenschwarz2021 C.1-C.3): which stored rows are refined together, and the result.
 
 No image is embedded again. All groups are pure functions of the rows (and of a seed where something is drawn).
 """

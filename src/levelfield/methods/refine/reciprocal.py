@@ -1,4 +1,4 @@
-"""Groups of reciprocal neighbours (004 C.3, after Zhong et al. 2017): those who would choose each other."""
+"""Groups of reciprocal neighbours (seidenschwarz2021 C.3; Zhong et al. 2017): rows that would choose each other."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def reciprocal_groups(
     rows: Array,
     gallery: Array | None = None,
     *,
-    k: int = 30,  # 004 C.3
-    alpha: float = 2 / 3,  # 004 eq. 7
-    size: int = 7,  # 004 C.3: CUB and Cars (4 on In-Shop)
+    k: int = 30,  # seidenschwarz2021 C.3
+    alpha: float = 2 / 3,  # seidenschwarz2021 eq. 7
+    size: int = 7,  # seidenschwarz2021 C.3: CUB and Cars (4 on In-Shop)
     strict: bool = False,
 ) -> Reciprocal:
     """A group of `size` for every row: the row, and the nearest of its expanded reciprocal neighbours.

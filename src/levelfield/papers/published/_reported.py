@@ -53,7 +53,7 @@ def reported(dataset: str, method: str, metric: str, *, conditions: Mapping[str,
 
     >>> found = reported("cub", "margin", "recall@1", conditions={"backbone": "resnet50", "dim": 128, "beta": 0.6})
     >>> found[0].line.source, found[0].line.printed_method, found[0].value
-    ('002 table4', 'Margin (D, beta=0.6)', 62.5)
+    ('roth2020 table4', 'Margin (D, beta=0.6)', 62.5)
     >>> reported("emoji", "margin", "recall@1")
     []
     """
@@ -75,9 +75,9 @@ def is_about(line: Line, metric: str) -> bool:
 def definition_note(line: Line, metric: str) -> str:
     """In what the printed metric differs from ours; empty if it does not.
 
-    >>> line = next(line for line in table("002", "6").lines if line.printed_metric == "mAP@C")
+    >>> line = next(line for line in table("roth2020", "6").lines if line.printed_metric == "mAP@C")
     >>> definition_note(line, "map@r")
-    '002 divides by the class size with the query counted, so that 81.3 % is the most it can be on sop'
+    'roth2020 divides by the class size with the query counted, so that 81.3 % is the most it can be on sop'
     """
     entry = metric_entry(line.printed_metric, line.paper)
     exact = metric in (entry.get("name"), *entry.get("also", ()))

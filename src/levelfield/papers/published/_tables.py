@@ -71,7 +71,7 @@ class Table:
 def tables() -> tuple[Table, ...]:
     """Every table, by paper and number.
 
-    >>> [table.name for table in tables() if table.paper == "002"][:3]
+    >>> [table.name for table in tables() if table.paper == "roth2020"][:3]
     ['table3', 'table4', 'table5']
     """
     described = json.loads(_read("tables.json"))["tables"]
@@ -81,12 +81,13 @@ def tables() -> tuple[Table, ...]:
 def table(paper: str, name: str) -> Table:
     """One table; the number alone will do.
 
-    >>> table("002", "table4").about, table("002", "4").datasets
+    >>> table("roth2020", "table4").about, table("roth2020", "4").datasets
     ('objectives on CUB', ('cub',))
-    >>> table("002", "table44")
+    >>> table("roth2020", "table44")
     Traceback (most recent call last):
     ...
-    levelfield.errors.UnknownName: Unknown table of 002 'table44'. Did you mean 'table4'? See `levelfield published`.
+    levelfield.errors.UnknownName: Unknown table of roth2020 'table44'. Did you mean 'table4'? See `levelfield
+    published`.
     """
     if paper not in papers():
         raise unknown("paper", paper, papers(), see="levelfield published")
@@ -100,7 +101,7 @@ def table(paper: str, name: str) -> Table:
 def papers() -> dict[str, str]:
     """The papers by number.
 
-    >>> papers()["002"].split(",")[0]
+    >>> papers()["roth2020"].split(",")[0]
     'Roth et al. 2020'
     """
     return dict(names()["papers"])
@@ -139,7 +140,7 @@ def ceiling(dataset: str) -> float:
 def metric_entry(printed: str, paper: str) -> dict[str, Any]:
     """What is known of a printed metric, with `name`, `also` and `near` for its own K; empty if nothing is.
 
-    >>> metric_entry("R@10", "004")["name"], metric_entry("NMI", "001")["name"]
+    >>> metric_entry("R@10", "seidenschwarz2021")["name"], metric_entry("NMI", "fehervari2019")["name"]
     ('recall@10', 'nmi[geometric]')
     """
     stem, at, number = printed.partition("@")

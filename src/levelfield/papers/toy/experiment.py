@@ -16,7 +16,7 @@ from levelfield.papers.toy.lines import FORMS, draw
 from levelfield.randomness import isolated, stream
 from levelfield.settings import number
 
-# 002 G and its script; the text says "learning rate" without a number
+# roth2020 G and its script; the text says "learning rate" without a number
 WIDTH, RATE, STEPS, BATCH, MARGIN = 30, 0.03, 200, 24, 0.1
 PUBLISHED_SWITCH = 0.001
 PREFERRED_SWITCH = 0.7  # where the vertical lines part and the training classes stay whole
@@ -39,12 +39,12 @@ class Setting:
 
 
 def settings(switch: float = PREFERRED_SWITCH) -> list[Setting]:
-    """What the command compares: the plain loss, the published switch, another one, and what 002's script does."""
+    """What the command compares: the plain loss, the published switch, another one, and what roth2020's script does."""
     return [
         Setting("contrastive"),
         Setting(f"switch {PUBLISHED_SWITCH}", PUBLISHED_SWITCH),
         Setting(f"switch {switch:g}", switch),
-        Setting("no pull (002)", PUBLISHED_SWITCH, "all", pull=False),
+        Setting("no pull (roth2020)", PUBLISHED_SWITCH, "all", pull=False),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-SPACED, KEPT = 100, 15  # 002 G: points of a line, and how many of them are kept at random
+SPACED, KEPT = 100, 15  # roth2020 G: points of a line, and how many of them are kept at random
 
 
 class Line(NamedTuple):
@@ -29,12 +29,12 @@ def _lines(*ends: tuple[float, float, float, float]) -> tuple[Line, ...]:
 
 
 FORMS = {
-    # 002 fig. 6: classes along the diagonal, test classes off it
+    # roth2020 fig. 6: classes along the diagonal, test classes off it
     "diagonal": Form(
         _lines(*((a, a, b, b) for a, b in ((0.10, 0.30), (0.35, 0.55), (0.60, 0.80), (0.85, 1.05)))),
         _lines((0.2, 0.20, 0.2, 0.40), (0.2, 0.55, 0.2, 0.85), (0.40, 0.2, 0.60, 0.2), (0.70, 0.2, 0.90, 0.2)),
     ),
-    # 002 fig. 12: classes differ in x, test classes only in y; no places are published, these are ours
+    # roth2020 fig. 12: classes differ in x, test classes only in y; no places are published, these are ours
     "vertical": Form(
         _lines(*((x, 0.1, x, 0.9) for x in (0.2, 0.4, 0.6, 0.8))),
         _lines(*((0.5, a, 0.5, b) for a, b in ((0.05, 0.20), (0.30, 0.45), (0.55, 0.70), (0.80, 0.95)))),

@@ -1,4 +1,4 @@
-"""Where a network looks (003 D.1): the strongest channels of its last feature map, laid over the image."""
+"""Where a network looks (lim2022 D.1): the strongest channels of its last feature map, laid over the image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""004, figure 7: how training, validation and test classes go while a run trains (`monitor: test`, `select`)."""
+"""seidenschwarz2021, figure 7: metrics of training, validation and test classes during training."""
 
 from __future__ import annotations
 

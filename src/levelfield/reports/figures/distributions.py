@@ -1,4 +1,4 @@
-"""003, figure 2: learned means against the classes' own means, and learned covariances against the classes' spread."""
+"""lim2022, figure 2: learned means and covariances against the classes' own means and spread."""
 
 from __future__ import annotations
 

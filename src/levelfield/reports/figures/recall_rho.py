@@ -1,4 +1,4 @@
-"""002, figures 9 and 10: how good a row is against the spectral decay of its training embeddings."""
+"""roth2020, figures 9 and 10: how good a row is against the spectral decay of its training embeddings."""
 
 from __future__ import annotations
 

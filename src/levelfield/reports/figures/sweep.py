@@ -1,4 +1,4 @@
-"""What varies: a line for each method over one key, a heat map over two (002, figure 8)."""
+"""What varies: a line for each method over one key, a heat map over two (roth2020, figure 8)."""
 
 from __future__ import annotations
 

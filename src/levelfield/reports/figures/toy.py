@@ -1,4 +1,4 @@
-"""002, figures 6 and 12: lines, their embeddings without and with the switch, and the singular values."""
+"""roth2020, figures 6 and 12: lines, their embeddings without and with the switch, and the singular values."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ class Verdict:
     def text(self) -> str:
         """In one line.
 
-        >>> Verdict("a > b", "nmi", "002 table 4", "holds", 0.02, 0.01, 0.03, 0.01).text
-        'a > b: holds (nmi +0.020, 95 % +0.010 to +0.030; 002 table 4)'
+        >>> Verdict("a > b", "nmi", "roth2020 table 4", "holds", 0.02, 0.01, 0.03, 0.01).text
+        'a > b: holds (nmi +0.020, 95 % +0.010 to +0.030; roth2020 table 4)'
         """
         told = [] if self.difference is None else [f"{self.metric} {self.difference:+.3f}"]
         if self.low is not None and self.high is not None:

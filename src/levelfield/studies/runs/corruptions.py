@@ -1,4 +1,4 @@
-"""Finished runs on corrupted test images (003 A.3): the same corrupted images for every run that is asked.
+"""Finished runs on corrupted test images (lim2022 A.3): the same corrupted images for every run that is asked.
 
 `corrupted/NAME.npy` of a run folder holds the embeddings, `corrupted/NAME.json` what they are and their figures.
 """

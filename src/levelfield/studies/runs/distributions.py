@@ -27,7 +27,7 @@ class Distributions(NamedTuple):
 
 @trusting()
 def distributions_of(folder: Path) -> Distributions | None:
-    """The distributions of a finished HIST run (003, B.2); None if it learned none. Images are embedded again."""
+    """The distributions of a finished HIST run (lim2022, B.2); None if it learned none. Images are embedded again."""
     objective = load_method(folder).objective
     if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
         return None

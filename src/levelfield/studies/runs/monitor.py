@@ -1,4 +1,4 @@
-"""`monitor: test`: how the figures of the training and of the test classes go while a run trains (004, figure 7).
+"""`monitor: test`: metrics of training and test classes during training (seidenschwarz2021, figure 7).
 
 It is written down and decides nothing: neither the loop nor the method is shown what was found.
 """

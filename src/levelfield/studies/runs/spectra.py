@@ -1,4 +1,4 @@
-"""How many directions a run's training embeddings use, written down once training is over (002, section E)."""
+"""How many directions a run's training embeddings use, written down once training is over (roth2020, section E)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished run says of the training images of another (004 C.4): computed once, before the student trains."""
+"""A teacher's outputs on another run's training images (seidenschwarz2021 C.4): computed before the student trains."""
 
 from __future__ import annotations
 

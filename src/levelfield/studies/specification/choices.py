@@ -96,8 +96,8 @@ class ProtocolChoice(BaseModel):
 class Competitor(BaseModel):
     """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
 
-    A paper's settings come by name, as in `{name: margin, preset: 002/cub}` or `margin: {preset: 002/cub}`. What a
-    paper gave to one method alone stands under `conditions`, as in `margin: {conditions: {optimiser: rmsprop}}`.
+    A paper's settings come by name, as in `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
+    What a paper gave to one method alone stands under `conditions`, as in `margin: {conditions: {optimiser: rmsprop}}`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

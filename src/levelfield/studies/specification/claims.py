@@ -25,7 +25,7 @@ class Claim(BaseModel):
     metric: str = ""
     """Of the study; without one, its first."""
     source: str = ""
-    """Where it stands, as in `002 table 4`."""
+    """Where it stands, as in `roth2020 table 4`."""
     within: float = Field(0.02, gt=0)
 
     @model_validator(mode="before")
