@@ -233,10 +233,16 @@ def own_photos() -> str:
         trained = {label: row[log["metric"]] for label, row in one["trained"].items()}
         best, worst = max(trained, key=trained.__getitem__), min(trained, key=trained.__getitem__)
         steps = sorted(step for row in one["trained"].values() for step in row["steps"])
-        rows.append((
-            one["size"].replace("x", " x "), f"{one['untrained']:.3f}", f"{one['start']:.3f}",
-            f"{trained[best]:.3f} ({best})", f"{trained[worst] - one['start']:+.3f}", f"{steps[0]} to {steps[-1]}",
-        ))  # fmt: skip
+        rows.append(
+            (
+                one["size"].replace("x", " x "),
+                f"{one['untrained']:.3f}",
+                f"{one['start']:.3f}",
+                f"{trained[best]:.3f} ({best})",
+                f"{trained[worst] - one['start']:+.3f}",
+                f"{steps[0]} to {steps[-1]}",
+            )
+        )
     header = ("classes x photos", "untrained features", "head at its start", "best trained row")
     return _table((*header, "worst trained row against the start", "steps"), rows)
 
@@ -250,14 +256,27 @@ def calibration() -> str:
         power = next(one["power"] for one in peers if "power" in one)
         covered = [one["covered"] for one in own if one["covered"] is not None]
         shown = ("crossed", "classes only", "sign flips", "oracle")
-        rows.append((
-            str(classes), _per_cent(max(one["false_verdicts_before"] for one in peers)),
-            _per_cent(max(one["false_verdicts"] for one in own)),
-            _per_cent(min(one["covered_before"] for one in peers)), _per_cent(min(covered)) if covered else "none",
-            *(f"{power[name]:.2f}" if covered else "none" for name in shown),
-        ))  # fmt: skip
-    head = ("classes", "false verdicts before", "now", "interval holds before", "now", "power now", "t over classes",
-            "sign flips", "oracle")  # fmt: skip
+        rows.append(
+            (
+                str(classes),
+                _per_cent(max(one["false_verdicts_before"] for one in peers)),
+                _per_cent(max(one["false_verdicts"] for one in own)),
+                _per_cent(min(one["covered_before"] for one in peers)),
+                _per_cent(min(covered)) if covered else "none",
+                *(f"{power[name]:.2f}" if covered else "none" for name in shown),
+            )
+        )
+    head = (
+        "classes",
+        "false verdicts before",
+        "now",
+        "interval holds before",
+        "now",
+        "power now",
+        "t over classes",
+        "sign flips",
+        "oracle",
+    )
     return _table(head, rows)
 
 
@@ -269,18 +288,29 @@ def calibration_small() -> str:
             trained, fixed = one["methods"] - one["fixed"], one["fixed"]
             rows = f"{trained} trained" + (f", {fixed} that trains nothing" if fixed else "")
             found.setdefault((rows, one["seeds"]), []).append(one)
-    shown = [(rows, str(seeds), _per_cent(max(one["false_verdicts"] for one in own)),
-              _per_cent(min(one["covered"] for one in own))) for (rows, seeds), own in found.items()]  # fmt: skip
+    shown = [
+        (
+            rows,
+            str(seeds),
+            _per_cent(max(one["false_verdicts"] for one in own)),
+            _per_cent(min(one["covered"] for one in own)),
+        )
+        for (rows, seeds), own in found.items()
+    ]
     return _table(("rows", "seeds", "false verdicts", "interval holds"), sorted(shown, key=lambda row: row[0]))
 
 
 def calibration_needed() -> str:
     rows = [
-        (f"{one['classes']} classes, {one['seeds']} seeds, {one['methods']} methods; noise of seeds {one['noise']}; "
-         f"sizes {one['sizes']}", f"{one['number']} {one['missing']}", _per_cent(one["power"]),
-         _per_cent(one["interval_holds"]))
+        (
+            f"{one['classes']} classes, {one['seeds']} seeds, {one['methods']} methods; noise of seeds {one['noise']}; "
+            f"sizes {one['sizes']}",
+            f"{one['number']} {one['missing']}",
+            _per_cent(one["power"]),
+            _per_cent(one["interval_holds"]),
+        )
         for one in _calibrated()["needed"]
-    ]  # fmt: skip
+    ]
     return _table(("a study of", "would need", "power with that", "interval holds"), rows)
 
 

@@ -47,11 +47,14 @@ def test_numbers_of_numpy_and_labels_of_torch_are_as_good_as_any():
     assert np.array_equal(plain.plan(1), other.plan(1))
 
 
-@pytest.mark.parametrize(("name", "change", "told"), [
-    ("spc", {"replace": "yes"}, "'replace' is 'yes'"),
-    ("greedy_coreset", {"pool": "al"}, "'pool' is 'al'; it must be a number of images, or all"),
-    ("ddm", {"pol": 3}, "Did you mean 'pool'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("spc", {"replace": "yes"}, "'replace' is 'yes'"),
+        ("greedy_coreset", {"pool": "al"}, "'pool' is 'al'; it must be a number of images, or all"),
+        ("ddm", {"pol": 3}, "Did you mean 'pool'"),
+    ],
+)
 def test_settings_of_one_are_checked(name, change, told):
     with pytest.raises(BadSpecification, match=told):
         Choice(name, change).make(LABELS, Layout.parse("5x2"))

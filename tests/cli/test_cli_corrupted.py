@@ -20,8 +20,11 @@ def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained
     for text in ("clean", "jpeg", "rotation", "mean drop", "recall@1", "map@r"):
         assert text in printed
     assert sorted(path.name for path in (trained / "corrupted").iterdir()) == [
-        "jpeg.json", "jpeg.npy", "rotation.json", "rotation.npy",
-    ]  # fmt: skip
+        "jpeg.json",
+        "jpeg.npy",
+        "rotation.json",
+        "rotation.npy",
+    ]
 
 
 def test_json_holds_values_drops_and_signatures(levelfield: Levelfield, trained: Path) -> None:

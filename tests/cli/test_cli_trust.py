@@ -100,9 +100,14 @@ def _placed(word: str, places: dict[str, str]) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "command"),
-    [("method", "evaluate --refine"), ("data", "evaluate --threshold"), ("data", "evaluate --corrupt"),
-     ("data", "report --leaks"), ("method", "train")],
-)  # fmt: skip
+    [
+        ("method", "evaluate --refine"),
+        ("data", "evaluate --threshold"),
+        ("data", "evaluate --corrupt"),
+        ("data", "report --leaks"),
+        ("method", "train"),
+    ],
+)
 def test_what_needs_code_names_the_file_and_takes_trust(
     kind: str, command: str, compared: Path, levelfield: Levelfield
 ) -> None:

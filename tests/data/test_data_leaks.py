@@ -231,13 +231,23 @@ PAIR = Pair(Path("a/1.png"), Path("b/2.png"), "a", "b", 3)
 @pytest.mark.parametrize(
     ("leaks", "said"),
     [
-        (Leaks(("a",), (PAIR,), (PAIR,), False, 9, 81),
-         ["1 class trains and tests: a.", "1 of 81 test images is in the training part too, byte for byte.",
-          "1 of 81 test images looks like a training image; look at it."]),
-        (Leaks(("a", "b"), (PAIR,) * 2, (PAIR,) * 2, False, 9, 81),
-         ["2 classes train and test: a, b.", "2 of 81 test images are in the training part too, byte for byte.",
-          "2 of 81 test images look like a training image; look at them."]),
+        (
+            Leaks(("a",), (PAIR,), (PAIR,), False, 9, 81),
+            [
+                "1 class trains and tests: a.",
+                "1 of 81 test images is in the training part too, byte for byte.",
+                "1 of 81 test images looks like a training image; look at it.",
+            ],
+        ),
+        (
+            Leaks(("a", "b"), (PAIR,) * 2, (PAIR,) * 2, False, 9, 81),
+            [
+                "2 classes train and test: a, b.",
+                "2 of 81 test images are in the training part too, byte for byte.",
+                "2 of 81 test images look like a training image; look at them.",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_and_many(leaks, said):
     assert leaks.sentences() == said

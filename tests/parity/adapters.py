@@ -686,8 +686,12 @@ def ensemble(case: Case) -> Outputs:
 
     each, rows = np.array([triple(member) for member in members]), evaluation.joined(list(members))
     separated = np.array([evaluation.separated(column) for column in each.T])
-    return {"separated_each": each, "separated": separated, "concatenated_embeddings": rows,
-            "concatenated": np.array(triple(rows))}  # fmt: skip
+    return {
+        "separated_each": each,
+        "separated": separated,
+        "concatenated_embeddings": rows,
+        "concatenated": np.array(triple(rows)),
+    }
 
 
 DRML_ARRAYS = {"node": "node", "aedge": "sender", "bedge": "receiver", "decoder": "decoder"}

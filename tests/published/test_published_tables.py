@@ -27,9 +27,10 @@ def test_every_file_is_a_table_and_every_number_a_line() -> None:
 
 def test_a_number_comes_with_its_setting() -> None:
     [line] = [
-        line for line in published.table("roth2020", "table4").lines
+        line
+        for line in published.table("roth2020", "table4").lines
         if line.printed_method == "R-Margin (D, beta=0.6)" and line.printed_metric == "R@1"
-    ]  # fmt: skip
+    ]
     assert (line.value, line.spread, line.switch, line.origin) == (64.93, 0.42, 0.4, "own")
     assert (line.method, dict(line.settings)) == ("margin", {"miner": "distance_weighted", "beta": 0.6})
     assert (line.dataset, line.backbone, line.dim) == ("cub", "resnet50", "128")
@@ -83,8 +84,11 @@ def test_the_ceiling_is_what_perfect_embeddings_reach(sizes: tuple[int, ...], mo
 
 def test_exchanged_columns_and_a_misprint_are_marked_and_nothing_else_is() -> None:
     odd = {(line.source, line.printed_method, line.printed_metric) for line in LINES if line.suspect}
-    imagenet = {("zheng2021 table3", line.printed_method, metric) for line in published.table("zheng2021", "3").lines
-                for metric in ("RP", "MAP@R")}  # fmt: skip
+    imagenet = {
+        ("zheng2021 table3", line.printed_method, metric)
+        for line in published.table("zheng2021", "3").lines
+        for metric in ("RP", "MAP@R")
+    }
     assert odd == imagenet | {("fehervari2019 table4", "N-Pairs", "NMI")}
 
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from levelfield.papers.published import reported
 
-OURS = {"protocol": "standard", "backbone": "resnet50", "dim": 128, "image": 224, "batch": 112, "sampler": "SPC-2",
-        "epochs": 150, "selection": "last"}  # fmt: skip
+OURS = {
+    "protocol": "standard",
+    "backbone": "resnet50",
+    "dim": 128,
+    "image": 224,
+    "batch": 112,
+    "sampler": "SPC-2",
+    "epochs": 150,
+    "selection": "last",
+}
 
 
 def test_the_most_similar_setting_comes_first() -> None:

@@ -53,15 +53,24 @@ def write_run(
     signatures = {
         metric: asdict(
             Signature(
-                Definition(**{
-                    "metric": metric, "self_excluded": "id", "ties": "expected", "lone": "exclude", "average": "query",
-                    "distance": "cosine", "queries": len(LABELS), "gallery": len(LABELS), **(definition or {}),
-                }),
+                Definition(
+                    **{
+                        "metric": metric,
+                        "self_excluded": "id",
+                        "ties": "expected",
+                        "lone": "exclude",
+                        "average": "query",
+                        "distance": "cosine",
+                        "queries": len(LABELS),
+                        "gallery": len(LABELS),
+                        **(definition or {}),
+                    }
+                ),
                 Representation(dim=dim),
             )
         )
         for metric in METRICS
-    }  # fmt: skip
+    }
     values = {"recall@1": queries[~alone].mean(), "map@r": queries[~alone].mean() / 2, "nmi": nmi}
     told = {"seconds": seconds, "step": steps, "collapsed": False, "idle_batches": 0, **summary}
     entries = [{"what": text, "condition": None, "method": None, "text": text} for text in deviations]

@@ -46,10 +46,13 @@ def test_too_many_pairs_leave_the_clearest(monkeypatch: pytest.MonkeyPatch) -> N
     ("change", "told"),
     [
         ({}, "Crossed test of recall@1 over 50 test classes and 3 seeds, Holm-corrected over 1 pair, 5 % in all."),
-        ({"retrained": False}, "Test of recall@1 over 50 test classes (training again was not tried: this is about "
-                               "these runs), Holm-corrected over 1 pair, 5 % in all."),
+        (
+            {"retrained": False},
+            "Test of recall@1 over 50 test classes (training again was not tried: this is about "
+            "these runs), Holm-corrected over 1 pair, 5 % in all.",
+        ),
         ({"classes": 4}, "4 test classes: too few for a test (5 are the least)."),
     ],
-)  # fmt: skip
+)
 def test_the_test_is_named_in_one_sentence(change: dict[str, Any], told: str) -> None:
     assert how_compared(board(replace(SURE, **change))) == told

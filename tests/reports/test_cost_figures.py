@@ -37,8 +37,10 @@ def test_every_trained_row_is_a_point_and_the_front_a_staircase(
     seconds, memory = shown[0].axes  # rows through the trunk are the same for all
     assert (seconds.get_xlabel(), memory.get_xlabel()) == ("training, seconds", "peak memory, MB")
     assert {bar.get_label(): tuple(bar.lines[0].get_xdata()) for bar in memory.containers} == {
-        "margin": (900,), "triplet": (400,), "contrastive": (200,),
-    }  # fmt: skip
+        "margin": (900,),
+        "triplet": (400,),
+        "contrastive": (200,),
+    }
     assert all(bar.has_yerr for bar in seconds.containers)
     lines = {line.get_label(): line for line in seconds.lines}
     right = seconds.get_xlim()[1]
@@ -59,8 +61,12 @@ def test_each_test_set_has_panels_and_a_front_of_its_own(tmp_path: Path, shown: 
     draw_figures(["cost"], board, runs, tmp_path)
     assert [axis.get_title(loc="left") for axis in shown[0].axes[::2]] == list(board.signatures)
     assert {text.get_text() for text in shown[0].legends[0].get_texts()} == {
-        "margin", "triplet", "contrastive", "front", "lda (trains nothing)",
-    }  # fmt: skip
+        "margin",
+        "triplet",
+        "contrastive",
+        "front",
+        "lda (trains nothing)",
+    }
 
 
 def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ CASES = [
     Case("OverwritesTheModel", "writes another model after it was read", "was changed after it was trained"),
     Case("NoGradients", "turns gradients off for all that follows", "turned gradients off for the whole process"),
     Case("EndsTheProcess", "calls sys.exit(0)", "its code ended the process: sys.exit(0)"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -81,8 +81,10 @@ def test_a_metric_without_queries_is_judged_by_seeds() -> None:
 
 
 def test_a_difference_that_no_seed_changes_is_no_evidence_without_classes() -> None:
-    rows = {label: [MadeUp(entry.run, [], [level], False) for entry in row(level)]
-            for label, level in (("a", 0.7), ("b", 0.6), ("c", 0.6))}  # fmt: skip
+    rows = {
+        label: [MadeUp(entry.run, [], [level], False) for entry in row(level)]
+        for label, level in (("a", 0.7), ("b", 0.6), ("c", 0.6))
+    }
     better, equal = judged("a > b", "b = c", metric="nmi", **rows)
     assert (better.verdict, equal.verdict) == (OPEN, OPEN)
     assert (better.p, better.low, equal.high) == (None, None, None)
@@ -130,8 +132,10 @@ def test_one_seed_speaks_of_these_runs() -> None:
 
 
 def test_four_classes_are_too_few_for_any_claim() -> None:
-    rows = {label: [MadeUp(entry.run, [], entry.class_means("")[0][:4]) for entry in row(level)]  # type: ignore[attr-defined]
-            for label, level in (("a", 0.9), ("b", 0.1))}  # fmt: skip
+    rows = {
+        label: [MadeUp(entry.run, [], entry.class_means("")[0][:4]) for entry in row(level)]  # type: ignore[attr-defined]
+        for label, level in (("a", 0.9), ("b", 0.1))
+    }
     [one] = judged("a > b", **rows)
     assert (one.verdict, one.p) == (OPEN, None)
 

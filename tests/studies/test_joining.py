@@ -94,8 +94,9 @@ def test_an_ensemble_of_an_ensemble_counts_all_networks_and_passes(runs: list[Pa
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("name", ["ensemble.yaml", "embeddings.npy", "model.yaml", "training.json", "per_query.npz",
-                                  "metrics.json"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["ensemble.yaml", "embeddings.npy", "model.yaml", "training.json", "per_query.npz", "metrics.json"]
+)
 def test_a_joining_that_was_cut_off_goes_on_to_the_same_bits(
     runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: str
 ) -> None:

@@ -22,9 +22,18 @@ from levelfield.training import Conditions
 from levelfield.training.ledger import Measured
 
 BITS = {"label": "bits", "normalized_softmax": {"conditions": {"dim": 64, "codes": "binary", "optimiser": "rmsprop"}}}
-LARGE = {"label": "large", "margin": {"conditions": {
-    "image": 40, "train_view": [{"resize": [44, 44]}, {"crop": 40}], "test_view": [{"resize": [40, 40]}],
-    "cache": False, "views": 0}}}  # fmt: skip
+LARGE = {
+    "label": "large",
+    "margin": {
+        "conditions": {
+            "image": 40,
+            "train_view": [{"resize": [44, 44]}, {"crop": 40}],
+            "test_view": [{"resize": [40, 40]}],
+            "cache": False,
+            "views": 0,
+        }
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -137,9 +146,10 @@ def test_what_cannot_be_is_refused(photos: Path, conditions: dict[str, Any], sai
 
 def test_batches_of_all_are_drawn_as_the_conditions_say(photos: Path, tmp_path: Path) -> None:
     study = small_study(
-        photos, ["margin", {"label": "pairs", "margin": {"batch": "6x2"}}, {"label": "any", "margin": {"batch": 12}}],
+        photos,
+        ["margin", {"label": "pairs", "margin": {"batch": "6x2"}}, {"label": "any", "margin": {"batch": 12}}],
         batching={"spc": {"replace": True}},
-    )  # fmt: skip
+    )
     runs, outcome = carry_out(study, tmp_path)
     assert not outcome.failed
     texts = [[t for t in read_result(run.folder(tmp_path)).deviation_texts if t.startswith("batch")] for run in runs]

@@ -19,9 +19,12 @@ FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 read_study = cache(reading.read_study)  # each form is made once and looked at by many tests
 FILES = sorted(FOLDER.glob("*.yaml"))
 TABLES = {
-    "zheng2021": (1, 2, 3), "fehervari2019": (2, 3, 4), "roth2020": (4, 5, 6, 7, 8, 9), "lim2022": (4, 5, 6, 7, 8, 9, 10, 11),
+    "zheng2021": (1, 2, 3),
+    "fehervari2019": (2, 3, 4),
+    "roth2020": (4, 5, 6, 7, 8, 9),
+    "lim2022": (4, 5, 6, 7, 8, 9, 10, 11),
     "seidenschwarz2021": (1, 2, 3, 4, 5, 6, 7, 8),
-}  # fmt: skip
+}
 BATCH_TABLES = ("table7", "table8", "table9")  # of roth2020: a row is a loss with a batching
 
 

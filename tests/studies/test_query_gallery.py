@@ -59,9 +59,12 @@ def test_queries_are_looked_for_in_the_gallery_alone(shop: Path, tmp_path: Path)
         assert (len(rows), int(items.queries.sum())) == (20, 8)
         asked = items.queries
         expected = evaluate(
-            rows[asked], items.classes[asked], gallery=rows[~asked], gallery_labels=items.classes[~asked],
+            rows[asked],
+            items.classes[asked],
+            gallery=rows[~asked],
+            gallery_labels=items.classes[~asked],
             metrics=("recall@1",),
-        )  # fmt: skip
+        )
         result = read_result(folder)
         assert result is not None
         assert result.values["recall@1"] == pytest.approx(expected["recall@1"])

@@ -127,19 +127,31 @@ def measure(
     """Measure a run's stored test embeddings, or anybody's arrays."""
     subject = _subject(run, embeddings, labels, gallery, gallery_labels, query_ids)
     settings: dict[str, Any] = {
-        "metrics": None if metrics is None else _words("metrics", metrics), "k": _numbers("k", k), "average": average,
-        "ties": ties, "starts": starts, "ci": ci or None, "seed": seed, "memory": memory,
+        "metrics": None if metrics is None else _words("metrics", metrics),
+        "k": _numbers("k", k),
+        "average": average,
+        "ties": ties,
+        "starts": starts,
+        "ci": ci or None,
+        "seed": seed,
+        "memory": memory,
         **({} if lone is None else {"lone": lone}),
-    }  # fmt: skip
+    }
     distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
     _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None
     if corrupt is not None:
-        unfit = {"--refine": refine is not None, "--threshold": wants_threshold, "--per-class": per_class is not None,
-                 "--per-query": per_query is not None, "--neighbours": neighbours is not None}  # fmt: skip
+        unfit = {
+            "--refine": refine is not None,
+            "--threshold": wants_threshold,
+            "--per-class": per_class is not None,
+            "--per-query": per_query is not None,
+            "--neighbours": neighbours is not None,
+        }
         with images_in(root):
-            corrupted.measure(run, corrupt, settings, distances, dims, out=out, as_json=as_json, signatures=signatures,
-                              unfit=unfit)  # fmt: skip
+            corrupted.measure(
+                run, corrupt, settings, distances, dims, out=out, as_json=as_json, signatures=signatures, unfit=unfit
+            )
         return
     ways = [] if refine is None else _ways(run, refine, bool(dims), wants_threshold)
     subjects = [subject] if run is None else [subject, *_refined(run, subject, ways)]

@@ -15,9 +15,11 @@ from levelfield.cli.console import console
 from levelfield.evaluation import Evaluation, Rate, Rates, Signature, Threshold
 
 _DECISIONS = {
-    "cosine": "their cosine is {} or more", "dot": "their inner product is {} or more",
-    "euclidean": "their distance is {} or less", "hamming": "at most {} bits differ",
-}  # fmt: skip
+    "cosine": "their cosine is {} or more",
+    "dot": "their inner product is {} or more",
+    "euclidean": "their distance is {} or less",
+    "hamming": "at most {} bits differ",
+}
 
 
 @dataclass(frozen=True)

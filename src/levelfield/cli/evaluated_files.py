@@ -27,15 +27,26 @@ def as_data(one: Evaluated) -> dict[str, Any]:
             content[name]["interval"] = {"level": found.level, "queries": found.queries, "classes": found.classes}
         if name in result.per_start:
             content[name]["starts"] = result.per_start[name]
-    data = {"metrics": content, "queries": result.n_queries, "lone": result.n_lone, "dim": one.dim,
-            "distance": one.distance, "bytes": one.bytes, "refined": one.refined or "none"}  # fmt: skip
+    data = {
+        "metrics": content,
+        "queries": result.n_queries,
+        "lone": result.n_lone,
+        "dim": one.dim,
+        "distance": one.distance,
+        "bytes": one.bytes,
+        "refined": one.refined or "none",
+    }
     if one.decided is not None:
         threshold, rates = one.decided
         data["threshold"] = {
-            "value": threshold.value, "interval": threshold.interval, "level": threshold.level, "rule": threshold.rule,
-            "chosen_on": one.chosen_on, "signature": threshold.signature,
+            "value": threshold.value,
+            "interval": threshold.interval,
+            "level": threshold.level,
+            "rule": threshold.rule,
+            "chosen_on": one.chosen_on,
+            "signature": threshold.signature,
             "rates": {one.chosen_on: asdict(threshold.validation), "test": asdict(rates)},
-        }  # fmt: skip
+        }
     plain: dict[str, Any] = _finite(data)
     return plain
 
@@ -62,8 +73,14 @@ def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths
             for row, name in enumerate(names):
                 where = {"path": paths[row]} if paths is not None else {}
                 values = {metric: repr(float(each[row])) for metric, each in one.result.per_query.items()}
-                yield {**_axes(one, found), "row": row, **where, "label": name, "lone": int(one.result.lone[row]),
-                       **values}  # fmt: skip
+                yield {
+                    **_axes(one, found),
+                    "row": row,
+                    **where,
+                    "label": name,
+                    "lone": int(one.result.lone[row]),
+                    **values,
+                }
 
     _write_lines(path, lines())
 

@@ -162,9 +162,16 @@ def report(
     wanted = check_figures(figures or figures_of(study))
     with bar("looking for leaks") as progress, images_in(root):
         made = finish(
-            study, runs, folder, out=out, metrics=chosen if metrics else (), figures=wanted,
-            near_leaks=leaks, draw_leaks=leaks, progress=progress,
-        )  # fmt: skip
+            study,
+            runs,
+            folder,
+            out=out,
+            metrics=chosen if metrics else (),
+            figures=wanted,
+            near_leaks=leaks,
+            draw_leaks=leaks,
+            progress=progress,
+        )
     made.show(console, full=full)
     made.refuse_if_not_drawn()
 

@@ -18,8 +18,12 @@ from levelfield.papers.published import Line, Table, ceiling, papers
 from levelfield.reports.leaderboard.widths import divided
 
 _SETTINGS = ("origin", "backbone", "dim", "protocol", "batch", "image", "sampler", "switch")
-_SHORT = {"mlrc-concatenated": "joined", "mlrc-separated": "separated", "resnet50": "ResNet-50",
-          "bninception": "BN-Inception"}  # fmt: skip
+_SHORT = {
+    "mlrc-concatenated": "joined",
+    "mlrc-separated": "separated",
+    "resnet50": "ResNet-50",
+    "bninception": "BN-Inception",
+}
 _NAME = 26  # columns that a method's name may take before it is wrapped
 
 
@@ -69,9 +73,12 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
         own = [line for line in lines if line.dataset == dataset]
         grid = _grid(f"on {dataset}", "as printed", "backbone", "dim", "setting", numbers=metric)
         for line in own:
-            said = [line.protocol if "mlrc" in line.protocol else "", line.sampler,
-                    f"{line.image} px" if line.image not in ("", "224") else "",
-                    "" if line.origin == "own" else line.origin]  # fmt: skip
+            said = [
+                line.protocol if "mlrc" in line.protocol else "",
+                line.sampler,
+                f"{line.image} px" if line.image not in ("", "224") else "",
+                "" if line.origin == "own" else line.origin,
+            ]
             setting = ", ".join(_SHORT.get(text, text) for text in said if text)
             backbone, value = _SHORT.get(line.backbone, line.backbone), _cell(line, line.decimals)
             grid.add_row(line.source, Text(line.printed_method), backbone, line.dim, Text(setting), value)

@@ -145,9 +145,12 @@ def _corrupt(
     places = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
     done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # it has test images
     failed = record_all(
-        list(done), study.corruptions, metrics, jobs=jobs,
+        list(done),
+        study.corruptions,
+        metrics,
+        jobs=jobs,
         tell=lambda place, text, step, total: listen(Event("progress", done[place], text, step, total)),
-    )  # fmt: skip
+    )
     reasons = {done[place]: reason for place, reason in failed.items()}
     for number in done.values():
         told = f"on corrupted images: {reasons[number]}" if number in reasons else ""

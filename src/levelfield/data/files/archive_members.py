@@ -25,9 +25,18 @@ _PART = 1 << 20
 _ENCRYPTED = 1  # bit of a zip member's flags
 _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 _DAMAGED = (
-    zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError,
-    ValueError, OverflowError, RuntimeError, MemoryError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    MemoryError,
+)
 
 
 class Allowance:

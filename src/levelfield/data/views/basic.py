@@ -61,8 +61,13 @@ class TestView:
     @property
     def description(self) -> dict[str, Any]:
         """All that makes this view again, as plain data."""
-        return {"image": self.image, "crop": self.crop, "mean": list(self.mean), "std": list(self.std),
-                "interpolation": self.interpolation}  # fmt: skip
+        return {
+            "image": self.image,
+            "crop": self.crop,
+            "mean": list(self.mean),
+            "std": list(self.std),
+            "interpolation": self.interpolation,
+        }
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         return self.tensor(self.picture(image))

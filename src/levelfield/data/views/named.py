@@ -138,8 +138,9 @@ def final_side(steps: Sequence[Step]) -> int:
             least = size if isinstance(size, int) else min(size)
         elif step.name in ("crop", "centre") and size > least:
             there = f"{least} pixels" if least else "an image of any size"
-            raise BadSpecification(f"The step '{step.name}' takes {size} pixels of {there}: put {{resize: {size}}} or "
-                                   "more before it.")  # fmt: skip
+            raise BadSpecification(
+                f"The step '{step.name}' takes {size} pixels of {there}: put {{resize: {size}}} or more before it."
+            )
         elif step.name in ("crop", "centre", "resized_crop"):
             least, square = size, True
     if not square:

@@ -28,9 +28,16 @@ def searched(rows: Array, gallery: Array | None = None) -> Inputs:
     codes, others = np.zeros(len(rows), np.int64), np.zeros(len(columns), np.int64)
     alone = gallery is None
     return Inputs(
-        rows, codes, rows if alone else columns, codes if alone else others, ids, np.zeros(1), alone,
-        8 * common.itemsize, torch.device("cpu"),
-    )  # fmt: skip
+        rows,
+        codes,
+        rows if alone else columns,
+        codes if alone else others,
+        ids,
+        np.zeros(1),
+        alone,
+        8 * common.itemsize,
+        torch.device("cpu"),
+    )
 
 
 def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:

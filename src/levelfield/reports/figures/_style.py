@@ -43,8 +43,13 @@ class Style:
     def points(self) -> dict[str, Any]:
         """Keywords for points of matplotlib's `plot` and `errorbar`."""
         fill = "white" if self.hollow else self.colour
-        return {"marker": self.marker, "markersize": MARKERS[self.marker], "color": self.colour,
-                "markerfacecolor": fill, "markeredgecolor": self.colour}  # fmt: skip
+        return {
+            "marker": self.marker,
+            "markersize": MARKERS[self.marker],
+            "color": self.colour,
+            "markerfacecolor": fill,
+            "markeredgecolor": self.colour,
+        }
 
 
 def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:

@@ -116,8 +116,11 @@ def _queries(definition: dict[str, Any], counted: int | None) -> str:
     lone = 0 if counted is None else queries - counted
     if not lone:
         return f"{queries:,} queries"
-    left_out = "1 more is left out: no other image of its class" if lone == 1 else (
-        f"{lone:,} more are left out: no other image of their class")  # fmt: skip
+    left_out = (
+        "1 more is left out: no other image of its class"
+        if lone == 1
+        else (f"{lone:,} more are left out: no other image of their class")
+    )
     return f"{counted:,} queries ({left_out})"
 
 
@@ -164,15 +167,20 @@ def _single_runs(board: Leaderboard) -> list[str]:
     single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
     if not single or not any(one.retrained for one in board.comparisons):
         return []
-    return [f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it are about that run: training again was "
-            "not tried."]  # fmt: skip
+    return [
+        f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it are about that run: training again was "
+        "not tried."
+    ]
 
 
 def _resolving(board: Leaderboard) -> list[str]:
     """What would resolve the ties with the best row, most likely first."""
     best = board.rows[0].label
-    found = [(one.seen_from(best), text) for one in board.comparisons if best in (one.first, one.second)
-             and not one.better() and (text := needed_text(one))]  # fmt: skip
+    found = [
+        (one.seen_from(best), text)
+        for one in board.comparisons
+        if best in (one.first, one.second) and not one.better() and (text := needed_text(one))
+    ]
     if not found or board.limit:
         return []
     shown = [f"{one.second} {text}" for one, text in sorted(found, key=lambda entry: -entry[0].difference)]

@@ -54,8 +54,11 @@ class Leaderboard:
     @property
     def as_good(self) -> list[str]:
         """The rows that tie with the winner, best first."""
-        return [row.label for row in self.rows if (one := self.comparison(self.winner.label, row.label)) is not None
-                and not one.better()]  # fmt: skip
+        return [
+            row.label
+            for row in self.rows
+            if (one := self.comparison(self.winner.label, row.label)) is not None and not one.better()
+        ]
 
     @property
     def training_gain(self) -> Comparison | None:
@@ -91,10 +94,12 @@ class Leaderboard:
     def fronts(self) -> dict[str, dict[str, list[str]]]:
         """By test set and cost: the rows that no other beats for the same cost or less, cheapest first."""
         return {
-            test_set: {cost: front([row for row in self.rows if row.test_set == test_set], cost, self.metrics[0])
-                       for cost in COSTS}
+            test_set: {
+                cost: front([row for row in self.rows if row.test_set == test_set], cost, self.metrics[0])
+                for cost in COSTS
+            }
             for test_set in self.signatures
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         return board_notebook.line(self)
@@ -113,8 +118,11 @@ class Leaderboard:
 
 
 def _plain(one: Comparison) -> dict[str, Any]:
-    counts = {key: None if value is None else vars(value) for key, value in vars(one).items()
-              if key in ("needed_seeds", "needed_classes")}  # fmt: skip
+    counts = {
+        key: None if value is None else vars(value)
+        for key, value in vars(one).items()
+        if key in ("needed_seeds", "needed_classes")
+    }
     return {**vars(one), **counts}
 
 
@@ -157,8 +165,13 @@ def gather(
         parts.append((part, tables))
     rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
     comparisons = joint(differences) if differences else []
-    tied = set(best).union(*({one.first, one.second} for one in comparisons if not one.better()
-                             and (one.first in best or one.second in best)))  # fmt: skip
+    tied = set(best).union(
+        *(
+            {one.first, one.second}
+            for one in comparisons
+            if not one.better() and (one.first in best or one.second in best)
+        )
+    )
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     judged = judge(claims, parts, metrics[0])
     facts = {**(facts or {}), "queries_that_count": counted}

@@ -106,8 +106,9 @@ def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
     said = _said(claim, found.difference, found.low, found.high, found.adjusted)
     lacks = (found.missing, found.needed_seeds, found.needed_classes) if said == OPEN else ("", None, None)
     note = _what_would_resolve(found) if said == OPEN else "" if found.retrained else "these runs alone"
-    return Verdict(claim.claim, metric, claim.source, said, found.difference, found.low, found.high, found.adjusted,
-                   note, *lacks)  # fmt: skip
+    return Verdict(
+        claim.claim, metric, claim.source, said, found.difference, found.low, found.high, found.adjusted, note, *lacks
+    )
 
 
 def _of_seeds(claim: Claim, found: _BySeeds, metric: str, corrected: float | None) -> Verdict:

@@ -64,8 +64,9 @@ def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
 
 
 def _times(one: Counted, runs: int) -> Counted:
-    return replace(one, images=runs * one.images, rows=runs * one.rows, operations=runs * one.operations,
-                   bytes=runs * one.bytes)  # fmt: skip
+    return replace(
+        one, images=runs * one.images, rows=runs * one.rows, operations=runs * one.operations, bytes=runs * one.bytes
+    )
 
 
 def total(rows: list[Counted]) -> Counted:

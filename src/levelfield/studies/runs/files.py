@@ -28,11 +28,21 @@ from levelfield.evaluation import Signature
 from levelfield.files import write_json
 
 TRAINED, FINISHED, PER_QUERY, EMBEDDINGS, ITEMS = (
-    "training.json", "metrics.json", "per_query.npz", "embeddings.npy", "items.csv",
-)  # fmt: skip
+    "training.json",
+    "metrics.json",
+    "per_query.npz",
+    "embeddings.npy",
+    "items.csv",
+)
 MADE = (
-    "run.yaml", EMBEDDINGS, ITEMS, "model.safetensors", "model.yaml", "method.safetensors", "training_spectra.npz",
-)  # fmt: skip
+    "run.yaml",
+    EMBEDDINGS,
+    ITEMS,
+    "model.safetensors",
+    "model.yaml",
+    "method.safetensors",
+    "training_spectra.npz",
+)
 """What training writes before training.json, if there is any of it."""
 REMEDY = "`levelfield compare` (or `ensemble`) makes it again."
 

@@ -32,9 +32,23 @@ from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
 Tell = Callable[[str, int, int], None]
 _OF_A_GROUND = (  # conditions that decide it
-    "backbone", "weights", "cut", "taps", "pooling", "normalize_taps", "batch_norm", "channels_last", "image", "crop",
-    "augment", "train_view", "test_view", "views", "cache", "threads",
-)  # fmt: skip
+    "backbone",
+    "weights",
+    "cut",
+    "taps",
+    "pooling",
+    "normalize_taps",
+    "batch_norm",
+    "channels_last",
+    "image",
+    "crop",
+    "augment",
+    "train_view",
+    "test_view",
+    "views",
+    "cache",
+    "threads",
+)
 _SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the folds of a ground
 
 
@@ -59,8 +73,10 @@ class Ground:
         """What the plan saw: its images were looked at then, and must not have changed since."""
         catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
         if self.data_digest and catalog.digest != self.data_digest:
-            raise BadInput(f"The images of '{self.data.name}' changed after the study began, or they are others: start "
-                           "the command again, or name the right folder (--root).")  # fmt: skip
+            raise BadInput(
+                f"The images of '{self.data.name}' changed after the study began, or they are others: start "
+                "the command again, or name the right folder (--root)."
+            )
         return catalog
 
     @cached_property

@@ -26,13 +26,15 @@ _LONGEST_NAME = 200  # bytes; a file system takes 255, and temporary names are l
 _BESIDE = "write it beside, as in margin: {{{0}}}"
 _FAIR = "what is chosen, and when one looks, is the same for all"
 _NOT_OF_ITS_OWN = {
-    "batch": _BESIDE.format("batch: 25x4"), "batching": _BESIDE.format("batching: n_pair"),
-    "lr": _BESIDE.format("lr: 0.001"), "tuning_trials": _BESIDE.format("trials: 8"),
+    "batch": _BESIDE.format("batch: 25x4"),
+    "batching": _BESIDE.format("batching: n_pair"),
+    "lr": _BESIDE.format("lr: 0.001"),
+    "tuning_trials": _BESIDE.format("trials: 8"),
     **dict.fromkeys(
         ("select", "selection", "validate_every", "validate_start", "min_delta", "monitor", "patience"), _FAIR
     ),
     "threads": "this is a machine setting, not a method setting",
-}  # fmt: skip
+}
 
 
 class Data(BaseModel):

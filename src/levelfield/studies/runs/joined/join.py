@@ -32,14 +32,27 @@ from levelfield.studies.runs.spec import RunSpec
 from levelfield.training.ledger import Measured
 
 _SUMMED = (
-    "step", "images", "seconds", "waiting", "planning", "rows_through_trunk", "memory_rows", "rows_changed",
+    "step",
+    "images",
+    "seconds",
+    "waiting",
+    "planning",
+    "rows_through_trunk",
+    "memory_rows",
+    "rows_changed",
     "idle_batches",
-)  # fmt: skip
+)
 _COUNTED = ("extra_parameters", "images", "steps", "rows_through_trunk", "memory_rows", "rows_changed")
 _FILES = (
-    "summary.json", "metrics.json", "training.json", "model.yaml", "per_query.npz", "embeddings.npy", "items.csv",
+    "summary.json",
+    "metrics.json",
+    "training.json",
+    "model.yaml",
+    "per_query.npz",
+    "embeddings.npy",
+    "items.csv",
     ENSEMBLE,
-)  # fmt: skip
+)
 _OWN = ("members", "dim", "trunk_passes", "extra_parameters")  # deviations that a joined run has of its own
 
 
