@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from levelfield.embedder import load
     from levelfield.evaluation import evaluate
-    from levelfield.studies.compare import compare
+    from levelfield.studies.pipeline import compare
 
 __version__ = "0.1.0"
 _HOMES = {"load": "levelfield.embedder", "evaluate": "levelfield.evaluation", "compare": "levelfield.studies"}

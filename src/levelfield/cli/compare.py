@@ -33,7 +33,7 @@ from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.registry import references_in
 from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
-from levelfield.studies.compare import carry_out, prepare
+from levelfield.studies.pipeline import carry_out, prepare
 from levelfield.studies.execution.workers import Outcome
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text

@@ -23,7 +23,7 @@ from levelfield.cli.options import (
 )
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
-from levelfield.studies.compare import carry_out, prepare
+from levelfield.studies.pipeline import carry_out, prepare
 from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.planning.all_classes import chosen_steps, without_validation
 from levelfield.studies.planning.plan import needed_labels, with_needed

@@ -20,7 +20,7 @@ from levelfield import data as datasets
 from levelfield.data import Catalog, protocols
 from levelfield.errors import nearest
 from levelfield.settings import accepted
-from levelfield.training import Conditions
+from levelfield.training.conditions import Conditions
 
 _LONGEST_NAME = 200  # bytes; a file system takes 255, and temporary names are longer than the names themselves
 _BESIDE = "write it beside, as in margin: {{{0}}}"

@@ -15,7 +15,7 @@ from levelfield.plain_yaml import read_yaml
 from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice, check_folder_name
 from levelfield.studies.specification.claims import Claim
 from levelfield.studies.specification.messages import explain
-from levelfield.training import Conditions
+from levelfield.training.conditions import Conditions
 
 MOST_SEEDS = 10_000
 _VARIABLE = ("data", "protocol", "conditions", "methods")
