@@ -7,12 +7,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from levelfield.studies.execution.workers import Event
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from levelfield.studies.execution.workers import Event
 
 # no markup: labels, paths and formulas may hold [brackets]
 console = Console(markup=False, highlight=False)
@@ -26,6 +29,8 @@ def is_quiet() -> bool:
 
 
 def new_progress(*, transient: bool = False) -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),

@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levelfield.studies.pipeline import compare, prepare
     from levelfield.studies.leaderboard.board import Leaderboard, gather
+    from levelfield.studies.pipeline import compare, prepare
     from levelfield.studies.planning.plan import plan
     from levelfield.studies.runs.spec import PlannedRun, RunSpec
     from levelfield.studies.specification.study import Study, parse_study
