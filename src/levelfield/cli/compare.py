@@ -194,7 +194,7 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths: use the answer, and make the most of it."""
     from levelfield.embedder.best import BEST
-    from levelfield.studies.runs.test_set import Items
+    from levelfield.studies.runs.items import Items
 
     run = quoted(out / study.name / BEST)
     example = Path(Items.read(Path(board.answer.first_run)).paths[-1])
