@@ -18,9 +18,8 @@ from levelfield.files import write_json
 from levelfield.reports.image_pairs import pair_sheet
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder import spec_at_its_place
-from levelfield.studies.runs.inputs import EMBEDDED, Ground
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
-from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.choices import EMBEDDED, Data
 from levelfield.trust import trusting
 
 FILE = "leaks.json"
@@ -124,6 +123,8 @@ def _look(
     try:
         # as the images are now, not as a run of this process found them
         data = _where_it_is(spec, folder)
+        from levelfield.studies.runs.inputs import Ground
+
         ground = Ground(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
         leaks = find_leaks(ground.catalog, ground.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,13 +13,17 @@ from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._rows import Drawn
 from levelfield.reports.figures._style import COLOURS
-from levelfield.studies.runs.distributions import Distributions, distributions_of
+
+if TYPE_CHECKING:
+    from levelfield.studies.runs.distributions import Distributions
 
 MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the picture
 
 
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     """For every row of HIST, the run of its first seed: a matrix of similarities and a scatter of spreads."""
+    from levelfield.studies.runs.distributions import distributions_of
+
     folders = {row.row.label: row.results[0].folder for row in rows if row.method == "hist" and row.results}
     found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
     if not found:

@@ -26,7 +26,7 @@ from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.specification.choices import EMBEDDED, Competitor, Data, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
@@ -318,9 +318,6 @@ def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
         }
     )
     return _ground(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
-
-
-EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | None = None) -> Catalog:

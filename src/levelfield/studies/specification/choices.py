@@ -23,6 +23,7 @@ from levelfield.training.conditions import Conditions
 if TYPE_CHECKING:  # rooms that a study file needs only for some of its keys: they cost more than reading it
     from levelfield.data import Catalog, protocols
 
+EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 _LONGEST_NAME = 200  # bytes; a file system takes 255, and temporary names are longer than the names themselves
 _BESIDE = "write it beside, as in margin: {{{0}}}"
 _FAIR = "what is chosen, and when one looks, is the same for all"
