@@ -39,7 +39,10 @@ def ensemble(
     force: Annotated[bool, typer.Option("--force", help="Replace an ensemble that is there already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Join finished runs: embeddings side by side, measured, and one model that does the same to new images."""
+    """Join finished runs to one model: embeddings side by side, measured.
+
+    The model does the same to new images.
+    """
     if len(runs) < 2:
         raise BadInput("An ensemble needs two runs or more.")
 

@@ -48,7 +48,7 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
-    """List objectives, miners, batchings, datasets, protocols, metrics, backbones, methods or corruptions."""
+    """List objectives, miners, datasets, metrics, methods ..., or print all about one."""
     from rich.table import Table
     from rich.text import Text
 
