@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from levelfield.embedder import Trunk
 from levelfield.studies import RunSpec
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import planner, set_up
 from levelfield.training import Pace, Progress, train
 from levelfield.training.feed import Feed, Source, StoredRows
@@ -32,17 +32,17 @@ class Ours:
 
     def __init__(self, spec: RunSpec) -> None:
         self.spec = spec
-        self.ground = ground_for(spec, None, "cpu")
-        self.setup = set_up(spec, self.ground, "cpu", silent)
+        self.inputs = inputs_for(spec, None, "cpu")
+        self.setup = set_up(spec, self.inputs, "cpu", silent)
         self.embedder = self.setup.embedder.train()
-        self.batching = planner(self.setup, self.ground, spec.conditions, spec.seed)
-        self.feed = Feed(self.open_source(), self.batching, self.ground.train_labels)
+        self.batching = planner(self.setup, self.inputs, spec.conditions, spec.seed)
+        self.feed = Feed(self.open_source(), self.batching, self.inputs.train_labels)
         self.waiting: list[float] = []  # share of each slice's time
 
     def open_source(self) -> Source:
         """Where batches come from: the store, read from disk now, or images still to be decoded."""
-        self.ground._opened.clear()
-        return self.ground.source(self.spec.seed, 0, silent)
+        self.inputs._opened.clear()
+        return self.inputs.source(self.spec.seed, 0, silent)
 
     def run(self, steps: int) -> tuple[Progress, list[tuple[float, float]]]:
         """`steps` steps in a new folder; the clocks after each of them."""
@@ -96,7 +96,7 @@ class Bare:
         assert isinstance(ours.feed.source, StoredRows)
         [rows] = ours.feed.source._views
         self.tensors: tuple[Tensor, ...] = rows.tensors()
-        self.labels = torch.from_numpy(ours.ground.train_labels)
+        self.labels = torch.from_numpy(ours.inputs.train_labels)
         self.order = [torch.from_numpy(batch.astype(np.int64)) for batch in ours.batching.plan(0)]
         trunk = ours.embedder.trunk
         trained = [name for name in trunk.stages if any(p.requires_grad for p in _stage(trunk, name).parameters())]

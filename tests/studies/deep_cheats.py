@@ -53,12 +53,12 @@ class TestThroughTheGraph(Plain):
 
     def cheat(self, embedder: Any, batch: Batch) -> None:
         from levelfield.data import Catalog
-        from levelfield.studies.runs.inputs import Ground
+        from levelfield.studies.runs.inputs import RunInputs
 
         everything = gc.get_objects()
         catalogs = [each for each in everything if isinstance(each, Catalog)]
-        grounds = [each for each in everything if isinstance(each, Ground)]
-        images = sum(len(each) for each in catalogs) + sum(len(each.fold.test) for each in grounds)
+        all_inputs = [each for each in everything if isinstance(each, RunInputs)]
+        images = sum(len(each) for each in catalogs) + sum(len(each.fold.test) for each in all_inputs)
         rows = [each for each in everything if isinstance(each, Chunk)]
         (HERE / "found").write_text(f"{len(catalogs)} catalogs, {images} images, {len(rows)} chunks of rows")
 

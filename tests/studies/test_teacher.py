@@ -20,7 +20,7 @@ from levelfield.methods.refine.passing import cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.folder import read_result, read_spec
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.method_file import load_method
 from levelfield.studies.runs.run import Options
@@ -35,13 +35,13 @@ def student(form: str, name: str = "softmax", teacher: str = "teacher", **settin
 
 def told(run: Path, wants: str) -> np.ndarray:
     spec = read_spec(run)
-    return outputs_of(run, wants, spec, ground_for(spec, None, "cpu"), lambda text, done, total: None)
+    return outputs_of(run, wants, spec, inputs_for(spec, None, "cpu"), lambda text, done, total: None)
 
 
 def embedded(run: Path) -> np.ndarray:
     """Raw rows of the training images, from the images themselves."""
-    ground = ground_for(read_spec(run), None, "cpu")
-    paths = [ground.catalog.paths[i] for i in ground.fold.train]
+    inputs = inputs_for(read_spec(run), None, "cpu")
+    paths = [inputs.catalog.paths[i] for i in inputs.fold.train]
     return levelfield.load(run).embed(paths, normalize=False)
 
 
@@ -69,7 +69,7 @@ def test_a_student_waits_for_its_teacher_and_says_so(home: dict[str, Path], form
 
 def test_messages_of_the_teacher_pass_in_groups_of_true_classes(home: dict[str, Path]) -> None:
     spec = read_spec(home["teacher"])
-    labels = ground_for(spec, None, "cpu").train_labels
+    labels = inputs_for(spec, None, "cpu").train_labels
     objective: Any = load_method(home["teacher"]).objective
     groups = cluster_groups(labels, chunks=4, size=3, seed=spec.draws)  # batches were 4x3
     assert all(len(set(labels[chunk])) == 1 for group in groups.members for chunk in group.reshape(4, 3))

@@ -23,7 +23,7 @@ from levelfield.methods import Batch, Group, Method
 from levelfield.randomness import stream
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed, PlannedBatch, StoredRows
 from levelfield.training.optimisers import build, check_groups
@@ -201,7 +201,7 @@ def execute_run(
         data=Data(name=str(photos)),
         protocol=ProtocolChoice(),
         conditions=conditions(**changes),
-        method=Competitor(name=method, label="method", settings=settings or {}),
+        method=MethodSpec(name=method, label="method", settings=settings or {}),
         seed=0,
         data_digest=data_digest,
     )

@@ -18,7 +18,7 @@ from levelfield.files import write_json
 from levelfield.reports.image_pairs import pair_sheet
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder import spec_at_its_place
-from levelfield.studies.runs.inputs import EMBEDDED, Ground
+from levelfield.studies.runs.inputs import EMBEDDED, RunInputs
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
 from levelfield.studies.specification.choices import Data
 from levelfield.trust import trusting
@@ -124,8 +124,8 @@ def _look(
     try:
         # as the images are now, not as a run of this process found them
         data = _where_it_is(spec, folder)
-        ground = Ground(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
-        leaks = find_leaks(ground.catalog, ground.fold, radius=RADIUS if near else -1, progress=progress)
+        inputs = RunInputs(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
+        leaks = find_leaks(inputs.catalog, inputs.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:
         if near:  # somebody asked for it
             raise

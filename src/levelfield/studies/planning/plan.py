@@ -11,7 +11,7 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.files import expanded
 from levelfield.registry import is_file_reference
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, Variation, recorded_identity
-from levelfield.studies.specification.choices import Competitor, Data, differing
+from levelfield.studies.specification.choices import Data, MethodSpec, differing
 from levelfield.studies.specification.study import Study, owner
 from levelfield.studies.specification.variations import variations
 
@@ -38,7 +38,7 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", devic
 def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> Iterator[PlannedRun]:
     """The runs of one variation. Competitors that need all seeds of another come last, with those that need them."""
     made: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
-    late: list[Competitor] = []
+    late: list[MethodSpec] = []
     for one in (ordered := in_order(study.methods)):
         needed = methods.requires(one.name, one.settings)
         if methods.joins_seeds(one.name, one.settings) or any(other.label in needed for other in late):
@@ -84,7 +84,7 @@ def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
 
 
 def _needs(
-    method: Competitor, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
+    method: MethodSpec, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
 ) -> tuple[Needed, ...]:
     """The runs a competitor waits for: those of a label at its own seed (or at all), or a finished run by folder."""
     found = []
@@ -103,7 +103,7 @@ def _needs(
     return tuple(found)
 
 
-def _joined_seeds(method: Competitor, runs: Mapping[int, PlannedRun]) -> list[int]:
+def _joined_seeds(method: MethodSpec, runs: Mapping[int, PlannedRun]) -> list[int]:
     """All seeds, or those that an ensemble names."""
     named = method.settings["seeds"]
     chosen = list(runs) if named == "all" else [int(seed) for seed in named]
@@ -118,12 +118,12 @@ def _as_needed(spec: RunSpec) -> Needed:
     return Needed(name=spec.folder_name, identity=spec.identity)
 
 
-def in_order(competitors: Sequence[Competitor]) -> list[Competitor]:
+def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
     """Competitors after those they need; otherwise in the order of the study. A circle is refused."""
     by_label = {one.label: one for one in competitors}
-    done: dict[str, Competitor] = {}
+    done: dict[str, MethodSpec] = {}
 
-    def place(one: Competitor, above: tuple[str, ...]) -> None:
+    def place(one: MethodSpec, above: tuple[str, ...]) -> None:
         if one.label in above:
             circle = " -> ".join([*above[above.index(one.label) :], one.label])
             raise BadSpecification(f"These methods wait for each other: {circle}.")
@@ -137,7 +137,7 @@ def in_order(competitors: Sequence[Competitor]) -> list[Competitor]:
     return list(done.values())
 
 
-def needed_labels(competitors: Sequence[Competitor], label: str) -> set[str]:
+def needed_labels(competitors: Sequence[MethodSpec], label: str) -> set[str]:
     """`label` and all that it needs, directly or not."""
     by_label = {one.label: one for one in competitors}
     found: set[str] = set()

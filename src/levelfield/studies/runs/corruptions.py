@@ -28,7 +28,7 @@ from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
 from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
 from levelfield.studies.runs.folder import spec_at_its_place
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
 from levelfield.studies.runs.test_set import refined
@@ -111,8 +111,8 @@ def recorded(folder: Path, name: str) -> dict[str, float]:
 @trusting()
 def _tested(folder: Path) -> tuple[Path, ...]:
     """The test images of a run, if it can be asked again."""
-    ground = ground_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
-    catalog, tested = ground.catalog, ground.fold.test
+    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
+    catalog, tested = inputs.catalog, inputs.fold.test
     _, items = stored_test(folder)
     if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):
         raise BadInput(f"The test images of '{catalog.name}' are not those that {folder} was tested on.")

@@ -23,7 +23,7 @@ from levelfield.studies.runs.files import (
     read_training,
 )
 from levelfield.studies.runs.folder import read_spec, spec_at_its_place
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
 from levelfield.studies.runs.test_set import Items
@@ -88,14 +88,14 @@ def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.n
         raise BadInput(
             f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
         )
-    ground = ground_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
-    indices = ground.fold.validation if part == "validation" else ground.fold.train
+    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
+    indices = inputs.fold.validation if part == "validation" else inputs.fold.train
     if not len(indices):
         raise BadInput(
             f"{folder} has no validation classes, and a threshold may not be chosen on the test classes. Train again "
             "with some (levelfield compare STUDY protocol.validation=0.2), or say --choose-on training: the network "
             "knows those classes, so that the threshold will look better there than it is."
         )
-    catalog = ground.catalog
+    catalog = inputs.catalog
     rows = load(folder).embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)
     return rows, np.array(catalog.class_names)[catalog.labels[indices]]

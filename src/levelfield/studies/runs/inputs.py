@@ -1,4 +1,4 @@
-"""The ground: what all runs on the same data and trunk share. Built once per process, never changed by a run."""
+"""The inputs of a run: data, fold and untrained trunk. Built once per process, shared by runs, changed by none."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
 Tell = Callable[[str, int, int], None]
-_OF_A_GROUND = (  # conditions that decide it
+_OF_THE_INPUTS = (  # conditions that decide it
     "backbone",
     "weights",
     "cut",
@@ -49,11 +49,11 @@ _OF_A_GROUND = (  # conditions that decide it
     "cache",
     "threads",
 )
-_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the folds of a ground
+_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the inputs of several folds
 
 
 @dataclass(frozen=True)
-class Ground:
+class RunInputs:
     """Data, division and trunk of a run, with everything below the cut one call away."""
 
     data: Data
@@ -80,11 +80,11 @@ class Ground:
         return catalog
 
     @cached_property
-    def _folds(self) -> dict[int, Ground]:
+    def _folds(self) -> dict[int, RunInputs]:
         return {self.fold_number: self}
 
-    def with_fold(self, number: int) -> Ground:
-        """The ground of another fold. It has the same images, trunk and opened rows, which are costly to get."""
+    def with_fold(self, number: int) -> RunInputs:
+        """The inputs of another fold: the same images, trunk and opened rows, which are costly to get."""
         if number not in self._folds:
             other = replace(self, fold_number=number)
             vars(other).update({name: getattr(self, name) for name in _SHARED})
@@ -95,8 +95,8 @@ class Ground:
     def fold(self) -> protocols.Fold:
         return self.protocol.divide(self.catalog)[self.fold_number]
 
-    def without_test(self) -> Ground:
-        """The same ground for a process that only trains: its catalog does not hold the test images at all."""
+    def without_test(self) -> RunInputs:
+        """The same inputs for a process that only trains: their catalog does not hold the test images at all."""
         fold = self.fold
         kept = np.concatenate([fold.train, fold.validation])
         other = replace(self)
@@ -285,26 +285,26 @@ def _digest(texts: Sequence[str]) -> str:
 
 def check_trunk(conditions: Conditions) -> Trunk:
     """Build the trunk once, so that an unknown backbone, tap, cut or weights file is found before anything runs."""
-    trunk = Ground(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
+    trunk = RunInputs(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
     _ = trunk.width
     return trunk
 
 
 @lru_cache(maxsize=2)
-def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
+def _inputs(key: str, cache_folder: Path | None, device: str) -> RunInputs:
     spec = RunSpec.model_validate_json(key)
-    return Ground(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
+    return RunInputs(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
 
 
-def forget_grounds() -> None:
-    """Let go of every ground that this process has built, with the images and features it knows."""
-    _ground.cache_clear()
+def forget_inputs() -> None:
+    """Forget all inputs that this process has built, with the images and features they know."""
+    _inputs.cache_clear()
 
 
-def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
-    """The ground of a run; runs that differ only in method, seed, member or optimiser stand on the same one, and those
-    of other folds share its images and trunk."""
-    shared = {key: getattr(spec.conditions, key) for key in _OF_A_GROUND}
+def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
+    """The inputs of a run; runs that differ only in method, seed, member or optimiser share them, and those of
+    other folds share images and trunk."""
+    shared = {key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS}
     plain = spec.model_copy(
         update={
             "conditions": Conditions(**shared),
@@ -314,10 +314,10 @@ def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
             "joined": False,
             "needs": (),
             "common": {},
-            "method": Competitor(name="-"),
+            "method": MethodSpec(name="-"),
         }
     )
-    return _ground(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
+    return _inputs(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
 
 
 EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing

@@ -23,7 +23,7 @@ import torch
 from levelfield import errors, processes
 from levelfield.errors import LevelfieldError, RunFailed
 from levelfield.files import locked
-from levelfield.studies.runs.inputs import Tell, forget_grounds, ground_for
+from levelfield.studies.runs.inputs import Tell, forget_inputs, inputs_for
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.telling import seldom
 from levelfield.studies.runs.training import Facts, Options, TrainedHere, train_here
@@ -140,11 +140,11 @@ def _train(
     spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
 ) -> TrainedHere:
     torch.set_num_threads(spec.conditions.threads)
-    ground = ground_for(spec, options.cache_folder, options.device)
+    inputs = inputs_for(spec, options.cache_folder, options.device)
     if spec.conditions.monitor != "test":
-        ground = ground.without_test()
-        forget_grounds()
-    return train_here(spec, ground, folder, metrics, options, tell, tested=tested)
+        inputs = inputs.without_test()
+        forget_inputs()
+    return train_here(spec, inputs, folder, metrics, options, tell, tested=tested)
 
 
 def _told(error: BaseException) -> str:

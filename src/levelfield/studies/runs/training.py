@@ -1,4 +1,4 @@
-"""What a run trains: a method on its ground. Writes the model; no test image is needed for it."""
+"""What a run trains: a method on its inputs. Writes the model; no test image is needed for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from levelfield.evaluation import evaluate
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._buffers import changed
-from levelfield.studies.runs.inputs import Ground, Tell, forget_grounds
+from levelfield.studies.runs.inputs import RunInputs, Tell, forget_inputs
 from levelfield.studies.runs.method_file import save_method
 from levelfield.studies.runs.monitor import watcher
 from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up
@@ -103,20 +103,27 @@ class TrainedHere:
 
 
 def train_here(
-    spec: RunSpec, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
+    spec: RunSpec,
+    inputs: RunInputs,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    tell: Tell,
+    *,
+    tested: bool,
 ) -> TrainedHere:
     """Train and write the model and the method. Continues where an earlier attempt was cut off.
 
-    tested: whether there are test images; the ground need not hold them.
+    tested: whether there are test images; the inputs need not hold them.
     """
-    setup = set_up(spec, ground, options.device, tell)
+    setup = set_up(spec, inputs, options.device, tell)
     method = setup.method
-    taught = teach(method, spec, ground, folder, tell)
-    if not len(ground.fold.test):
-        forget_grounds()  # that of a teacher knows the test images
-    progress = _train(spec, setup, ground, folder, metrics, options, tell) if method.trains else Progress()
-    about = {"method": spec.method.label, "data": ground.catalog.name}
-    save_model(folder, setup.embedder, {**ground.views[1].description, **about})
+    taught = teach(method, spec, inputs, folder, tell)
+    if not len(inputs.fold.test):
+        forget_inputs()  # those of a teacher know the test images
+    progress = _train(spec, setup, inputs, folder, metrics, options, tell) if method.trains else Progress()
+    about = {"method": spec.method.label, "data": inputs.catalog.name}
+    save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
     setup.guard.check_saved(read_weights(folder))
     if not tested:
         method.refinement = None  # messages pass among test images, and there are none
@@ -129,7 +136,7 @@ def train_here(
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     measured.teacher = method.learns_from if taught else ""
-    save_method(folder, method, num_classes=num_classes(ground))
+    save_method(folder, method, num_classes=num_classes(inputs))
     summary = {key: value for key, value in asdict(progress).items() if key not in _INTERNAL}
     summary["best"] = progress.best if progress.history else None
     said = declared(method, spec.conditions)
@@ -144,20 +151,20 @@ def _refines(method: Method) -> bool:
 
 
 def _train(
-    spec: RunSpec, setup: Setup, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
+    spec: RunSpec, setup: Setup, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
 ) -> Progress:
     conditions = spec.conditions
     feed = Feed(
-        ground.source(spec.draws, options.workers, tell),
-        planner(setup, ground, conditions, spec.draws),
-        own_labels(spec, setup.method, ground),
+        inputs.source(spec.draws, options.workers, tell),
+        planner(setup, inputs, conditions, spec.draws),
+        own_labels(spec, setup.method, inputs),
         device=options.device,
-        names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
-        embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings", coded=False),
+        names=[str(inputs.catalog.paths[i]) for i in inputs.fold.train],
+        embed=lambda: inputs.embed(setup.embedder, inputs.fold.train, tell, "memory of embeddings", coded=False),
         unit_rows=sees_unit_rows(setup.method.objective),
     )
     monitored = conditions.monitor == "test"
-    watch = watcher(ground, setup.embedder, ranking(metrics)[0], tell) if monitored else None
+    watch = watcher(inputs, setup.embedder, ranking(metrics)[0], tell) if monitored else None
     with _board(folder, options) as board:
         progress = train(
             setup.embedder,
@@ -168,7 +175,7 @@ def _train(
             seed=spec.draws,
             folder=folder,
             pace=options.pace,
-            validate=_validation(ground, setup.method, setup.embedder, conditions, tell),
+            validate=_validation(inputs, setup.method, setup.embedder, conditions, tell),
             watch=watch,
             board=board,
             tell=lambda done, total: tell("training", done, total),
@@ -179,15 +186,15 @@ def _train(
 
 
 def _validation(
-    ground: Ground, method: Method, embedder: Embedder, conditions: Conditions, tell: Tell
+    inputs: RunInputs, method: Method, embedder: Embedder, conditions: Conditions, tell: Tell
 ) -> Callable[[], float] | None:
     if conditions.select == "budget":
         return None
 
     def validate() -> float:
         embedder.eval()
-        rows = method.refine(ground.embed(embedder, ground.fold.validation, tell))
-        labels = ground.catalog.labels[ground.fold.validation]
+        rows = method.refine(inputs.embed(embedder, inputs.fold.validation, tell))
+        labels = inputs.catalog.labels[inputs.fold.validation]
         return evaluate(rows, labels, metrics=(conditions.select,))[conditions.select]
 
     return validate
