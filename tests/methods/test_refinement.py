@@ -11,6 +11,7 @@ from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.methods.refine.choice import Refinement
 from levelfield.methods.refine.passing import refine, settings_of, ways
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
 
 ROWS = numpy_stream(0, "refinement").standard_normal((30, 6)).astype(np.float32)
@@ -80,5 +81,6 @@ def test_only_messages_refine() -> None:
 
 def test_progress_counts_groups() -> None:
     told: list[tuple[int, int]] = []
-    Refinement("nearest", {"chunks": 2, "size": 3})(made().objective, ROWS, progress=lambda *now: told.append(now))
+    progress = CallbackProgress(lambda _, done, total: told.append((done, total)))
+    Refinement("nearest", {"chunks": 2, "size": 3})(made().objective, ROWS, progress=progress)
     assert told[-1] == (15, 15)

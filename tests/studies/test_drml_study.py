@@ -14,6 +14,7 @@ from small_world import SMALL, one_run, prepare, processes, run_one, small_study
 
 import levelfield
 from levelfield.embedder.head.relation import RelationHead
+from levelfield.progress import SILENT
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import set_up
 
@@ -71,10 +72,10 @@ def test_it_starts_where_the_conditions_say(photos: Path, tmp_path: Path, start:
     for seed in (0, 1):
         (run,) = prepare(small_study(photos, [DRML], overrides=(f"seeds=[{seed}]",), head_init=start))
         inputs = inputs_for(run.spec, tmp_path / "cache", "cpu")
-        setup = set_up(run.spec, inputs, "cpu", lambda text, done, total: None)
+        setup = set_up(run.spec, inputs, "cpu", SILENT)
         found.append(setup.embedder.head)
     first, second = found
-    rows = torch.from_numpy(inputs.start_features(lambda text, done, total: None).rows())
+    rows = torch.from_numpy(inputs.start_features(SILENT).rows())
     nodes = [head.eval()(rows).detach() for head in found]
     assert torch.equal(*nodes) == (start != "random")
     assert not torch.equal(first.score_weight, second.score_weight)

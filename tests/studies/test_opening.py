@@ -11,6 +11,7 @@ import pytest
 from small_world import make_photos, small_study
 
 from levelfield.errors import BadInput, UnknownName
+from levelfield.progress import CallbackProgress
 from levelfield.studies import prepare
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.inputs import inputs_for, open_catalog
@@ -39,20 +40,21 @@ def spoil(path: Path, *, secretly: bool) -> None:
 def test_a_study_that_starts_again_opens_no_image(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
     told: list[tuple[int, int]] = []
-    first = prepare(study, progress=lambda *step: told.append(step))
+    first = prepare(study, progress=CallbackProgress(lambda _, *step: told.append(step)))
     assert told == [(done, 40) for done in range(41)]
     for path in old_photos.glob("*/*"):
         spoil(path, secretly=True)
     told.clear()
-    assert prepare(study, progress=lambda *step: told.append(step)) == first
+    assert prepare(study, progress=CallbackProgress(lambda _, *step: told.append(step))) == first
     assert told == []
     assert inputs_for(first[0].spec, None, "cpu").catalog.digest == first[0].spec.data_digest
 
 
 def test_an_unknown_protocol_is_told_before_any_image_is_looked_at(old_photos: Path) -> None:
     told: list[tuple[int, int]] = []
+    progress = CallbackProgress(lambda _, *step: told.append(step))
     with pytest.raises(UnknownName, match="Did you mean 'mlrc'"):
-        prepare(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=lambda *at: told.append(at))
+        prepare(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=progress)
     assert told == []
 
 

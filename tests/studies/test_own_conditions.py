@@ -12,6 +12,7 @@ from small_world import carry_out, small_study
 import levelfield
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
+from levelfield.progress import SILENT
 from levelfield.studies import gather, prepare
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.folder import read_result, read_spec
@@ -199,7 +200,7 @@ def test_proxies_start_at_means_of_numbers_and_not_of_bits(photos: Path) -> None
     def started(codes: str) -> np.ndarray:
         [run] = prepare(small_study(photos, ["proxy_anchor"], proxies="class_means", head_init="pca", codes=codes))
         inputs = inputs_for(run.spec, None, "cpu")
-        proxies = set_up(run.spec, inputs, "cpu", lambda text, done, total: None).method.proxies
+        proxies = set_up(run.spec, inputs, "cpu", SILENT).method.proxies
         return proxies.detach().numpy()
 
     np.testing.assert_array_equal(started("binary"), started("float32"))

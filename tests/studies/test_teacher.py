@@ -18,6 +18,7 @@ from levelfield.evaluation import joined
 from levelfield.methods.refine.groups import Groups
 from levelfield.methods.refine.passing import cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.progress import SILENT
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.folder import read_result, read_spec
 from levelfield.studies.runs.inputs import inputs_for
@@ -35,7 +36,7 @@ def student(form: str, name: str = "softmax", teacher: str = "teacher", **settin
 
 def told(run: Path, wants: str) -> np.ndarray:
     spec = read_spec(run)
-    return outputs_of(run, wants, spec, inputs_for(spec, None, "cpu"), lambda text, done, total: None)
+    return outputs_of(run, wants, spec, inputs_for(spec, None, "cpu"), SILENT)
 
 
 def embedded(run: Path) -> np.ndarray:

@@ -281,7 +281,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_told_and_the_run_begins_again(tmp_pa
     whole = make("contrastive", steps=4)
     whole.train(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        make("contrastive", steps=4).train(tmp_path / "struck", pace=Pace(save_every_steps=2), tell=interrupt)
+        make("contrastive", steps=4).train(tmp_path / "struck", pace=Pace(save_every_steps=2), after_step=interrupt)
     content = (tmp_path / "struck" / "checkpoint").read_bytes()
     place = int(place * len(content)) if isinstance(place, float) else place
     (tmp_path / "struck" / "checkpoint").write_bytes(flipped(content, place))

@@ -20,11 +20,12 @@ from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.head.head import Head, start_random
 from levelfield.embedder.trunk import backbones
 from levelfield.methods import Batch, Group, Method
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import stream
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
-from levelfield.training import Conditions, Pace, Progress, train
+from levelfield.training import Conditions, Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, PlannedBatch, StoredRows
 from levelfield.training.optimisers import build, check_groups
 
@@ -99,7 +100,17 @@ class Run:
     feed: Feed
     seed: int
 
-    def train(self, folder: Path, **more: Any) -> Progress:
+    def train(
+        self,
+        folder: Path,
+        *,
+        validate: Callable[[], float] | None = None,
+        watch: Callable[[], dict[str, Any]] | None = None,
+        after_step: Callable[[int, int], object] = lambda done, steps: None,
+        tensorboard: Callable[[str, float, int], None] | None = None,
+        **more: Any,
+    ) -> TrainingState:
+        progress = CallbackProgress(lambda _, done, steps: after_step(done, steps) if done else None)
         return train(
             self.embedder,
             self.method,
@@ -108,6 +119,7 @@ class Run:
             self.conditions,
             seed=self.seed,
             folder=folder,
+            observer=Observer(validate, watch, progress, tensorboard),
             **{"pace": Pace(log_every=1), **more},
         )
 

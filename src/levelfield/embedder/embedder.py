@@ -11,6 +11,7 @@ from torch.nn import functional
 from levelfield.embedder.trunk.blocks import Source, in_blocks
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import unknown
+from levelfield.progress import SILENT_STAGE, Stage
 
 CODES = ("float32", "binary")
 
@@ -75,7 +76,7 @@ class Embedder(nn.Module):
         from_images: bool = False,
         normalize: bool = False,
         coded: bool = True,
-        progress: Callable[[int], object] | None = None,
+        stage: Stage = SILENT_STAGE,
     ) -> Tensor:
         """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
 
@@ -93,7 +94,7 @@ class Embedder(nn.Module):
         training = self.training
         self.eval()
         try:
-            return in_blocks(one_block, rows, progress=progress)[0]
+            return in_blocks(one_block, rows, stage=stage)[0]
         finally:
             self.train(training)
 

@@ -182,7 +182,7 @@ def measure_setup(
 
 
 @contextmanager
-def only(optimisers: Sequence[Optimizer]) -> Iterator[None]:
+def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
     """Inside, an optimiser that is none of these is refused at its first step, whoever runs it."""
     own = {id(optimiser) for optimiser in optimisers}
 

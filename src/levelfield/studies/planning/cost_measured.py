@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.methods import Batch, Deviation, Method
+from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
@@ -78,16 +78,16 @@ def estimate(
     *,
     options: Options,
     jobs: int,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Estimate:
-    """Time the parts of a study once and multiply. progress: hears (done, total) of the runs."""
+    """Time the parts of a study once and multiply."""
     torch.set_num_threads(study.conditions.threads)
     looks: dict[RunInputs, _Look] = {}
     rows: dict[str, MethodCost] = {}
     dims: dict[str, int] = {}  # of each run's embeddings
     run_bytes = 0
-    for number, run in enumerate(runs):
-        progress(number, len(runs))
+    stage = progress.stage("timing", len(runs))
+    for run in runs:
         conditions = run.spec.conditions
         inputs = inputs_for(run.spec, options.cache_folder, options.device)
         whole = inputs.with_fold(0)  # folds share what is stored
@@ -101,6 +101,7 @@ def estimate(
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
         run_bytes += 4 * (len(inputs.fold.test) * numbers + weights)
+        stage.advance()
     return Estimate(
         list(rows.values()),
         sum(look.seconds_per_image * look.missing_images for look in looks.values()),

@@ -14,6 +14,7 @@ from levelfield.embedder.model import Model, Pictures, load
 from levelfield.embedder.model_files import read_weights
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import Unfair
+from levelfield.progress import SILENT
 from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.training import Trained
 from levelfield.training.guard import may_change
@@ -25,19 +26,19 @@ Embed = Callable[..., np.ndarray]
 
 
 def delivered(folder: Path, inputs: RunInputs, trained: Trained) -> Embed:
-    """A function that embeds images of the run by the model in `folder`: `embed(indices, tell, text)`.
+    """A function that embeds images of the run by the model in `folder`: `embed(indices, progress, text)`.
 
     Refuses a model whose frozen part is not the one that everybody started from.
     """
     if trained.facts.own_head:
         bare = Embedder(_trunk(folder, inputs), torch.nn.Identity())
         _check_frozen(bare.trunk, inputs, trains=trained.facts.trains)
-        return lambda indices, tell, text="embedding": trained.headed(inputs.embed(bare, indices, tell, text))
+        return lambda indices, progress, text="embedding": trained.headed(inputs.embed(bare, indices, progress, text))
     model = load(folder, device=inputs.device)
     assert isinstance(model, Model)
     _check_frozen(model.embedder.trunk, inputs, trains=trained.facts.trains)
     _check_some(folder, model, inputs)
-    return lambda indices, tell, text="embedding": inputs.embed(model.embedder, indices, tell, text)
+    return lambda indices, progress, text="embedding": inputs.embed(model.embedder, indices, progress, text)
 
 
 def _trunk(folder: Path, inputs: RunInputs) -> Trunk:
@@ -64,7 +65,7 @@ def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
     """Some images, chosen by chance, are opened and go through the whole stored model, as they do for its users."""
     parts = [part for part in (inputs.fold.test, inputs.fold.train) if len(part)]
     chosen = np.concatenate([_chance.sample(part.tolist(), min(BLOCK // 2, len(part))) for part in parts])
-    ours = inputs.embed(model.embedder, chosen, lambda text, done, total: None, coded=False)
+    ours = inputs.embed(model.embedder, chosen, SILENT, coded=False)
     pictures = Pictures([inputs.catalog.paths[i] for i in chosen], (model.view,), model.device)
     theirs = model.embedder.embed(pictures, from_images=True, coded=False).cpu().numpy()
     away = np.linalg.norm(ours - theirs, axis=1)

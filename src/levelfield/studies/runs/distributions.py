@@ -10,6 +10,7 @@ from torch import Tensor
 
 from levelfield.embedder import Model, load
 from levelfield.objectives import Hist
+from levelfield.progress import SILENT
 from levelfield.studies.runs.folder import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.method_file import load_method
@@ -33,7 +34,7 @@ def distributions_of(folder: Path) -> Distributions | None:
         return None
     inputs, model = inputs_for(spec_at_its_place(folder), None, "cpu"), load(folder)
     assert isinstance(model, Model)  # it trained: no ensemble
-    rows = inputs.embed(model.embedder, inputs.fold.train, lambda text, done, total: None)
+    rows = inputs.embed(model.embedder, inputs.fold.train, SILENT)
     low, high = objective.log_var_clamp
     means, variances = _numbers(objective.means), np.exp(_numbers(objective.log_vars).clip(low, high))
     return compared(means, variances, rows, inputs.train_labels)

@@ -12,6 +12,7 @@ from levelfield.embedder import load
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refine.choice import Refinement
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import refined_text
 from levelfield.studies.runs.files import (
     EMBEDDINGS,
@@ -24,9 +25,9 @@ from levelfield.studies.runs.files import (
 )
 from levelfield.studies.runs.folder import read_spec, spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
+from levelfield.studies.runs.items import Items
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
-from levelfield.studies.runs.test_set import Items
 from levelfield.trust import trusting
 
 PARTS = ("validation", "training")
@@ -82,7 +83,7 @@ def refiner(folder: Path) -> Method:
 
 
 @trusting()
-def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
     """Raw embeddings of a run's validation or training classes, by its model, and the classes' names."""
     if how_refined(folder):
         raise BadInput(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -16,21 +15,21 @@ from torch import Tensor
 
 from levelfield import data
 from levelfield.data import Catalog, protocols
-from levelfield.data.checks import verified as seen
+from levelfield.data.checks.verified import verify_once, with_known_digests
 from levelfield.data.files.images import read_image
 from levelfield.data.views.basic import TestView, View, test_view, train_view
 from levelfield.data.views.named import StepsView, steps_view
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.trunk import backbones
-from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
+from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
-Tell = Callable[[str, int, int], None]
 _OF_THE_INPUTS = (  # conditions that decide it
     "backbone",
     "weights",
@@ -162,32 +161,21 @@ class RunInputs:
             image=c.image,
         ).to(self.device)
 
-    def stored(self, indices: np.ndarray, view: View, number: int, tell: Tell) -> Rows:
+    def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows:
         """What lies below the cut for these images under one view, from the cache or computed now."""
         digests = [self.catalog.digests[i] for i in indices]
         known = f"{self._key(view, number)} {_digest(digests)}"
         if known in self._opened:
             return self._opened[known]
 
-        done = 0
-
-        def told(now: int, total: int) -> None:
-            nonlocal done
-            done = now
-            tell("features", done, total)
+        stage = progress.stage("features", len(set(digests)))
 
         def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
             images = (self._image(int(indices[p]), view, number).unsqueeze(0) for p in positions)
-            within = itertools.count(1)
-
-            def count(_: int) -> None:  # after every block of images, not only when a file of rows is full
-                tell("features", min(done + next(within) * BLOCK, total), total)
-
-            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, progress=count)
+            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, stage=stage)
             return tuple(part.cpu().numpy() for part in parts)
 
-        total = len(set(digests))
-        self._opened[known] = self.cache.rows(self._key(view, number), digests, compute, progress=told)
+        self._opened[known] = self.cache.rows(self._key(view, number), digests, compute, stage=stage)
         return self._opened[known]
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
@@ -205,12 +193,12 @@ class RunInputs:
         network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {torch.device(self.device).type}"
         return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
 
-    def source(self, seed: int, workers: int, tell: Tell) -> Source:
+    def source(self, seed: int, workers: int, progress: Progress) -> Source:
         """Where training batches come from."""
         view = self.views[0]
         if self.is_cached:
             count = max(1, self.conditions.views) if view.random else 1
-            return StoredRows([self.stored(self.fold.train, view, k, tell) for k in range(count)], seed=seed)
+            return StoredRows([self.stored(self.fold.train, view, k, progress) for k in range(count)], seed=seed)
         paths = [self.catalog.paths[i] for i in self.fold.train]
         return Images(
             _Reader(paths),
@@ -223,26 +211,26 @@ class RunInputs:
         )
 
     def embed(
-        self, embedder: Embedder, indices: np.ndarray, tell: Tell, text: str = "embedding", *, coded: bool = True
+        self,
+        embedder: Embedder,
+        indices: np.ndarray,
+        progress: Progress,
+        text: str = "embedding",
+        *,
+        coded: bool = True,
     ) -> np.ndarray:
         """Raw embeddings of these images under the test view, in blocks of one size. coded: see `Embedder.embed`."""
-        done = 0
-
-        def count(rows: int) -> None:
-            nonlocal done
-            done += rows
-            tell(text, done, len(indices))
-
         if self.is_cached:
-            rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, tell), self.device)
+            rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, progress), self.device)
         else:
             rows = (self._image(int(i), self.views[1], 0).unsqueeze(0).to(self.device) for i in indices)
-        return embedder.embed(rows, from_images=not self.is_cached, coded=coded, progress=count).cpu().numpy()
+        stage = progress.stage(text, len(indices))
+        return embedder.embed(rows, from_images=not self.is_cached, coded=coded, stage=stage).cpu().numpy()
 
-    def start_features(self, tell: Tell) -> StartFeatures:
+    def start_features(self, progress: Progress) -> StartFeatures:
         still = Embedder(self.still_trunk, torch.nn.Identity())
         embed, train = self.embed, self.fold.train
-        return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, tell, "start features"))
+        return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, progress, "start features"))
 
     def _image(self, index: int, view: View, number: int) -> Tensor:
         stream = view_stream(number, self.catalog.digests[index]) if view.random else None
@@ -323,10 +311,10 @@ def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInpu
 EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 
 
-def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | None = None) -> Catalog:
+def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:
     """The catalog a study names, with unreadable images refused (or left out, if the study says so).
 
-    An image is looked at once; `progress` hears (done, total) of those that are looked at now.
+    An image is checked once; `progress` is of those that are checked now.
     """
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))
@@ -334,5 +322,5 @@ def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | 
     if choice.name == EMBEDDED:
         return catalog
     if not check:
-        return seen.recognised(catalog)
-    return seen.look(catalog, skip_unreadable=skip, progress=progress)
+        return with_known_digests(catalog)
+    return verify_once(catalog, skip_unreadable=skip, progress=progress)

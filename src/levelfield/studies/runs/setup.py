@@ -14,14 +14,15 @@ from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method
 from levelfield.objectives._buffers import buffers_of
+from levelfield.progress import Progress
 from levelfield.randomness import stream
-from levelfield.studies.runs.inputs import RunInputs, StartFeatures, Tell
+from levelfield.studies.runs.inputs import RunInputs, StartFeatures
 from levelfield.studies.runs.method_file import make_method
 from levelfield.studies.runs.own_code import is_own
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.training import Conditions
 from levelfield.training.guard import Guard, check_process, process_settings
-from levelfield.training.ledger import Measured, measure_setup, only, settle
+from levelfield.training.ledger import Measured, forbid_other_optimisers, measure_setup, settle
 from levelfield.training.optimisers import build, check_groups
 
 WHITEN = {"pca": 0.5, "whitened": 1.0}  # power of the standard deviation that components are divided by
@@ -42,13 +43,13 @@ class Setup:
     guard: Guard
 
 
-def set_up(spec: RunSpec, inputs: RunInputs, device: str, tell: Tell) -> Setup:
+def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) -> Setup:
     """Build everything, and refuse a method that departs from the conditions without saying so."""
     conditions = spec.conditions
     settings = process_settings()
     method = make_method(spec, num_classes=num_classes(inputs), width=inputs.width)
-    features = inputs.start_features(tell)
-    with only([]):  # a head may be computed from the training features, but trained only by the loop
+    features = inputs.start_features(progress)
+    with forbid_other_optimisers([]):  # a head may be computed from the training features, but trained only by the loop
         own = method.head(features, conditions.dim, spec.draws)
         own_start = own is not None and (not _start_own(own, spec, inputs, features) or is_own(spec.method.name))
     common = _start_head(method, conditions, inputs, features, spec.draws)
@@ -69,7 +70,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, tell: Tell) -> Setup:
     measured.own_start = own_start
     settle(method, conditions, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
-        method.start_proxies(_class_means(inputs, embedder, own_labels(spec, method, inputs), tell))
+        method.start_proxies(_class_means(inputs, embedder, own_labels(spec, method, inputs), progress))
     check_process(settings)
     return Setup(method, embedder, optimisers, layout, drawn, measured, buffers_of(method), guard)
 
@@ -146,10 +147,10 @@ def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[
     return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False), *found] if trunk else found
 
 
-def _class_means(inputs: RunInputs, embedder: Embedder, given: np.ndarray, tell: Tell) -> torch.Tensor:
+def _class_means(inputs: RunInputs, embedder: Embedder, given: np.ndarray, progress: Progress) -> torch.Tensor:
     """Mean unit embedding of each training class before the first step."""
     embedder.eval()
-    start = inputs.embed(embedder, inputs.fold.train, tell, coded=False)
+    start = inputs.embed(embedder, inputs.fold.train, progress, coded=False)
     rows = nn.functional.normalize(torch.from_numpy(start), dim=1)
     labels = torch.from_numpy(given)
     sums = torch.zeros(int(labels.max()) + 1, rows.shape[1]).index_add_(0, labels, rows)

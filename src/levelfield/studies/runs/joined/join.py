@@ -16,9 +16,9 @@ from levelfield.errors import BadInput
 from levelfield.evaluation import joined
 from levelfield.files import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import measure
 from levelfield.studies.runs.files import write_training
-from levelfield.studies.runs.inputs import Tell
 from levelfield.studies.runs.joined.members import (
     ENSEMBLE,
     PLACE,
@@ -63,7 +63,7 @@ def join(
     *,
     about: Mapping[str, Any] | None = None,
     under: RunSpec | None = None,
-    tell: Tell = lambda text, done, total: None,
+    progress: Progress = SILENT,
 ) -> list[Member]:
     """Join the finished runs of `folders` in `folder`, which then is a finished run too: model, embeddings, figures.
 
@@ -75,11 +75,12 @@ def join(
     members = checked(folders)
     _claim(folder, members)
     if not (folder / "training.json").exists():
-        tell("joining", 0, 1)
+        stage = progress.stage("joining", 1)
         data = {str(member.described["data"]["name"]) for member in members if "data" in member.described}
         told = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
         _write(members, folder, told, under)
-    measure(folder, members[0].labels if members[0].items else None, metrics, tell)
+        stage.advance()
+    measure(folder, members[0].labels if members[0].items else None, metrics, progress)
     return members
 
 
