@@ -89,8 +89,8 @@ def test_a_head_with_another_start_is_a_deviation(photos: Path, tmp_path: Path) 
         "class Own(Method):\n"
         "    def __init__(self):\n"
         "        super().__init__(Contrastive())\n"
-        "    def head(self, features, dim, seed):\n"
-        "        return Head(features.width, dim)\n"
+        "    def head(self, features, setting):\n"
+        "        return Head(features.width, setting.dim)\n"
     )
     said = {}
     for start in ("random", "pca"):

@@ -14,9 +14,12 @@ from levelfield import objectives
 from levelfield.embedder import load
 from levelfield.embedder.head.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
-from levelfield.methods import Deviation, Group, Method
+from levelfield.methods import Deviation, Group, Method, Setting
 from levelfield.training import Pace, checkpoint
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
+
+SETTING = Setting(8, 16)
+
 
 CHEATS = Path(__file__).parent / "cheats.py"
 
@@ -152,7 +155,7 @@ def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
     class Says(Method):
         said: tuple[Deviation, ...] = ()
 
-        def deviations(self):
+        def deviations(self, setting):
             return list(self.said)
 
     chosen = conditions()
@@ -174,14 +177,14 @@ def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
         [deviation] = measured.deviations(chosen, trains=True)
         assert deviation.what == what
         with pytest.raises(Unfair, match=what.replace("_", " ")):
-            settle(method, chosen, measured)
+            settle(method, chosen, SETTING, measured)
         method.said = (Deviation(what, None, deviation.method),)
-        assert settle(method, chosen, measured) == [deviation]
+        assert settle(method, chosen, SETTING, measured) == [deviation]
         with pytest.raises(Unfair, match="declares"):
-            settle(method, chosen, Measured())
+            settle(method, chosen, SETTING, Measured())
         method.said = (Deviation(what, None, "9x9" if isinstance(deviation.method, str) else 12345),)
         with pytest.raises(Unfair, match=what.replace("_", " ")):  # declared, but not as much as was done
-            settle(method, chosen, measured)
+            settle(method, chosen, SETTING, measured)
 
 
 def test_fewer_steps_by_patience_are_no_deviation_but_more_steps_are():
@@ -191,15 +194,15 @@ def test_fewer_steps_by_patience_are_no_deviation_but_more_steps_are():
 
 
 def test_the_tuning_budget_is_listed_where_there_is_something_to_tune():
-    assert declared(Method(trials=3), conditions(tuning_trials=3)) == []
-    assert [d.text for d in declared(Method(trials=3), conditions(tuning_trials=8))] == ["tuning trials 3 (8)"]
+    assert declared(Method(trials=3), conditions(tuning_trials=3), SETTING) == []
+    assert [d.text for d in declared(Method(trials=3), conditions(tuning_trials=8), SETTING)] == ["tuning trials 3 (8)"]
 
 
 def test_only_looks_at_the_points_it_names():
     measured = Measured(extra_parameters=3, dim=9)
-    settle(Method(), conditions(), measured, only={"batch"})
+    settle(Method(), conditions(), SETTING, measured, only={"batch"})
     with pytest.raises(Unfair, match="dim 9"):
-        settle(Method(), conditions(), measured, only={"dim"})
+        settle(Method(), conditions(), SETTING, measured, only={"dim"})
 
 
 def test_the_hooks_of_a_run_are_gone_after_it(tmp_path):
@@ -232,7 +235,7 @@ def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
     measured = measure_setup(run.embedder, method, run.optimisers, run.conditions, reference_parameters=reference)
     assert measured.rates["proxies"] == pytest.approx(50.0)
     with pytest.raises(Unfair, match="lr of proxies x50"):
-        settle(method, run.conditions, measured)
+        settle(method, run.conditions, SETTING, measured)
 
 
 def test_global_draws_of_somebodys_own_method_give_the_same_weights_again(training_photos, training_cache, tmp_path):

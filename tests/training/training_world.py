@@ -139,7 +139,6 @@ def make(
         method = methods.create(
             method, num_classes=CLASSES, dim=chosen.dim, generator=stream(seed, "proxies"), **(settings or {})
         )
-    method.bf16 = chosen.precision == "bf16"
     trunk = Trunk(
         backbone(),
         cut=chosen.cut,
@@ -150,7 +149,7 @@ def make(
     )
     head = Head(trunk.width, chosen.dim, layer_norm=chosen.layer_norm, dropout=chosen.dropout)
     start_random(head, stream(seed, "head"))
-    embedder = Embedder(trunk, head)
+    embedder = Embedder(trunk, head, precision=chosen.precision)
     above = [parameter for parameter in trunk.parameters() if parameter.requires_grad]
     groups = [Group("head", list(head.parameters())), *method.groups()]
     if above:

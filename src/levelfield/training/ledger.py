@@ -14,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from levelfield.batching import Choice
 from levelfield.errors import Unfair
-from levelfield.methods import Deviation, Method
+from levelfield.methods import Deviation, Method, Setting
 from levelfield.training.conditions import Conditions
 from levelfield.training.used import FEW
 
@@ -77,9 +77,9 @@ class Measured:
         return _departures(found, conditions)
 
 
-def declared(method: Method, conditions: Conditions) -> list[Deviation]:
+def declared(method: Method, conditions: Conditions, setting: Setting) -> list[Deviation]:
     """What the method says of itself; what equals the condition is none, and the tuning budget is added."""
-    said = {deviation.what: deviation.method for deviation in method.deviations()}
+    said = {deviation.what: deviation.method for deviation in method.deviations(setting)}
     if "batching" in said and conditions.batching and method.layout and method.batching is None:
         # its own layout, drawn as all others are
         said["batching"] = str(conditions.batches(method)[1])
@@ -115,10 +115,10 @@ def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviatio
 
 
 def settle(
-    method: Method, conditions: Conditions, measured: Measured, *, only: set[str] | None = None
+    method: Method, conditions: Conditions, setting: Setting, measured: Measured, *, only: set[str] | None = None
 ) -> list[Deviation]:
     """As `settled`, with what the method says of itself now."""
-    return settled(declared(method, conditions), conditions, measured, trains=method.trains, only=only)
+    return settled(declared(method, conditions, setting), conditions, measured, trains=method.trains, only=only)
 
 
 def settled(

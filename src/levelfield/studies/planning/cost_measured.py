@@ -17,12 +17,12 @@ from levelfield.data.files.images import read_image
 from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head
 from levelfield.embedder.trunk.blocks import BLOCK
-from levelfield.methods import Batch, Deviation, Method
+from levelfield.methods import Batch, Deviation, Method, Setting
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.setup import wider_head
+from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.training.ledger import declared
@@ -176,10 +176,10 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
     classes = int(inputs.train_labels.max()) + 1
     with isolated(run.spec.seed, "estimate"):
         method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
-        method.width = inputs.width
+        setting = setting_of(method, conditions, inputs.width, 0)
         layout, drawn = conditions.batches(method)
         try:
-            step = _step_seconds(method, layout, inputs, classes, conditions.dim) if method.trains else 0.0
+            step = _step_seconds(method, layout, inputs, classes, setting) if method.trains else 0.0
         except (Exception, SystemExit) as error:  # of somebody's own loss: the plan says so, and goes on
             return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
     if method.trains:
@@ -187,7 +187,9 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
     if not inputs.is_cached:
         step += look.seconds_per_image * layout.batch_size
     seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
-    return MethodCost(run.row, 0, seconds, [d.text for d in run.spec.with_departures(declared(method, conditions))])
+    return MethodCost(
+        run.row, 0, seconds, [d.text for d in run.spec.with_departures(declared(method, conditions, setting))]
+    )
 
 
 @dataclass
@@ -202,16 +204,14 @@ class RandomFeatures:
         return drawn.astype(np.float32)
 
 
-def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: int, dim: int) -> float:
+def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting) -> float:
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
-    common = Head(inputs.width, method.dim_for(dim), output_norm=method.norm_rows)
-    method.common_head = sum(parameter.numel() for parameter in common.parameters())
-    method.wider_head = wider_head(method, dim, inputs.width)
-    own = method.head(RandomFeatures(inputs.width, inputs.train_labels), dim, 0)
+    common = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
+    own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
     embedder = Embedder(inputs.new_trunk(), common if own is None else own).to(inputs.device).train()
     method.to(inputs.device)
     if method.wants is not None:  # its teacher is not trained yet
-        method.taught(np.zeros((classes, classes if method.wants == "logits" else dim), np.float32))
+        method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
     shapes = embedder.trunk.stored_shapes(inputs.conditions.image)
     each = max(1, layout.per_class)
     affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes)) // each * each

@@ -46,7 +46,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
     rounds = [(seed, one) for seed in study.seeds for one in ordered if one not in late]
     for seed, method in [*rounds, *((seed, one) for one in late for seed in study.seeds)]:
         all_seeds = methods.joins_seeds(method.name, method.settings)
-        if seed != study.seeds[0] and (all_seeds or not methods.is_seeded(method.name)):
+        if seed != study.seeds[0] and (all_seeds or not methods.kind_of(method.name).seeded):
             continue
         spec = RunSpec(
             data=study.data,
@@ -61,7 +61,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             code_digest=_file_digest(method.name, own.weights),
         )
         concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
-        seeded = methods.is_seeded(method.name) and not all_seeds
+        seeded = methods.kind_of(method.name).seeded and not all_seeds
         runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
@@ -70,7 +70,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
 def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
     """What a competitor consists of at one seed: itself, or its folds and members and then what joins them."""
     name, settings = spec.method.name, spec.method.settings
-    if methods.joins(name):
+    if methods.kind_of(name).joins:
         return [spec.model_copy(update={"joined": True})]
     members = methods.members(name, settings)
     parts = [
@@ -104,9 +104,9 @@ def _needs(
 
 
 def _joined_seeds(method: MethodSpec, runs: Mapping[int, PlannedRun]) -> list[int]:
-    """All seeds, or those that an ensemble names."""
-    named = method.settings["seeds"]
-    chosen = list(runs) if named == "all" else [int(seed) for seed in named]
+    """All seeds, or those that the method names."""
+    named = methods.kind_of(method.name).joined_seeds(method.settings)
+    chosen = list(runs) if isinstance(named, str) else list(named)
     for seed in chosen:
         if seed not in runs:
             there = ", ".join(map(str, runs))

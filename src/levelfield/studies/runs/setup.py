@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from levelfield.batching import Batching, Choice, Layout, check_fit
 from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head, start_pca, start_random
-from levelfield.methods import Group, Method
+from levelfield.methods import Group, Method, Setting, wider_head
 from levelfield.objectives._buffers import buffers_of
 from levelfield.progress import Progress
 from levelfield.randomness import stream
@@ -33,6 +33,7 @@ KNOWN_BEFORE = {"extra_parameters", "head_norm", "batch", "batching", "lr", "wei
 class Setup:
     """A run, ready to start. `measured` is what the ledger has counted so far."""
 
+    setting: Setting
     method: Method
     embedder: Embedder
     optimisers: list[Optimizer]
@@ -47,13 +48,16 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) ->
     """Build everything, and refuse a method that departs from the conditions without saying so."""
     conditions = spec.conditions
     settings = process_settings()
-    method = make_method(spec, num_classes=num_classes(inputs), width=inputs.width)
+    method = make_method(spec, num_classes=num_classes(inputs))
+    setting = setting_of(method, conditions, inputs.width, spec.draws)
     features = inputs.start_features(progress)
     with forbid_other_optimisers([]):  # a head may be computed from the training features, but trained only by the loop
-        own = method.head(features, conditions.dim, spec.draws)
+        own = method.head(features, setting)
         own_start = own is not None and (not _start_own(own, spec, inputs, features) or is_own(spec.method.name))
     common = _start_head(method, conditions, inputs, features, spec.draws)
-    embedder = Embedder(inputs.new_trunk(), common if own is None else own, codes=conditions.codes).to(device)
+    embedder = Embedder(
+        inputs.new_trunk(), common if own is None else own, codes=conditions.codes, precision=conditions.precision
+    ).to(device)
     method.to(device)
     if not method.trains:
         embedder.requires_grad_(False)
@@ -63,16 +67,14 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) ->
     guard = Guard(embedder, optimisers)
     layout, drawn = conditions.batches(method)
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
-    method.common_head = sum(parameter.numel() for parameter in common.parameters())
-    method.wider_head = wider_head(method, conditions.dim, inputs.width)
-    reference -= method.wider_head
+    reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not the one that its code was given
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
     measured.own_start = own_start
-    settle(method, conditions, measured, only=KNOWN_BEFORE)
+    settle(method, conditions, setting, measured, only=KNOWN_BEFORE)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
         method.start_proxies(_class_means(inputs, embedder, own_labels(spec, method, inputs), progress))
     check_process(settings)
-    return Setup(method, embedder, optimisers, layout, drawn, measured, buffers_of(method), guard)
+    return Setup(setting, method, embedder, optimisers, layout, drawn, measured, buffers_of(method), guard)
 
 
 def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
@@ -92,28 +94,30 @@ def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) 
     return made
 
 
-def wider_head(method: Method, dim: int, width: int) -> int:
-    """Parameters that the common head has more than the conditions say, because the method asks for more numbers.
+def setting_of(method: Method, conditions: Conditions, width: int, seed: int) -> Setting:
+    """What the method may know of a run under these conditions, whose features are of that width."""
+    with torch.device("meta"):  # it is only counted: nothing is drawn
+        common = _common_head(method, conditions, width)
+    return Setting(conditions.dim, width, seed, sum(parameter.numel() for parameter in common.parameters()))
 
-    What a narrower head saves pays for nothing else.
-    """
-    return max(0, method.dim_for(dim) - dim) * (width + 1) if method.trains else 0  # weights and bias of each number
 
-
-def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, features: StartFeatures, seed: int) -> Head:
-    """The common head, at random or from the training features. The PCA is the same for all seeds and done once."""
-    dim = method.dim_for(conditions.dim)
-    head = Head(
-        features.width,
-        dim,
+def _common_head(method: Method, conditions: Conditions, width: int) -> Head:
+    return Head(
+        width,
+        method.dim_for(conditions.dim),
         layer_norm=conditions.layer_norm,
         dropout=conditions.dropout,
         output_norm=method.norm_rows,
     )
+
+
+def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, features: StartFeatures, seed: int) -> Head:
+    """The common head, at random or from the training features. The PCA is the same for all seeds and done once."""
+    head = _common_head(method, conditions, features.width)
     if conditions.head_init == "random":
         start_random(head, stream(seed, "head"))
         return head
-    key = f"head {conditions.head_init} {dim} {conditions.layer_norm} {inputs.features_key}"
+    key = f"head {conditions.head_init} {head.dim} {conditions.layer_norm} {inputs.features_key}"
 
     def solve() -> dict[str, np.ndarray]:
         start_pca(head, torch.from_numpy(features.rows()), whiten=WHITEN[conditions.head_init])

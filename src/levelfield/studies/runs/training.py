@@ -137,10 +137,10 @@ def train_here(
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     measured.teacher = method.learns_from if taught else ""
-    save_method(folder, method, num_classes=num_classes(inputs))
+    save_method(folder, method, num_classes=num_classes(inputs), width=inputs.width)
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
-    said = declared(method, spec.conditions)
+    said = declared(method, spec.conditions, setup.setting)
     own_head = not isinstance(setup.embedder.head, (torch.nn.Identity, *HEADS.values()))
     facts = Facts(summary, measured, said, method.trains, method.refines if _refines(method) else None, own_head)
     return TrainedHere(facts, setup)
