@@ -56,6 +56,52 @@ def home(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     return {run.label: run.folder(folder) for run in runs}
 
 
+COPIES = """
+import numpy as np
+import torch
+from levelfield.methods import Deviation, Method
+from levelfield.objectives import Contrastive
+
+
+class Copies(Method):
+    wants, learns_from = "rows", "its elder"
+
+    def __init__(self, *, elder):
+        super().__init__(Contrastive())
+
+    @classmethod
+    def requires(cls, settings):
+        return (settings["elder"],)
+
+    def taught(self, outputs):
+        self.outputs = outputs
+
+    def step(self, embedder, batch, generator):
+        rows = self.embed(embedder, batch.inputs)
+        copied = torch.from_numpy(np.ascontiguousarray(self.outputs[batch.indices]))
+        return {**self.losses(rows, batch, generator), "copied": (rows - copied).square().mean()}
+
+    def deviations(self, setting):
+        return [*super().deviations(setting), Deviation("teacher", None, self.learns_from)]
+"""
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_somebodys_own_method_waits_for_the_run_that_it_requires(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(COPIES)
+    own = {"label": "own", f"{tmp_path}/own.py:Copies": {"elder": "margin"}}
+    runs, outcome = carry_out(small_study(photos, [own, "margin"]), tmp_path / "runs")
+    assert not outcome.failed, outcome.failed
+    assert [run.label for run in runs] == ["margin", "own"]
+    (elder, copy) = runs
+    assert [need.identity for need in copy.spec.needs] == [elder.spec.identity]
+    result = read_result(copy.folder(tmp_path / "runs"))
+    assert result is not None
+    assert "teacher its elder" in result.deviation_texts
+    terms = json.loads((copy.folder(tmp_path / "runs") / "log.jsonl").read_text().splitlines()[-1])["terms"]
+    assert terms["copied"] > 0
+
+
 @pytest.mark.parametrize("form", ["distill", "imitate", "relational"])
 def test_a_student_waits_for_its_teacher_and_says_so(home: dict[str, Path], form: str) -> None:
     result = read_result(home[form])

@@ -15,6 +15,7 @@ from levelfield.embedder import load
 from levelfield.embedder.head.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
 from levelfield.methods import Deviation, Group, Method, Setting
+from levelfield.methods.deviations import POINTS
 from levelfield.training import Pace, checkpoint
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
 
@@ -198,11 +199,24 @@ def test_the_tuning_budget_is_listed_where_there_is_something_to_tune():
     assert [d.text for d in declared(Method(trials=3), conditions(tuning_trials=8), SETTING)] == ["tuning trials 3 (8)"]
 
 
-def test_only_looks_at_the_points_it_names():
-    measured = Measured(extra_parameters=3, dim=9)
-    settle(Method(), conditions(), SETTING, measured, only={"batch"})
+def test_before_the_first_step_only_what_is_known_then_is_compared():
+    measured = Measured(dim=9)
+    settle(Method(), conditions(), SETTING, measured, before=True)
     with pytest.raises(Unfair, match="dim 9"):
-        settle(Method(), conditions(), SETTING, measured, only={"dim"})
+        settle(Method(), conditions(), SETTING, measured)
+    with pytest.raises(Unfair, match="extra parameters 3"):
+        settle(Method(), conditions(), SETTING, Measured(extra_parameters=3), before=True)
+
+
+def test_every_point_is_in_the_table_once_with_a_sentence():
+    assert len({point.name for point in POINTS}) == len(POINTS)
+    assert all(point.sentence.endswith(".") for point in POINTS)
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if point.known == "before"], ids=lambda point: point.name)
+def test_what_is_known_before_the_first_step_does_not_depend_on_what_is_counted_later(point):
+    later = Measured(images=6, steps=1, rows_through_trunk=12, dim=9, refined="yes", memory_rows=3, own_start=True)
+    assert point.done(later, conditions()) == point.done(Measured(), conditions())
 
 
 def test_the_hooks_of_a_run_are_gone_after_it(tmp_path):

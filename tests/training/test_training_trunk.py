@@ -157,12 +157,12 @@ def test_a_run_stopped_after_any_step_ends_with_the_same_bits(tmp_path, stop):
     expected = whole.train(tmp_path / "whole", validate=looking(whole))
     first = make("margin", **settings)
 
-    def stop(done, steps):
+    def strike(done, steps):
         if done == stop:
             raise Stopped
 
     with pytest.raises(Stopped):
-        first.train(tmp_path, pace=Pace(log_every=1, save_every_steps=2), after_step=stop, validate=looking(first))
+        first.train(tmp_path, pace=Pace(log_every=1, save_every_steps=2), after_step=strike, validate=looking(first))
     again = make("margin", **settings)
     state = again.train(tmp_path, validate=looking(again))
     assert not changed(whole.weights(), again.weights())

@@ -11,8 +11,9 @@ import torch
 
 from levelfield import objectives
 from levelfield.errors import BadSpecification, nearest, unknown
-from levelfield.methods._contract import Batch, Deviation, Inputs, Method, Setting, TrainingFeatures, wider_head
+from levelfield.methods._contract import Batch, Inputs, Method, Setting, TrainingFeatures, wider_head
 from levelfield.methods._parameters import Group
+from levelfield.methods.deviations import Deviation
 from levelfield.papers.presets import preset_revision
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
@@ -136,6 +137,15 @@ def trains(name: str) -> bool:
     (True, False)
     """
     return is_file_reference(name) or kind_of(name).trains
+
+
+def learns_distributions(name: str) -> bool:
+    """Whether the method learns a mean and variances of each class, as `hist` does.
+
+    >>> learns_distributions("hist"), learns_distributions("lda")
+    (True, False)
+    """
+    return name in objectives.names() and objectives.describe(name).distributions
 
 
 def revision(name: str, settings: Mapping[str, Any]) -> int:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
 from levelfield.methods._parameters import Group, own_groups, put_proxies
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
 from levelfield.settings import number
 
@@ -50,32 +51,6 @@ class Batch:
         inputs = self.inputs[rows] if isinstance(self.inputs, Tensor) else tuple(part[rows] for part in self.inputs)
         # roles number the rows of the whole batch, and what comes in parts has no need of them
         return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
-
-
-_COUNTED = ("extra_parameters", "learned_buffers", "frozen_parameters")
-
-
-@dataclass(frozen=True)
-class Deviation:
-    """A point in which a method departs from the conditions.
-
-    >>> Deviation("dim", 128, 3840).text
-    'dim 3840 (128)'
-    """
-
-    what: str
-    condition: Any
-    method: Any
-
-    @property
-    def text(self) -> str:
-        shown = [
-            f"{v:g}" if isinstance(v, float) else f"{v:,}" if self.what in _COUNTED else str(v)
-            for v in (self.method, self.condition)
-        ]
-        if self.what.startswith("lr_of_"):  # as a multiple of the head's rate
-            shown = [f"x{value}" for value in shown]
-        return f"{self.what.replace('_', ' ')} {shown[0]}" + (f" ({shown[1]})" if self.condition else "")
 
 
 class TrainingFeatures(Protocol):

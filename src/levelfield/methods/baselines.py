@@ -9,7 +9,8 @@ from torch import nn
 
 from levelfield.embedder.head.head import Head, start_at, start_random
 from levelfield.embedder.head.linear import lda
-from levelfield.methods._contract import Deviation, Method, Setting, TrainingFeatures
+from levelfield.methods._contract import Method, Setting, TrainingFeatures
+from levelfield.methods.deviations import Deviation
 from levelfield.randomness import stream
 
 

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Deviation, Method, Setting
+from levelfield.methods._contract import Method, Setting
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import ProxyNCA
 from levelfield.objectives._proxies import check_classes, mean_entropy
 from levelfield.randomness import numpy_stream

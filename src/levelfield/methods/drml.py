@@ -27,8 +27,9 @@ from levelfield import objectives
 from levelfield.batching import Batching
 from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Batch, Deviation, Method, Setting, TrainingFeatures
+from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures
 from levelfield.methods._parameters import Group, own_groups, put_proxies
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
 from levelfield.randomness import stream

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.methods._contract import Batch, Deviation, Method, Setting
+from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives.triplet import triplet_terms
 from levelfield.settings import check_keywords, number

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.methods._contract import Batch, Deviation, Method, Setting
+from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods.deviations import Deviation
 from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.objectives import Objective
 from levelfield.settings import check_keywords, number, one_of

@@ -27,7 +27,7 @@ def why_not(name: str, study: Study) -> str | None:
             "nothing is measured while the methods train: set conditions.monitor: test, or protocol.validation: 0.2 "
             "with conditions.select: map@r"
         )
-    if name == "distributions" and not any(method.name == "hist" for method in study.methods):
+    if name == "distributions" and not any(methods.learns_distributions(method.name) for method in study.methods):
         return "it shows what `hist` learned of its classes, and `hist` is not among the methods"
     return None
 

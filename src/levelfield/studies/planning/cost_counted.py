@@ -108,7 +108,7 @@ def _counted(run: PlannedRun) -> Counted:
     looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above
-    told = tuple(each.text for each in run.spec.with_departures(declared(method, c, setting)))
+    told = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
     return Counted(run.row, 1, seen, seen + looked, operations, 4 * test * c.dim + per_image.bytes, told)
 
 

@@ -188,7 +188,7 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
         step += look.seconds_per_image * layout.batch_size
     seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
     return MethodCost(
-        run.row, 0, seconds, [d.text for d in run.spec.with_departures(declared(method, conditions, setting))]
+        run.row, 0, seconds, [d.text for d in run.spec.with_deviations(declared(method, conditions, setting))]
     )
 
 

@@ -118,7 +118,7 @@ def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> N
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
     if tested.training_rows is not None:
         summary["rho_train"] = spectra.record(tested.training_rows, inputs.train_labels, folder)
-    told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_departures(deviations)]
+    told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
 
 

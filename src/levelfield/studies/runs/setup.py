@@ -26,7 +26,6 @@ from levelfield.training.ledger import Measured, forbid_other_optimisers, measur
 from levelfield.training.optimisers import build, check_groups
 
 WHITEN = {"pca": 0.5, "whitened": 1.0}  # power of the standard deviation that components are divided by
-KNOWN_BEFORE = {"extra_parameters", "head_norm", "batch", "batching", "lr", "weight_decay", "optimiser"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) ->
     reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not the one that its code was given
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
     measured.own_start = own_start
-    settle(method, conditions, setting, measured, only=KNOWN_BEFORE)
+    settle(method, conditions, setting, measured, before=True)
     if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
         method.start_proxies(_class_means(inputs, embedder, own_labels(spec, method, inputs), progress))
     check_process(settings)
@@ -96,8 +95,7 @@ def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) 
 
 def setting_of(method: Method, conditions: Conditions, width: int, seed: int) -> Setting:
     """What the method may know of a run under these conditions, whose features are of that width."""
-    with torch.device("meta"):  # it is only counted: nothing is drawn
-        common = _common_head(method, conditions, width)
+    common = _common_head(method, conditions, width)
     return Setting(conditions.dim, width, seed, sum(parameter.numel() for parameter in common.parameters()))
 
 

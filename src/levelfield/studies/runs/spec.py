@@ -86,7 +86,7 @@ class RunSpec(BaseModel):
         """What everybody in the study shares."""
         return Conditions.model_validate({**self.conditions.model_dump(mode="json"), **self.common})
 
-    def with_departures(self, settled: Sequence[Deviation]) -> list[Deviation]:
+    def with_deviations(self, settled: Sequence[Deviation]) -> list[Deviation]:
         """The conditions that the method has of its own, and what else its ledger says, each against what all have."""
         own = self.conditions
         common = {key: _in_short(said) for key, said in self.common.items()}

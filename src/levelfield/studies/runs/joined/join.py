@@ -16,6 +16,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation import joined
 from levelfield.files import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
+from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import measure
 from levelfield.studies.runs.files import write_training
@@ -53,7 +54,6 @@ _FILES = (
     "items.csv",
     ENSEMBLE,
 )
-_OWN = ("members", "dim", "trunk_passes", "extra_parameters")  # deviations that a joined run has of its own
 
 
 def join(
@@ -158,7 +158,12 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
     own = _own_deviations(members, measured, 1 if under is None else under.protocol.folds)
     own += [] if under is None else trained_otherwise(members, under)
     deviations = [{**asdict(each), "text": each.text} for each in own]
-    theirs = {each["text"]: each for member in members for each in member.result.deviations if each["what"] not in _OWN}
+    theirs = {
+        each["text"]: each
+        for member in members
+        for each in member.result.deviations
+        if not point_of(each["what"]).of_a_joined_run
+    }
     models = sum(member.models for member in members)
     return {
         "summary": summary,
