@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from levelfield.batching import Choice
 
-_Conditions = _Measured = Any  # `levelfield.training` knows their types, and is above this room
+_Conditions: TypeAlias = Any  # `levelfield.training` knows their types, and is above this room
+_Measured: TypeAlias = Any
 
 
 @dataclass(frozen=True)
