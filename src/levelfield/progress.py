@@ -1,15 +1,17 @@
 """How far a long piece of work is: one protocol for everything that takes long, whoever shows it.
 
 The work says `stage = progress.stage("features", 100)` and then `stage.advance(n)`. What becomes of it is an
-implementation: `Progress` itself is silent, `CallbackProgress` calls a function (and sends it to another process, if
-that is what the function does), the command line draws bars.
+implementation: `Progress` itself is silent, `LoggedProgress` writes to the log, `CallbackProgress` calls a function
+(which may send it to another process), the command line draws bars.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
+_log = logging.getLogger(__name__)
 SELDOM = 0.2  # seconds: a person sees no more
 
 
@@ -69,6 +71,14 @@ class CallbackProgress(Progress):
         if done == total or time.monotonic() - self._spoke >= self._pause:
             self._spoke = time.monotonic()
             self._function(text, done, total)
+
+
+class LoggedProgress(Progress):
+    """A line in the log when a stage begins and when it is complete, for work that nobody watches."""
+
+    def report(self, text: str, done: int, total: int) -> None:
+        if done in (0, total):
+            _log.info("%s: %s of %s", text, f"{done:,}", f"{total:,}")
 
 
 SILENT = Progress()

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, Time
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from levelfield.progress import CallbackProgress, Progress
+from levelfield.progress import CallbackProgress, LoggedProgress, Progress
 from levelfield.studies.execution.events import Event, RunsProgress
 
 # no markup: labels, paths and formulas may hold [brackets]
@@ -43,7 +43,11 @@ def _bars(*, transient: bool = False) -> RichProgress:
 
 @contextmanager
 def bar(text: str, *, transient: bool = True) -> Iterator[Progress]:
-    """A bar with the time left for one piece of work. A transient one is drawn on a terminal only, and then removed."""
+    """A bar with the time left for one piece of work. A transient one is drawn on a terminal only, and then removed;
+    elsewhere the log (-v) says what is done."""
+    if transient and not error_console.is_terminal:
+        yield LoggedProgress()
+        return
     with _bars(transient=transient) as bars:
         task = bars.add_task(text, total=None)
         yield CallbackProgress(lambda _, done, total: bars.update(task, completed=done, total=total))

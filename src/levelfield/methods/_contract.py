@@ -73,6 +73,8 @@ class Setting:
     seed: int = 0
     common_head: int = 0
     """Parameters of the common head, which a method's own head replaces."""
+    tested: bool = True
+    """Whether there are test images, among which messages could pass."""
 
 
 def wider_head(method: Method, setting: Setting) -> int:
@@ -263,7 +265,7 @@ class Method(nn.Module):
             declared.append(Deviation("batching", None, str(Choice.of(self.batching, self.layout))))
         if self.lr is not None:
             declared.append(Deviation("lr", None, self.lr))
-        if self.refinement is not None:
+        if self.refinement is not None and setting.tested:
             declared.append(Deviation("refined", None, self.refines))
             declared.append(Deviation("dim", None, self.refinement.width(self.objective)))
         return declared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -126,8 +126,6 @@ def train_here(
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
     setup.guard.check_saved(read_weights(folder))
-    if not tested:
-        method.refinement = None  # messages pass among test images, and there are none
     measured = setup.measured
     measured.images, measured.steps = state.images, state.step
     measured.rows_through_trunk, measured.rows_changed = state.rows_through_trunk, state.rows_changed
@@ -140,15 +138,17 @@ def train_here(
     save_method(folder, method, num_classes=num_classes(inputs), width=inputs.width)
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
-    said = declared(method, spec.conditions, setup.setting)
+    said = declared(method, spec.conditions, replace(setup.setting, tested=tested))
     own_head = not isinstance(setup.embedder.head, (torch.nn.Identity, *HEADS.values()))
-    facts = Facts(summary, measured, said, method.trains, method.refines if _refines(method) else None, own_head)
+    facts = Facts(
+        summary, measured, said, method.trains, method.refines if _refines(method, tested) else None, own_head
+    )
     return TrainedHere(facts, setup)
 
 
-def _refines(method: Method) -> bool:
+def _refines(method: Method, tested: bool) -> bool:
     own = type(method).refine is not Method.refine or "refine" in vars(method)
-    return own or method.refinement is not None
+    return own or (tested and method.refinement is not None)
 
 
 def _train(
