@@ -161,13 +161,16 @@ def revision(name: str, settings: Mapping[str, Any]) -> int:
     return kind_of(name).revision + inner - 1
 
 
-def requires(name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+def requires(name: str, settings: Mapping[str, Any], *, run_code: bool = True) -> tuple[str, ...]:
     """Whose finished runs a competitor needs: labels of the study, or run folders.
+
+    run_code: without it a method from a file, which only its own code knows, is taken to need none.
 
     >>> requires("ensemble", {"of": ["margin", "triplet"]}), requires("margin", {})
     (('margin', 'triplet'), ())
     """
-    return tuple(map(str, kind_of(name, settings).requires(settings)))
+    kind = kind_of(name, settings) if run_code or not is_file_reference(name) else Method
+    return tuple(map(str, kind.requires(settings)))
 
 
 def joins_seeds(name: str, settings: Mapping[str, Any]) -> bool:

@@ -137,15 +137,16 @@ def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
     return list(done.values())
 
 
-def needed_labels(competitors: Sequence[MethodSpec], label: str) -> set[str]:
-    """`label` and all that it needs, directly or not."""
+def needed_labels(competitors: Sequence[MethodSpec], label: str, *, run_code: bool = True) -> set[str]:
+    """`label` and all that it needs, directly or not. run_code: see `methods.requires`."""
     by_label = {one.label: one for one in competitors}
     found: set[str] = set()
     waiting = [label]
     while waiting:
         one = by_label[waiting.pop()]
         found.add(one.label)
-        waiting += [name for name in methods.requires(one.name, one.settings) if name in by_label and name not in found]
+        needed = methods.requires(one.name, one.settings, run_code=run_code)
+        waiting += [name for name in needed if name in by_label and name not in found]
     return found
 
 
