@@ -1,9 +1,9 @@
 """Writes what the papers' studies in small say of their claims onto their page: `python docs/verdicts.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare roth2020/table4 --mini` and the like wrote into. Of every study that is finished
-there the script keeps a log, such as `docs/logs/papers/roth2020-table4.json`: claims with all their numbers, rows with figures, deviations and
-settings. The page is made from the logs alone, so without RUNS it is only written anew. Trains nothing. The tables
-replace what stands between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
+RUNS is the folder that `levelfield compare roth2020/table4 --mini` and the like wrote into. Of every study that is
+finished there the script keeps a log, such as `docs/logs/papers/roth2020-table4.json`: claims with all their numbers,
+rows with figures, deviations and settings. The page is made from the logs alone, so without RUNS it is only written
+anew. Trains nothing. The tables replace what stands between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
 """
 
 from __future__ import annotations

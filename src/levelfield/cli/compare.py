@@ -58,7 +58,7 @@ def add_to(app: typer.Typer) -> None:
 
 def compare(
     study: Annotated[
-        str | None, typer.Argument(help="A study's name (`levelfield list studies`) or file; or give --data.")
+        str | None, typer.Argument(help="A study's name or file; or give --data.")
     ] = None,
     overrides: Overrides = None,
     data: Annotated[

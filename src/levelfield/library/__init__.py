@@ -1,7 +1,7 @@
 """The studies that ship with levelfield, by name: `levelfield compare demo`, `levelfield compare roth2020/table4`.
 
-Each is a YAML file in this folder, and its name is its path without the suffix. A `base.yaml` holds what several studies
-extend; it is not a study itself.
+Each is a YAML file in this folder, and its name is its path without the suffix. A `base.yaml` holds what several
+studies extend; it is not a study itself.
 """
 
 from __future__ import annotations
