@@ -86,7 +86,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 def test_every_file_of_data_is_in_the_wheel(installed: Installed) -> None:
     [package] = (installed.bin.parent / "lib").glob("python*/site-packages/levelfield")
     source = ROOT / "src" / "levelfield"
-    there = {file.relative_to(source) for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    there = {
+        file.relative_to(source) for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts
+    }
     assert {file for file in there if not (package / file).is_file()} == set()
 
 

@@ -57,9 +57,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def compare(
-    study: Annotated[
-        str | None, typer.Argument(help="A study's name or file; or give --data.")
-    ] = None,
+    study: Annotated[str | None, typer.Argument(help="A study's name or file; or give --data.")] = None,
     overrides: Overrides = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
