@@ -69,7 +69,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("list", epilog="Example: levelfield list objectives margin")(list_names)
     app.command("cache", epilog="Example: levelfield cache --clear")(cache)
     app.command("report", epilog="Example: levelfield report runs/demo")(report)
-    app.command("init", epilog="Examples: levelfield init photos, levelfield init --from demo my.yaml")(init)
+    app.command("init", epilog="Example: levelfield init --from demo my.yaml")(init)
 
 
 def list_names(
