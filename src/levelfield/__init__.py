@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     )
     from levelfield.embedder import load
     from levelfield.evaluation import evaluate
-    from levelfield.studies.compare import compare
+    from levelfield.reports.compare import compare
 
 __version__ = "0.1.0"
-_HOMES = {"load": "levelfield.embedder", "evaluate": "levelfield.evaluation", "compare": "levelfield.studies"}
+_HOMES = {"load": "levelfield.embedder", "evaluate": "levelfield.evaluation", "compare": "levelfield.reports"}
 __all__ = [
     "__version__",
     "batching",

@@ -53,13 +53,11 @@ _AUGMENTED = "conditions.augment=light conditions.views=4"
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("compare", epilog="Example: levelfield compare studies/demo.yaml conditions.dim=64 seeds=5 --jobs 2")(
-        compare
-    )
+    app.command("compare", epilog="Example: levelfield compare demo conditions.dim=64 seeds=5 --jobs 2")(compare)
 
 
 def compare(
-    study: Annotated[str | None, typer.Argument(help="A study file; without one, the demo's methods.")] = None,
+    study: Annotated[str | None, typer.Argument(help="A study's name or file; or give --data.")] = None,
     overrides: Overrides = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
@@ -113,8 +111,8 @@ def compare(
     outcome.refuse_if_all_failed(len(runs))
     report = finish(chosen, runs, folder)
     report.show(console, full=full)
-    _print_next(report.board, chosen, out, data)
-    _fail_for_what_is_missing(report.board, outcome, runs, folder)
+    _print_next(report.leaderboard, chosen, out, data)
+    _fail_for_what_is_missing(report.leaderboard, outcome, runs, folder)
     report.refuse_if_not_drawn()
 
 
@@ -128,7 +126,7 @@ def choose_study(
     mini: bool = False,
     on: str | None = None,
 ) -> Study:
-    """The study to run: a file, or the demo's methods fitted to the user's photos."""
+    """The study to run: one of the library, a file, or six losses fitted to the user's photos."""
     if study is not None:
         # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
@@ -136,10 +134,10 @@ def choose_study(
         about = root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
         return read_study(study, [*extra, *overrides, *about], mini=mini, on=on)
     if mini or on:
-        raise BadSpecification("--mini and --on choose a form of a study file: name one.")
+        raise BadSpecification("--mini and --on choose a form of a study: name one.")
     if data is None:
         raise BadSpecification(
-            "Name a study file (levelfield compare studies/demo.yaml) or photos (levelfield compare --data FOLDER)."
+            "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
     wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}

@@ -37,11 +37,11 @@ from levelfield.trust import trust
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("train", epilog="Example: levelfield train studies/demo.yaml --method best --all-classes")(train)
+    app.command("train", epilog="Example: levelfield train demo --method best --all-classes")(train)
 
 
 def train(
-    study: Annotated[str, typer.Argument(help="The study file.")],
+    study: Annotated[str, typer.Argument(help="The study's name or file.")],
     overrides: Overrides = None,
     method: Annotated[
         str, typer.Option("--method", help="A method's label, or [cyan]best[/cyan]: the leaderboard's winner.")

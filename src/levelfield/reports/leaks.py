@@ -64,7 +64,8 @@ def crossings(
             continue
         known = stored.get(test_set)
         if known is not None and known.division == _division(spec):
-            found.append(known)
+            drawn = known.picture is not None and (folder / known.picture).is_file()
+            found.append(known if drawn else replace(known, picture=None))
             continue
         one = _look(test_set, spec, folder, near, progress)
         if near and one.leaks is not None and one.leaks.pairs:

@@ -1,9 +1,8 @@
-"""From a study to a leaderboard: check, plan, execute, gather."""
+"""From a study to its finished runs: check, plan, execute."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from levelfield import methods
 from levelfield.batching import check_fit
 from levelfield.data import Catalog, protocols
 from levelfield.embedder import Trunk
-from levelfield.embedder.best import write_best
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
@@ -24,7 +22,6 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.execution.corruptions import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.workers import Outcome, run_all
-from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder import write_plan
@@ -34,13 +31,11 @@ from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.runs.teacher import check_code
 from levelfield.studies.specification.choices import Data
 from levelfield.studies.specification.claims import check_claims
-from levelfield.studies.specification.named_code import named_by
-from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.variations import check_methods
-from levelfield.studies.specification.yaml_file import read_study
 from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation
-from levelfield.trust import trusted, trusting
+from levelfield.trust import trusted
 
 
 def prepare(
@@ -83,38 +78,17 @@ def prepare(
     return runs
 
 
-def compare(
-    study: Study | Path | str | dict[str, Any],
-    *,
-    out: Path | str = "runs",
-    jobs: int = 0,
-    options: Options | None = None,
-    progress: RunsProgress = SILENT_RUNS,
-    trust: Sequence[Path | str] = (),
-) -> Leaderboard:
-    """Run a study (what is finished is skipped) and return its leaderboard.
-
-    In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`. `jobs` processes work side by
-    side. 0 works in this process, unless a method is somebody's own code: that never runs where others are measured.
-
-    trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
-    """
-    with trusting(*named_by(study), *trust):
-        if isinstance(study, dict):
-            study = parse_study(study)
-        elif not isinstance(study, Study):
-            study = read_study(study)
-        options = options or Options()
-        runs = prepare(study, device=options.device, progress=progress)
-        folder = Path(out) / study.name
-        kept = keep_earlier(folder, runs, study.metrics)
-        if kept is not None:
-            logging.getLogger("levelfield").warning(kept_text(folder, kept))
-        outcome = carry_out(study, runs, folder, jobs=jobs, options=options, progress=progress)
-        outcome.refuse_if_all_failed(len(runs))
-        board = gather(study.name, runs, folder, study.metrics, claims=study.claims)
-    write_best(folder, Path(board.answer.first_run))
-    return board
+def run_study(
+    study: Study, folder: Path, *, jobs: int, options: Options, progress: RunsProgress = SILENT_RUNS
+) -> list[PlannedRun]:
+    """Do the runs of a study that are not finished in `folder`; gives all of them. An earlier study there is kept."""
+    runs = prepare(study, device=options.device, progress=progress)
+    kept = keep_earlier(folder, runs, study.metrics)
+    if kept is not None:
+        logging.getLogger("levelfield").warning(kept_text(folder, kept))
+    outcome = carry_out(study, runs, folder, jobs=jobs, options=options, progress=progress)
+    outcome.refuse_if_all_failed(len(runs))
+    return runs
 
 
 def carry_out(
