@@ -14,11 +14,11 @@ import torch
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
-from levelfield.evaluation.metrics import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register)
 from levelfield.evaluation.metrics.clustering import tabulate
 from levelfield.evaluation.metrics.geometry import measure, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
-from levelfield.evaluation.metrics.registry import Metric, describe, parse_all
+from levelfield.evaluation.metrics.registry import Metric, parse_all
+from levelfield.evaluation.metrics.retrieval import reach
 from levelfield.evaluation.progress import Progress, in_stages
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
 from levelfield.evaluation.search.arrangement import arrange
@@ -107,7 +107,7 @@ def evaluate(
     hear_geometry, hear_search, hear_clusters = in_stages(
         progress,
         [
-            rows * rows * sum(describe(one.entry).all_pairs for one in measured),
+            rows * rows * sum(one.facts.all_pairs for one in measured),
             rows * len(inputs.gallery) if searched else 0,
             starts * (STEPS + 1) * rows * clusters if clustered else 0,
         ],
@@ -171,7 +171,7 @@ def evaluate(
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
     """A geometry metric has no search: what matters is the distance, and whether it read rows of unit length."""
     definition = Definition(metric.name, "none", "none", "none", "none", distance, rows, rows)
-    return Signature(definition, replace(shown, norm=describe(metric.entry).norm or shown.norm))
+    return Signature(definition, replace(shown, norm=metric.facts.norm or shown.norm))
 
 
 def _lone_queries(inputs: Inputs) -> Array:
@@ -195,7 +195,7 @@ def _retrieval(
     way = best_way(inputs)
     pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
     arranged = arrange(inputs, distance=distance)
-    last = retrieval.reach(wanted, arranged.positives)
+    last = reach(wanted, arranged.positives)
     for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, progress=progress):
         for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
             for metric in wanted:

@@ -15,7 +15,7 @@ from levelfield.objectives._buffers import buffers_of, changed
 from levelfield.objectives._contract import Facts, Given, Objective, registry
 from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.papers.presets import preset_settings, presets
-from levelfield.registry import is_file_reference, is_pml_reference, load_from_file
+from levelfield.registry import is_pml_reference
 from levelfield.settings import accepted, check_keywords
 
 
@@ -69,7 +69,7 @@ def create(
         if preset is not None:
             preset_settings(name, preset)
         return pml_objective(name, hyperparameters, num_classes=num_classes, dim=dim, miner=miner, generator=generator)
-    entry = load_from_file(name) if is_file_reference(name) else registry.get(name)
+    entry = registry.get(name)
     check_keywords(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}
     offered = {"num_classes": num_classes, "dim": dim, "generator": generator}

@@ -26,6 +26,7 @@ from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, BadSpecification, Damaged, LevelfieldError
 from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
+from levelfield.registry import short_name
 from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
 from levelfield.studies.runs.folder import spec_at_its_place
 from levelfield.studies.runs.inputs import ground_for
@@ -219,4 +220,4 @@ class _Noted(BaseModel):
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:
-    return folder / FOLDER / f"{name}.{suffix}"
+    return folder / FOLDER / f"{short_name(name)}.{suffix}"
