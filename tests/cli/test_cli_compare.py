@@ -14,7 +14,7 @@ import yaml
 from cli_room import Levelfield, make_photos
 
 from levelfield.cli import main
-from levelfield.reports.figures import FIGURES
+from levelfield.reports.figures import _registry as figures
 from levelfield.studies.execution.workers import run_all
 
 QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
@@ -314,7 +314,7 @@ def test_the_board_is_printed_even_if_a_drawing_fails(
     def fail(*_: object) -> Path:
         raise ValueError("no room on the page")
 
-    monkeypatch.setitem(FIGURES, "spectra", fail)
+    monkeypatch.setitem(figures._FIGURES._entries, "spectra", fail)
     ended = levelfield("compare", "small.yaml", "figures=[spectra, leaderboard]")
     assert "best first by recall@1" in ended.out
     assert "Next:" in ended.out

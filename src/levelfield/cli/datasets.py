@@ -100,6 +100,7 @@ def leaks(
     with looking() as told:
         whole = _catalog(data, root, allow_incomplete)
         catalog = seen.look(whole, skip_unreadable=skip_unreadable, progress=told)
+    trust(*references_in(protocol))
     chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
     fold = protocols.create(chosen, catalog)[0]
     with bar(data) as progress:

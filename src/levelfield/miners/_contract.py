@@ -62,7 +62,9 @@ def names() -> list[str]:
 
 def describe(name: str) -> MinerFacts:
     """The facts of the miner `name`."""
-    facts: MinerFacts = _registry.facts(name)
+    facts: MinerFacts | None = _registry.facts(name)
+    if facts is None:
+        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.miners.register`.")
     return facts
 
 

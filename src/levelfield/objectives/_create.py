@@ -35,7 +35,9 @@ def describe(name: str) -> Facts:
     """
     if is_pml_reference(name):
         return pml_facts(name)
-    facts: Facts = registry.facts(name)
+    facts: Facts | None = registry.facts(name)
+    if facts is None:
+        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.objectives.register`.")
     return replace(facts, presets=presets(name))
 
 

@@ -44,12 +44,18 @@ def precision(groups: TieGroups, *, k: int, form: None = None) -> Array:
     return hits_within(groups, k) / k
 
 
-@register("r_precision", Facts("retrieval", "positives among the first R, divided by R, the number of positives", reach=_first_r))
+@register(
+    "r_precision",
+    Facts("retrieval", "positives among the first R, divided by R, the number of positives", reach=_first_r),
+)
 def r_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(hits_within(groups, groups.count), groups.count)
 
 
-@register("map@r", Facts("retrieval", "sum of the precisions at the positives among the first R, divided by R", reach=_first_r))
+@register(
+    "map@r",
+    Facts("retrieval", "sum of the precisions at the positives among the first R, divided by R", reach=_first_r),
+)
 def map_at_r(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.count), groups.count)
 

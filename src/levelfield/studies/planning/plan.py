@@ -9,11 +9,12 @@ from pathlib import Path
 from levelfield import methods
 from levelfield.errors import BadSpecification, unknown
 from levelfield.files import expanded
-from levelfield.registry import is_file_reference
+from levelfield.registry import references_in
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, Variation, recorded_identity
-from levelfield.studies.specification.choices import Competitor, Data, differing
+from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice, differing
 from levelfield.studies.specification.study import Study, owner
 from levelfield.studies.specification.variations import variations
+from levelfield.training import Conditions
 
 
 def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
@@ -58,7 +59,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             needs=_needs(method, seed, made, all_seeds=all_seeds),
             device=device,
             data_digest=digest,
-            code_digest=_file_digest(method.name, own.weights),
+            code_digest=_file_digest(method, own, study.protocol),
         )
         concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
         seeded = methods.is_seeded(method.name) and not all_seeds
@@ -163,10 +164,13 @@ def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variat
     return tuple((key, value) for key, value in variation if owner(key, labels) in (None, *concerned))
 
 
-def _file_digest(method: str, weights: str | None) -> str:
+def _file_digest(method: Competitor, conditions: Conditions, protocol: ProtocolChoice) -> str:
     """The content of a user's own files: another loss or other weights under the same name are another run."""
-    named = [method.rpartition(":")[0]] if is_file_reference(method) else []
+    weights = conditions.weights
+    parts = [method.settings, conditions.model_dump(mode="json"), protocol.model_dump(mode="json")]
+    named = [reference.rpartition(":")[0] for reference in references_in(method.name)]
     named += [weights] if weights not in (None, "random") else []
+    named += dict.fromkeys(reference.rpartition(":")[0] for reference in references_in(parts))
     return "-".join(_content(expanded(name)) for name in named)
 
 
