@@ -71,8 +71,9 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
 
 @trusting()
 def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble:
-    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. No code is
-    run that the folder names (a backbone of somebody's own file needs `trusting`), and files that are not what was written are refused (their checksum differs).
+    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. Files that
+    are not what was written are refused (their checksum differs). No code is run that the folder names: a backbone of
+    somebody's own file needs `with levelfield.trusting(FILE):`.
 
     folder: of a run, or of a study, whose best run it is (`runs/demo`, or `runs/demo/best`).
     What joins several runs gives an Ensemble, which is used in the same way.

@@ -37,7 +37,7 @@ class Conditions(BaseModel):
 
     # trunk
     backbone: str = Field(
-        "tf_efficientnet_lite0", description="any timm network by name, or bninception, or `FILE.py:function`"
+        "tf_efficientnet_lite0", description="any timm network by name, bninception, or `my_networks.py:function`"
     )
     weights: str | None = Field(
         None, description="a .safetensors file; without one the backbone's own pretrained weights"
