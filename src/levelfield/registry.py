@@ -74,19 +74,19 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> Callable[..., T]:
         """What was registered as `name`, or what `my_parts.py:Name` names in the user's own file."""
-        if is_file_reference(name):
-            found: Callable[..., T] = load_from_file(name)
-            return found
-        if name not in self:
+        entry = self._entries.get(name)
+        if entry is None and is_file_reference(name):
+            entry = load_from_file(name)
+        if entry is None and name not in self:
             raise unknown(self.kind, name, self._entries, see=f"levelfield list {self.plural}")
-        return self._entries[name]
+        return self._entries[name] if entry is None else entry
 
     def facts(self, name: str) -> Any:
         """The facts registered beside `name`; None for a part of the user's own file that is not registered there."""
         entry = self.get(name)
-        if is_file_reference(name):
-            return next((self._facts[known] for known, other in self._entries.items() if other is entry), None)
-        return self._facts[name]
+        if name in self._facts:
+            return self._facts[name]
+        return next((self._facts[known] for known, other in self._entries.items() if other is entry), None)
 
     def is_plugin(self, name: str) -> bool:
         """Whether `name` is known and another package than levelfield entered it."""

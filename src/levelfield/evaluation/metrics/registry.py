@@ -85,10 +85,7 @@ class Metric:
     numbers: Mapping[str, float]
     facts: Facts = field(repr=False)
     compute: Callable[..., Any] = field(repr=False, compare=False)
-
-    @property
-    def kind(self) -> str:
-        return self.facts.kind
+    kind: str = field(repr=False)
 
 
 def names() -> list[str]:
@@ -127,13 +124,13 @@ def parse(name: str) -> Metric:
         entry, k = stem if own else f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
         if not 1 <= k <= _MOST:
             raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: 1 to {_MOST} are possible.")
-    if not own and (entry not in _registry or (entry.endswith("@K") and k is None)):
+    if not own and ((k is None and entry.endswith("@K")) or entry not in _registry):
         shown = number if number.isdecimal() else "1"
         raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
     compute = _registry.get(entry)
     facts = _registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
     choice, numbers = _form(base, name, form, facts)
-    return Metric(name, entry, k, choice, numbers, facts, compute)
+    return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
 
 
 def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
