@@ -93,19 +93,23 @@ class Registry(Generic[T]):
         return name in self and not (self._entries[name].__module__ or "").startswith("levelfield.")
 
     def __contains__(self, name: object) -> bool:
-        if name not in self._entries:
-            self._discover()
+        """Plugins are loaded only for a name that levelfield itself does not have."""
+        for search in (self._import_home, self._discover):
+            if name in self._entries:
+                return True
+            search()
         return name in self._entries
 
     def _discover(self) -> None:
-        """Import the files of the home and the installed plugins, once; they register themselves."""
-        if self._complete:
-            return
-        with self._lock:
-            if self._home is not None:
+        """Import the files of the home and the installed plugins; they register themselves."""
+        self._import_home()
+        load_plugins()
+
+    def _import_home(self) -> None:
+        if self._home is not None and not self._complete:
+            with self._lock:
                 import_files(self._home)
-            load_plugins()
-            self._complete = True
+                self._complete = True
 
 
 def import_files(package: str) -> list[ModuleType]:
@@ -129,7 +133,11 @@ def load_plugins() -> None:
     installed = [place for place in sys.path if place and os.path.realpath(place) != here]
     for package in distributions(path=installed):
         for point in package.entry_points.select(group="levelfield"):
-            point.load()
+            try:
+                point.load()
+            except Exception as error:  # somebody's own code may raise anything
+                named = f"The installed package '{package.name}' offers '{point.value}' to levelfield"
+                raise BadInput(f"{named}, which cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def is_file_reference(name: str) -> bool:

@@ -133,6 +133,10 @@ def parse(name: str) -> Metric:
     return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
 
 
+create = parse
+"""The name that every registry has for it."""
+
+
 def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
     """The choice and the numbers between the brackets; what is not said there is the default."""
     choice: str | None = None

@@ -87,7 +87,7 @@ class ProtocolChoice(BaseModel):
     @model_validator(mode="after")
     def _settings_are_known(self) -> ProtocolChoice:
         """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
-        if self.name in protocols.registry:
+        if self.settings and self.name in protocols.registry:
             takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
             for key in self.settings:
                 if key not in takes:
