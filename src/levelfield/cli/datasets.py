@@ -100,6 +100,7 @@ def leaks(
     with looking() as progress:
         whole = _catalog(data, root, allow_incomplete)
         catalog = verify_once(whole, skip_unreadable=skip_unreadable, progress=progress)
+    trust(*references_in(protocol))
     chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
     fold = protocols.create(chosen, catalog)[0]
     with bar(data) as progress:

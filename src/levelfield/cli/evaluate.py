@@ -26,6 +26,7 @@ from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.search.distances import DISTANCES
 from levelfield.files import write_text
 from levelfield.methods.refine.choice import Refinement
+from levelfield.registry import references_in
 from levelfield.studies.runs.finished import (
     PARTS,
     embed_part,
@@ -36,6 +37,7 @@ from levelfield.studies.runs.finished import (
     stored_test,
 )
 from levelfield.studies.specification.locations import images_in
+from levelfield.trust import trust
 
 
 def add_to(app: typer.Typer) -> None:
@@ -137,6 +139,7 @@ def measure(
         "memory": memory,
         **({} if lone is None else {"lone": lone}),
     }
+    trust(*references_in(settings["metrics"]))
     distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
     _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None

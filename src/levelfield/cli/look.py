@@ -26,7 +26,8 @@ from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.registry import references_in
-from levelfield.reports.figures import FIGURES, check_figures, figures_of
+from levelfield.reports import figures as study_figures
+from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.studies import read_study
 from levelfield.studies.planning.own_photos import fit_to
@@ -48,6 +49,7 @@ class Kind(StrEnum):
     methods = "methods"
     protocols = "protocols"
     corruptions = "corruptions"
+    figures = "figures"
     studies = "studies"
 
 
@@ -61,6 +63,7 @@ _ROOMS: dict[Kind, Any] = {
     Kind.protocols: data.protocols,
     Kind.methods: methods,
     Kind.corruptions: corruptions,
+    Kind.figures: study_figures,
     Kind.studies: library,
 }
 
@@ -76,7 +79,7 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
-    """List objectives, miners, batchings, datasets, protocols, metrics, backbones, methods, corruptions or studies."""
+    """List parts by kind (objectives, miners, batchings, metrics, ...), or the studies that ship with levelfield."""
     room = _ROOMS[kind]
     if name is not None and name not in room.names() and (within := _with(name, room.names())):
         names = plural(len(within), "name has it in it", "names have it in them")
@@ -146,7 +149,7 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", help="Where the tables go; default: the study's folder.")] = None,
     metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
     figures: Annotated[
-        list[str] | None, typer.Option("--figure", help=f"A figure, may come again: {', '.join(FIGURES)}.")
+        list[str] | None, typer.Option("--figure", help="A figure, may come again (levelfield list figures).")
     ] = None,
     leaks: Annotated[
         bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
@@ -159,6 +162,7 @@ def report(
 
     Without --figure those are drawn that the study names. --leaks needs the images, all else does not.
     """
+    trust(*references_in([evaluation.split(metrics or ""), figures or []]))
     runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
     chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
