@@ -51,7 +51,7 @@ def commands(folder: Path) -> dict[str, Command]:
 
 
 def seconds(words: list[str], folder: Path) -> Sample:
-    """Wall and CPU seconds of `python ...`, its children included. Reads compiled files, as an installed package does."""
+    """Wall and CPU seconds of `python ...`, children included, with compiled files as an installed package has."""
     kept = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
