@@ -1,4 +1,4 @@
-"""A study with finished runs that nobody trained: their figures are drawn at random, so that reports can be timed."""
+"""A study's folder with finished runs that nobody trained: figures are random, so that reports can be timed."""
 
 from __future__ import annotations
 

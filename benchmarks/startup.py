@@ -51,7 +51,7 @@ def commands(folder: Path) -> dict[str, Command]:
 
 
 def seconds(words: list[str], folder: Path) -> Sample:
-    """Wall and CPU seconds of `python ...` and its children, with compiled files kept, as those of an installed one."""
+    """Wall and CPU seconds of `python ...`, children included, with compiled files as an installed package has."""
     kept = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()

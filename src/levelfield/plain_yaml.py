@@ -98,7 +98,7 @@ def _check(events: Iterator[yaml.Event]) -> None:
     for event in events:
         mark = event.start_mark
         if getattr(event, "tag", None) not in _TAGS:  # of a scalar or the start of a collection
-            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            tag = str(getattr(event, "tag", None)).replace("tag:yaml.org,2002:", "!!")
             raise _Refused(f"uses the tag {tag}: only plain values, lists and keys with values are read", mark)
         if isinstance(event, yaml.CollectionStartEvent):
             sizes.append(1)

@@ -10,6 +10,7 @@ import typer
 from levelfield.cli.console import console
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.trust import trust
+from levelfield.wording import plural
 
 if TYPE_CHECKING:
     from levelfield.objectives import Objective
@@ -71,7 +72,6 @@ def _show(name: str, found: list[Verdict]) -> None:
     """A table of what each law says; what breaks several of them is told once."""
     from rich.table import Table
 
-    from levelfield.data.checks.readable import count
     from levelfield.testing import findings
     from levelfield.testing._check import first_line
 
@@ -80,7 +80,7 @@ def _show(name: str, found: list[Verdict]) -> None:
         table.add_column(column, overflow="fold")
     broken = findings(found)
     for laws, seen, where in broken:
-        more = f"\nand {count(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
+        more = f"\nand {plural(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
         table.add_row(laws[0].replace("_", " ") + more, _MARKS[False], "\n".join(filter(None, (seen, where))))
     for verdict in found:
         if verdict.holds is not False:
@@ -90,7 +90,7 @@ def _show(name: str, found: list[Verdict]) -> None:
     if not broken:
         console.print(f"{len(found) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply.")
         return
-    causes = f" by {count(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
+    causes = f" by {plural(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
     console.print(f"{touched} of {len(found)} laws {'is' if touched == 1 else 'are'} broken{causes}.")
 
 

@@ -23,11 +23,15 @@ def sheet(
         int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
     ] = 224,
 ) -> None:
-    """Draw one image under the nine corruptions of lim2022, as test images would be."""
+    """Draw one image under corruptions, such as the nine of lim2022."""
     from levelfield.data import corruptions, read_image
+    from levelfield.registry import references_in
     from levelfield.reports.figures import check_name
     from levelfield.reports.figures.corruptions import draw_corruptions
+    from levelfield.trust import trust
 
     check_name(out)
-    path = draw_corruptions(read_image(image), corruptions.chosen(only), out, side=side)
+    names = corruptions.chosen(only)
+    trust(*references_in(names))
+    path = draw_corruptions(read_image(image), names, out, side=side)
     console.print(f"Written: {path}", soft_wrap=True)

@@ -117,7 +117,9 @@ def measure(
     from levelfield.cli.evaluated import Evaluated, show
     from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
     from levelfield.evaluation import evaluate
+    from levelfield.registry import references_in
     from levelfield.studies.specification.locations import images_in
+    from levelfield.trust import trust
 
     subject = read_subject(run, embeddings, labels, gallery, gallery_labels, query_ids)
     settings: dict[str, Any] = {
@@ -131,6 +133,7 @@ def measure(
         "memory": memory,
         **({} if lone is None else {"lone": lone}),
     }
+    trust(*references_in(settings["metrics"]))
     distances, dims = read_distances(distance, binary), numbers("dim", dim) if dim else []
     check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None

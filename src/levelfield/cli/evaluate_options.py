@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.cli.arrays import read_array, read_labels
-from levelfield.cli.console import bar, error_console, is_quiet
+from levelfield.cli.console import bar
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import Rates, Threshold, same_or_not, split
 from levelfield.evaluation.inputs import check_dim
@@ -132,7 +132,8 @@ def read_chooser(
             raise BadInput("--validation and --validation-labels go with --embeddings: a run embeds its own classes.")
         if choose_on not in PARTS:
             raise BadInput(f"--choose-on {choose_on}: {' or '.join(PARTS)} is possible.")
-        return embed_part(run, choose_on, progress=not is_quiet() and error_console.is_terminal)
+        with bar("embedding") as progress:
+            return embed_part(run, choose_on, progress=progress)
     if validation is None or validation_labels is None:
         raise BadInput(
             "--threshold needs --validation and --validation-labels: embeddings of classes that are not "

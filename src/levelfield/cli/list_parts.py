@@ -25,6 +25,8 @@ class Kind(StrEnum):
     methods = "methods"
     protocols = "protocols"
     corruptions = "corruptions"
+    figures = "figures"
+    studies = "studies"
 
 
 _ROOMS = {
@@ -37,6 +39,8 @@ _ROOMS = {
     Kind.protocols: "levelfield.data.protocols",
     Kind.methods: "levelfield.methods",
     Kind.corruptions: "levelfield.data.corruptions",
+    Kind.figures: "levelfield.reports.figures",
+    Kind.studies: "levelfield.library",
 }
 
 
@@ -48,16 +52,16 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
-    """List objectives, miners, datasets, metrics, methods ..., or print all about one."""
+    """List parts by kind (objectives, miners, metrics ...), or the studies that ship."""
     from rich.table import Table
     from rich.text import Text
 
     from levelfield.cli.facts import all_facts, first_fact
-    from levelfield.data.checks.readable import count
+    from levelfield.wording import plural
 
     room: Any = importlib.import_module(_ROOMS[kind])
     if name is not None and name not in room.names() and (within := _with(name, room.names())):
-        names = count(len(within), "name has it in it", "names have it in them")
+        names = plural(len(within), "name has it in it", "names have it in them")
         console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
         return
     if name is not None:
@@ -75,8 +79,11 @@ def list_names(
     table = Table(pad_edge=False)
     table.add_column("name")
     table.add_column("what")
+    if kind is Kind.studies:
+        table.add_column("needs")
     for entry in room.names():
-        table.add_row(entry, Text(first_fact(room.describe, entry)))
+        needs = [Text(room.describe(entry).needs)] if kind is Kind.studies else []
+        table.add_row(entry, Text(first_fact(room.describe, entry)), *needs)
     console.print(table)
 
 

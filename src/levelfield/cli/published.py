@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import console
-from levelfield.errors import BadInput, unknown
+from levelfield.errors import BadInput, UnknownName, unknown
+from levelfield.papers.renamed import renamed
 
 if TYPE_CHECKING:
     from levelfield.papers.published import Line
@@ -20,7 +21,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def published(
-    what: Annotated[str | None, typer.Argument(help="A paper's number such as roth2020, or a method's name.")] = None,
+    what: Annotated[str | None, typer.Argument(help="A paper such as roth2020, or a method's name.")] = None,
     table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="What is reported of a method.")] = None,
     metric: Annotated[str, typer.Option("--metric", help="With a method: which metric.")] = "recall@1",
@@ -32,6 +33,8 @@ def published(
     from levelfield.reports import published as shown
 
     papers = papers_tables.papers()
+    if what is not None and (new := renamed(what)) is not None:
+        raise UnknownName(f"'{what}' is called '{new}' now: papers are named by author and year.")
     if what is not None and what not in papers:
         if method is not None or table is not None:
             raise unknown("paper", what, papers, see="levelfield published")

@@ -10,8 +10,6 @@ import typer
 from levelfield.cli.console import bar, console
 from levelfield.cli.options import FullOption, ImagesOption, TrustOption
 
-_FIGURES = "cost, curves, distributions, leaderboard, recall-rho, spectra, sweep"  # a test compares it with the rooms'
-
 
 def add_to(app: typer.Typer, panel: str) -> None:
     app.command("report", epilog="Example: levelfield report runs/demo", rich_help_panel=panel)(report)
@@ -22,7 +20,7 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", help="Where the tables go; default: the study's folder.")] = None,
     metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
     figures: Annotated[
-        list[str] | None, typer.Option("--figure", help=f"A figure, may come again: {_FIGURES}.")
+        list[str] | None, typer.Option("--figure", help="A figure; repeatable. See `levelfield list figures`.")
     ] = None,
     leaks: Annotated[
         bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
@@ -37,12 +35,15 @@ def report(
     Without --figure those are drawn that the study names. --leaks needs the images, all else does not.
     """
     from levelfield import evaluation
+    from levelfield.registry import references_in
     from levelfield.reports.figures import check_figures, figures_of
     from levelfield.reports.finish import finish
     from levelfield.studies.runs.folder import read_plan
     from levelfield.studies.specification.locations import images_in
     from levelfield.studies.specification.yaml_file import read_study
+    from levelfield.trust import trust
 
+    trust(*references_in([evaluation.split(metrics or ""), figures or []]))
     runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
     chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
@@ -58,7 +59,6 @@ def report(
             metrics=chosen if metrics else (),
             figures=wanted,
             near_leaks=leaks,
-            draw_leaks=leaks,
             progress=progress,
         )
     made.show(console, full=full)

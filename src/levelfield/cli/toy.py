@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import console, new_progress
+from levelfield.cli.console import bar, console
 
 if TYPE_CHECKING:
     from levelfield.papers.toy import Figures, Outcome, Setting
@@ -54,8 +54,8 @@ def toy(
     compared = settings(switch)
     drawn: dict[str, list[tuple[Setting, Outcome]]] = {}
     tables = []
-    with new_progress() as progress:
-        task = progress.add_task("toy", total=len(forms) * len(compared) * seeds)
+    with bar("toy", transient=False) as progress:
+        stage = progress.stage("training", len(forms) * len(compared) * seeds)
         for lines in forms:
             table = Table(title=f"{lines}: median, range over {seeds} seeds", title_justify="left", box=SIMPLE_HEAD)
             table.padding, table.pad_edge = (0, 0), False
@@ -69,7 +69,7 @@ def toy(
                     if seed == 0:
                         drawn.setdefault(lines, []).append((setting, outcome))
                     found.append(figures_of(outcome))
-                    progress.advance(task)
+                    stage.advance()
                 table.add_row(setting.label, *_shown(found))
     console.print(*tables)
     console.print(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from levelfield.studies.leaderboard.board import Leaderboard, gather
-    from levelfield.studies.pipeline import compare, prepare
+    from levelfield.studies.pipeline import prepare, run_study
     from levelfield.studies.planning.plan import plan
     from levelfield.studies.runs.spec import PlannedRun, RunSpec
     from levelfield.studies.specification.study import Study, parse_study
@@ -18,11 +18,11 @@ _HOMES = {
     "PlannedRun": "runs.spec",
     "RunSpec": "runs.spec",
     "Study": "specification.study",
-    "compare": "pipeline",
     "gather": "leaderboard.board",
     "parse_study": "specification.study",
     "plan": "planning.plan",
     "prepare": "pipeline",
+    "run_study": "pipeline",
     "read_study": "specification.yaml_file",
 }
 
@@ -31,12 +31,12 @@ __all__ = [
     "PlannedRun",
     "RunSpec",
     "Study",
-    "compare",
     "gather",
     "parse_study",
     "plan",
     "prepare",
     "read_study",
+    "run_study",
 ]
 
 

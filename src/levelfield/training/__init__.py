@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from levelfield.training.conditions import Conditions
-    from levelfield.training.loop import Pace, train
-    from levelfield.training.progress import Progress
+    from levelfield.training.loop import Observer, Pace, train
+    from levelfield.training.state import TrainingState
 
-_HOMES = {"Conditions": "conditions", "Pace": "loop", "Progress": "progress", "train": "loop"}
+_HOMES = {"Conditions": "conditions", "Observer": "loop", "Pace": "loop", "TrainingState": "state", "train": "loop"}
 
-__all__ = ["Conditions", "Pace", "Progress", "train"]
+__all__ = ["Conditions", "Observer", "Pace", "TrainingState", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_core import to_jsonable_python
 
 from levelfield.errors import nearest
+from levelfield.registry import is_file_reference
 from levelfield.settings import accepted
 from levelfield.training.conditions import Conditions
 
@@ -76,14 +77,15 @@ class ProtocolChoice(BaseModel):
     def folds(self) -> int:
         from levelfield.data import protocols
 
-        if self.name not in protocols.registry:
+        if not is_file_reference(self.name) and self.name not in protocols.registry:
             return 1
         return protocols.fold_count(self.name, self.settings)
 
     @property
     def validates(self) -> bool:
         """Whether some training classes are kept back to choose: every fold of a protocol with several has such."""
-        return self.validation > 0 or self.folds > 1
+        # a file is not run to parse a study: its protocol may have several folds
+        return self.validation > 0 or is_file_reference(self.name) or self.folds > 1
 
     def divide(self, catalog: Catalog) -> list[protocols.Fold]:
         from levelfield.data import protocols
@@ -108,7 +110,7 @@ class ProtocolChoice(BaseModel):
         return self
 
 
-class Competitor(BaseModel):
+class MethodSpec(BaseModel):
     """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
 
     A paper's settings come by name, as in `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
@@ -166,7 +168,7 @@ class Competitor(BaseModel):
         return Conditions.model_validate({**common.model_dump(mode="json"), **self.conditions})
 
     @model_validator(mode="after")
-    def _label_is_the_name(self) -> Competitor:
+    def _label_is_the_name(self) -> MethodSpec:
         if not self.label:
             plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
             object.__setattr__(self, "label", plain)
