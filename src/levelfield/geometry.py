@@ -38,7 +38,8 @@ def unit(rows: Tensor) -> Tensor:
 def lengths_of(rows: Tensor) -> Tensor:
     """Lengths (n, 1); a zero row counts as infinitely long, so that dividing by it gives 0."""
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return length.masked_fill(length <= TINY, torch.inf)
+    safe: Tensor = length.masked_fill(length <= TINY, torch.inf)
+    return safe
 
 
 def _root(squared: Tensor, coincident: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
 from levelfield.trust import permitted
 
 T = TypeVar("T")
+Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 
 class Registry(Generic[T]):
@@ -42,10 +43,10 @@ class Registry(Generic[T]):
         self._facts: dict[str, Any] = {}
         self._plugins_loaded = False
 
-    def register(self, name: str, facts: Any = None) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    def register(self, name: str, facts: Any = None) -> Callable[[Entry], Entry]:
         """Decorator: enter a class or function under `name`, with `facts` as data beside it."""
 
-        def enter(entry: Callable[..., T]) -> Callable[..., T]:
+        def enter(entry: Entry) -> Entry:
             if name in self._entries and self._entries[name] is not entry:
                 raise LevelfieldError(f"The {self.kind} '{name}' is registered twice.")
             self._entries[name] = entry

@@ -177,7 +177,8 @@ def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Represent
 def _lone_queries(inputs: Inputs) -> Array:
     positives = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))[inputs.query_codes]
     itself = (inputs.query_ids >= 0) & (inputs.gallery_codes[inputs.query_ids] == inputs.query_codes)
-    return positives == itself
+    alone: Array = positives == itself
+    return alone
 
 
 def _retrieval(

@@ -163,11 +163,13 @@ class Method(nn.Module):
     ) -> Tensor:
         """Raw rows in float32, whatever the precision of the network. `at`, `change`: see `Embedder.forward`."""
         how = {} if change is None else {"at": at, "change": change}
+        rows: Tensor
         if not self.bf16:
-            return embedder(inputs, **how).float()
+            rows = embedder(inputs, **how)
+            return rows.float()
         device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
         with torch.autocast(device.type, dtype=torch.bfloat16):
-            rows: Tensor = embedder(inputs, **how)
+            rows = embedder(inputs, **how)
         return rows.float()
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:

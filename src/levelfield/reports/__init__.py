@@ -1,6 +1,7 @@
 """Reports: the leaderboard as tables."""
 
 from levelfield.reports.against_published import with_published
-from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, write_all
+from levelfield.reports.leaderboard.csv_file import as_csv
+from levelfield.reports.leaderboard.tables import as_markdown, show, write_all
 
 __all__ = ["as_csv", "as_markdown", "show", "with_published", "write_all"]

@@ -89,7 +89,8 @@ def reach(wanted: Iterable[Metric], positives: Array) -> Array:
     """
     found = np.zeros(len(positives), np.int64)
     for metric in wanted:
-        last = _REACH.get(metric.entry, lambda positives, k: np.int64(EVERYWHERE))(positives, metric.k)
+        known = _REACH.get(metric.entry)
+        last = np.int64(EVERYWHERE) if known is None else known(positives, metric.k)
         np.maximum(found, last, out=found)
     return found
 

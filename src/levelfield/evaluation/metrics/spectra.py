@@ -74,7 +74,9 @@ def class_spectrum(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
     >>> class_spectrum([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
     array([3.5, 0. ])
     """
-    return np.sort(class_spectra(rows, labels, length), axis=0).mean(axis=0)  # sorted: names of classes change no bit
+    ordered = np.sort(class_spectra(rows, labels, length), axis=0)  # so that names of classes change no bit
+    mean: Array = ordered.mean(axis=0)
+    return mean
 
 
 @register(

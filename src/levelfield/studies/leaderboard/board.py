@@ -114,7 +114,9 @@ class Leaderboard:
     def as_data(self) -> dict[str, Any]:
         pairs = [_plain(one) for one in self.comparisons]
         rest = asdict(replace(self, comparisons=[]))  # which copies deeply, and pairs may be tens of thousands
-        return json.loads(json.dumps({**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}))
+        everything = {**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}
+        plain: dict[str, Any] = json.loads(json.dumps(everything))
+        return plain
 
 
 def _plain(one: Comparison) -> dict[str, Any]:

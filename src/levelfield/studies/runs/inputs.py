@@ -23,7 +23,8 @@ from levelfield.data.views.named import StepsView, steps_view
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
-from levelfield.embedder.trunk.cache import FeatureCache, Rows
+from levelfield.embedder.trunk.cache import FeatureCache
+from levelfield.embedder.trunk.chunks import Rows
 from levelfield.errors import BadInput
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
