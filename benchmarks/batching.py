@@ -105,8 +105,7 @@ class Benchmark:
         """A batch of SPC-2 against a training step of the demo, and an epoch as large as that of SOP."""
         from lanes import Ours
 
-        from levelfield.studies import parse_study, read_study
-        from levelfield.studies.planning import plan
+        from levelfield.studies import parse_study, plan, read_study
 
         demo = read_study(HERE.parent / "studies" / "demo.yaml", list(self.changes)).model_dump(mode="json")
         method = [entry for entry in demo["methods"] if entry["name"] == "contrastive"]

@@ -15,8 +15,7 @@ from interleaved import Sample, between, clocks, interleave, ratio, typical
 from jobs import timed
 from lanes import Bare, Ours, check_same_work
 
-from levelfield.studies import Study, parse_study
-from levelfield.studies.planning import plan
+from levelfield.studies import Study, parse_study, plan
 from levelfield.training import Pace, Progress
 from levelfield.training.progress import State
 

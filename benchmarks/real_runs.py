@@ -12,7 +12,7 @@ from levelfield import evaluate
 from levelfield.evaluation.statistics import ALPHA, Table, chances, holm
 from levelfield.studies.leaderboard.entries import Entry, finished_entries
 from levelfield.studies.runs.folder import read_plan
-from levelfield.studies.runs.test_set import Items
+from levelfield.studies.runs.items import Items
 
 METRIC = "recall@1"
 SEEDS = 3

@@ -59,5 +59,5 @@ def test_what_is_not_there_is_one_message_with_the_nearest(levelfield: Levelfiel
     assert "'table4'" in levelfield("published", "roth2020", "table44").error
     assert "'margin'" in levelfield("published", "margn").error
     assert "No paper here reports 'lda'" in levelfield("published", "lda").error
-    assert "'roth2020'" in levelfield("published", "02", "table4").error
+    assert "'roth2020'" in levelfield("published", "roth200", "table4").error
     assert "'recall@1'" in levelfield("published", "margin", "--metric", "recal@1").error

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from levelfield.errors import BadInput
-from levelfield.evaluation import evaluate
-from levelfield.evaluation.metrics import kmeans
+from levelfield.evaluation import evaluate, kmeans
 from levelfield.evaluation.metrics.kmeans import clusterings
 from levelfield.evaluation.metrics.nearest_centre import nearest
 from levelfield.evaluation.search.distances import half_squares

@@ -10,10 +10,11 @@ import pytest
 from levelfield.errors import LevelfieldError
 from levelfield.methods.drml import Drml
 from levelfield.papers import presets as _presets
-from levelfield.studies.planning.plan import check_methods, plan
+from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Data
 from levelfield.studies.specification.study import parse_study
+from levelfield.studies.specification.variations import check_methods
 from levelfield.training import Conditions
 
 PLAIN: dict[str, Any] = {"data": "emoji", "methods": [{"margin": {}}], "seeds": 1}

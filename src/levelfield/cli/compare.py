@@ -41,9 +41,9 @@ from levelfield.studies.planning.cost_counted import countable
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.planning.own_photos import fit_to, photos_content
 from levelfield.studies.runs.folder import is_finished
+from levelfield.studies.runs.items import Items
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.runs.test_set import Items
 from levelfield.studies.specification.named_code import named_by
 from levelfield.studies.specification.study import Study, parse_study
 from levelfield.studies.specification.yaml_file import read_study

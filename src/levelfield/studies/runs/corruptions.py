@@ -29,9 +29,9 @@ from levelfield.files import write_json, write_whole
 from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
 from levelfield.studies.runs.folder import spec_at_its_place
 from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.items import refined
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
-from levelfield.studies.runs.test_set import refined
 from levelfield.trust import trusting
 
 Hear = Callable[[Path, str, int, int], object]  # of a run: what is done, how much of it, out of how much

@@ -13,7 +13,7 @@ from levelfield.files import write_whole
 from levelfield.studies.runs.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
 from levelfield.studies.runs.folder import read_result
 from levelfield.studies.runs.inputs import Tell
-from levelfield.studies.runs.test_set import Items
+from levelfield.studies.runs.items import Items
 
 
 def refined_text(measured: dict[str, Any]) -> str:

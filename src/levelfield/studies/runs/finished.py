@@ -24,9 +24,9 @@ from levelfield.studies.runs.files import (
 )
 from levelfield.studies.runs.folder import read_spec, spec_at_its_place
 from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.items import Items
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
-from levelfield.studies.runs.test_set import Items
 from levelfield.trust import trusting
 
 PARTS = ("validation", "training")

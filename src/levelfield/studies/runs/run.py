@@ -26,11 +26,11 @@ from levelfield.studies.runs.evaluation import measure
 from levelfield.studies.runs.files import write_training
 from levelfield.studies.runs.folder import claim
 from levelfield.studies.runs.inputs import Ground, Tell, ground_for
+from levelfield.studies.runs.items import test_items
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.own_code import trains_own_code
 from levelfield.studies.runs.own_process import trained_apart
 from levelfield.studies.runs.spec import RunSpec, needed_folder
-from levelfield.studies.runs.test_set import test_items
 from levelfield.studies.runs.training import Facts, Options, Trained, train_here
 from levelfield.training.ledger import settled
 from levelfield.trust import as_trusted

@@ -21,12 +21,12 @@ from levelfield.evaluation.metrics.registry import ranking
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._buffers import changed
 from levelfield.studies.runs.inputs import Ground, Tell, forget_grounds
+from levelfield.studies.runs.items import refined
 from levelfield.studies.runs.method_file import save_method
 from levelfield.studies.runs.monitor import watcher
 from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
-from levelfield.studies.runs.test_set import refined
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import Measured, declared, frozen_in, only

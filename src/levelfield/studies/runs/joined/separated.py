@@ -11,8 +11,8 @@ from levelfield.evaluation import evaluate, separated
 from levelfield.evaluation.statistics import class_interval
 from levelfield.studies.runs.folder import Result
 from levelfield.studies.runs.inputs import Tell
+from levelfield.studies.runs.items import Items
 from levelfield.studies.runs.joined.members import Member
-from levelfield.studies.runs.test_set import Items
 
 
 @dataclass(frozen=True)
