@@ -10,6 +10,16 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+__all__ = [
+    "drawn_from",
+    "is_chosen",
+    "isolated",
+    "numpy_stream",
+    "reseed",
+    "seed_globals",
+    "stream",
+]
+
 
 def _number(seed: int, names: tuple[int | str, ...]) -> int:
     """63 bits from the seed and the names; 1 and "1" are different names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -18,12 +18,12 @@ from levelfield.cli.console import bar, error_console, is_quiet, warnings_as_not
 from levelfield.cli.evaluated import Evaluated, show
 from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
 from levelfield.cli.options import ImagesOption, MaybeRunArgument, TrustOption
-from levelfield.errors import BadInput, unknown
+from levelfield.errors import BadInput
 from levelfield.evaluation import Rates, Threshold, evaluate, same_or_not, split
 from levelfield.evaluation.inputs import check_dim
 from levelfield.evaluation.metrics.geometry import refuse_undefined
 from levelfield.evaluation.metrics.registry import parse_all
-from levelfield.evaluation.search.distances import DISTANCES
+from levelfield.evaluation.search.distances import Distance, distance_called
 from levelfield.files import write_text
 from levelfield.methods.refine.choice import Refinement
 from levelfield.studies.runs.finished import (
@@ -256,13 +256,11 @@ def _refined(run: Path, subject: _Subject, ways: list[Refinement]) -> Iterator[_
 
 
 def _check(
-    subject: _Subject, settings: dict[str, Any], distances: list[str], dims: list[int], nearest: int, by_query: bool
+    subject: _Subject, settings: dict[str, Any], distances: Sequence[str], dims: list[int], nearest: int, by_query: bool
 ) -> None:
     """Refuse at once what would fail only after much has been measured."""
     wanted = parse_all(settings["metrics"], k=settings["k"])
     for each in distances:
-        if each not in DISTANCES:
-            raise unknown("distance", each, DISTANCES)
         refuse_undefined(wanted, each)
     if by_query and not any(metric.kind == "retrieval" for metric in wanted):
         raise BadInput(
@@ -313,9 +311,11 @@ def _decide(
         return chosen, chosen.rates(rows, labels, ci=ci, seed=seed, progress=progress)
 
 
-def _distances(distance: str | None, binary: bool) -> list[str]:
-    named = _words("distance", distance) if distance is not None else []
-    return list(dict.fromkeys([*(named or ([] if binary else ["cosine"])), *(["hamming"] if binary else [])]))
+def _distances(distance: str | None, binary: bool) -> list[Distance]:
+    named = [distance_called(word) for word in _words("distance", distance)] if distance is not None else []
+    if binary:
+        named.append("hamming")
+    return list(dict.fromkeys(named)) or ["cosine"]
 
 
 def _words(flag: str, text: str) -> list[str]:

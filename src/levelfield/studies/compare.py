@@ -92,10 +92,19 @@ def compare(
 ) -> Leaderboard:
     """Run a study (what is finished is skipped) and return its leaderboard.
 
-    In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`. `jobs` processes work side by
-    side. 0 works in this process, unless a method is somebody's own code: that never runs where others are measured.
+    In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`.
 
-    trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
+    Args:
+        study: a YAML file, what such a file holds as a dictionary, or a `Study`.
+        out: the folder that gets a folder for the study.
+        jobs: how many processes work side by side. 0 works in this process, unless a method is somebody's own code:
+            that never runs where others are measured.
+        options: the device and what else cannot change a run's identity.
+        listen: called with each event of a run.
+        trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
+
+    Returns:
+        The `Leaderboard`: rows, best first, the comparisons between them, and the answer in words.
     """
     with trusting(*named_by(study), *trust):
         if isinstance(study, dict):

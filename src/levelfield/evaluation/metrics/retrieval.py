@@ -15,7 +15,12 @@ from levelfield.evaluation.search.ranks import EVERYWHERE, TieGroups
 
 @register("recall@K", Facts("retrieval", "1 if a positive is among the first K, else 0"))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
-    """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group."""
+    """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group.
+
+    As every retrieval metric: `groups` are the positives of a block of queries with their ranks, grouped where they
+    are at equal distance; the result is float64 (queries,). `evaluate(embeddings, labels, metrics=["recall@1"])` is
+    the way to call one.
+    """
     return _over_nearest(
         groups,
         lambda before: (before < k).astype(np.float64),
