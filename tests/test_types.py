@@ -81,17 +81,15 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     return {int(line): code for line, code in errors}
 
 
-WRONG = {
-    line.partition("  # wrong: ")[0]: number for number, line in enumerate(SCRIPT.splitlines(), 1) if "# wrong" in line
-}
+LINES = SCRIPT.splitlines()
+WRONG = {line.partition("  #")[0]: number for number, line in enumerate(LINES, 1) if "# wrong: " in line}
 
 
 def test_right_lines_have_no_error(found: dict[int, str]) -> None:
-    lines = SCRIPT.splitlines()
-    assert [lines[number - 1] for number in found if number not in WRONG.values()] == []
+    assert [LINES[number - 1] for number in found if number not in WRONG.values()] == []
 
 
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_line_has_the_error_that_it_names(line: str, found: dict[int, str]) -> None:
     number = WRONG[line]
-    assert found.get(number) == SCRIPT.splitlines()[number - 1].partition("# wrong: ")[2]
+    assert found.get(number) == LINES[number - 1].partition("# wrong: ")[2]

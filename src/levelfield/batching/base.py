@@ -191,8 +191,8 @@ class Batching(ABC):
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The batches of the present epoch from `step` on, each a list of positions in `labels`; then the next epoch's
-        turn has come. With several processes: this one's share of each batch."""
+        """The batches of the present epoch from `step` on, each a list of positions in `labels`; afterwards `epoch` is
+        the next one. With several processes: this process's share of each batch."""
         epoch, first = self.epoch, self.step
         for number, batch in enumerate(self.plan(epoch)[first:], first):
             self.step = number + 1
