@@ -42,7 +42,8 @@ class Grid:
     def bin_of(self, similarity: Array) -> Array:
         """The last edge at or below each similarity; what lies outside goes to the ends."""
         numbers = np.floor(similarity * similarity.dtype.type(1 / self.width)).astype(np.int64) - self.first
-        return np.clip(numbers, 0, self.bins - 1, out=numbers)
+        clipped: Array = np.clip(numbers, 0, self.bins - 1, out=numbers)
+        return clipped
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,8 @@ class _Place:
         self.window = (slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1))
 
     def key(self, row: Array, column: Array, level: Array) -> Array:
-        return (self.rows[row] * self.shape[1] + self.columns[column]) * self.levels + level
+        cells: Array = (self.rows[row] * self.shape[1] + self.columns[column]) * self.levels + level
+        return cells
 
     def table(self, keys: Array) -> Array:
         return np.bincount(keys, minlength=math.prod(self.shape)).reshape(self.shape)
