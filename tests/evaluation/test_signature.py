@@ -55,7 +55,7 @@ def test_public_names_are_these():
         "evaluate", "kmeans", "names", "describe", "parse", "register", "split", "compatible",
         "spectrum", "spectral_decay", "class_spectra", "class_spectrum", "density", "alignment", "uniformity",
         "same_or_not", "Rate", "Rates", "Threshold", "joined", "separated",
-        "ClassMeans", "Definition", "Density", "Evaluation", "Facts", "Intervals", "Representation", "Signature",
+        "ClassMeans", "Definition", "Density", "Evaluation", "Facts", "Interval", "Representation", "Signature",
     }
     assert levelfield.evaluate is evaluate
 

@@ -8,9 +8,10 @@ from levelfield.evaluation.joining import joined, separated
 from levelfield.evaluation.kmeans import kmeans
 from levelfield.evaluation.metrics import Facts, describe, names, parse, register, split
 from levelfield.evaluation.mistakes import Rate, Rates
-from levelfield.evaluation.result import ClassMeans, Evaluation, Intervals
+from levelfield.evaluation.result import ClassMeans, Evaluation
 from levelfield.evaluation.signature import Definition, Representation, Signature, compatible
 from levelfield.evaluation.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
+from levelfield.evaluation.statistics import Interval
 from levelfield.evaluation.threshold import Threshold, same_or_not
 
 __all__ = [
@@ -19,7 +20,7 @@ __all__ = [
     "Density",
     "Evaluation",
     "Facts",
-    "Intervals",
+    "Interval",
     "Rate",
     "Rates",
     "Representation",

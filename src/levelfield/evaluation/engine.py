@@ -14,7 +14,7 @@ import torch
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register the metrics)
 from levelfield.evaluation.arrangement import arrange
-from levelfield.evaluation.bootstrap import check_level, intervals
+from levelfield.evaluation.class_intervals import check_level, intervals
 from levelfield.evaluation.budget import check_copies, pairs_within
 from levelfield.evaluation.clustering import tabulate
 from levelfield.evaluation.distances import DISTANCES, Chosen, prepare
@@ -49,7 +49,7 @@ def evaluate(
     out (exclude) or count as 0 (miss). dim: only the first columns. starts: k-means starts of the clustering metrics,
     which cluster the queries into as many clusters as they have classes. Metrics of geometry describe the queries too:
     their rows of unit length under cosine, their bits under hamming, otherwise the rows as they are. ci: the level of
-    intervals of the retrieval metrics, over queries and over classes (0.95); None: none.
+    intervals of the retrieval metrics, over classes (0.95); None: none.
 
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
@@ -114,7 +114,7 @@ def evaluate(
     return Evaluation(values, per_query, per_start, alone, counted, inputs.query_codes, inputs.classes,
                       {metric.name: signature(metric) for metric in wanted},
                       {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average,
-                                                      level=ci, seed=seed),
+                                                      level=ci),
                       search=partial(neighbours, inputs, distance=distance))  # the caller's arrays, no copy
 
 
