@@ -79,7 +79,7 @@ class Rule:
         if self.name == "equal_error":
             return not differ(*edge, level)
         if self.name == "balanced":  # pairs between the two edges: as many of the one kind as of the other?
-            return not differ(*(_between(*ends) for ends in zip(edge, chosen, strict=True)), level)
+            return not differ(_between(edge[0], chosen[0]), _between(edge[1], chosen[1]), level)
         found = edge[0].interval(level)
         return found is not None and found.low <= self.limit <= found.high
 
