@@ -42,17 +42,33 @@ def scenarios() -> list[Scenario]:
     One seed speaks of these runs alone: without noise of seeds, equal methods are equal runs.
     """
     found = [Scenario(classes, 1, "none") for classes in CLASSES]
-    found += [Scenario(classes, seeds, noise) for classes in CLASSES for seeds in (3, 5, 10)
-              for noise in ("none", "moderate", "dominant")]  # fmt: skip
+    found += [
+        Scenario(classes, seeds, noise)
+        for classes in CLASSES
+        for seeds in (3, 5, 10)
+        for noise in ("none", "moderate", "dominant")
+    ]
     found += [Scenario(classes, 3, noise) for classes in (5, 10, 20, 100, 774) for noise in list(NOISES)[3:]]
-    found += [Scenario(classes, 3, "moderate", level, shape, sizes) for classes in (5, 10, 50, 400)
-              for level in (0.5, 0.95) for shape in ("normal", "skewed", "bimodal", "opposite")
-              for sizes in ("equal", "unequal") if (level, shape, sizes) != (0.5, "normal", "equal")]  # fmt: skip
-    found += [Scenario(classes, seeds, noise, methods=rows, fixed=fixed) for rows, fixed in SMALL
-              for classes in (5, 20, 100, 774) for seeds in (2, 3, 5, 10)
-              for noise in ("moderate" if rows - fixed == 1 else "one method noisier", "dominant")]  # fmt: skip
-    found += [Scenario(classes, many, "one method noisier", methods=rows, fewer=few) for rows, few, many in UNEQUAL
-              for classes in (20, 100, 774)]  # fmt: skip
+    found += [
+        Scenario(classes, 3, "moderate", level, shape, sizes)
+        for classes in (5, 10, 50, 400)
+        for level in (0.5, 0.95)
+        for shape in ("normal", "skewed", "bimodal", "opposite")
+        for sizes in ("equal", "unequal")
+        if (level, shape, sizes) != (0.5, "normal", "equal")
+    ]
+    found += [
+        Scenario(classes, seeds, noise, methods=rows, fixed=fixed)
+        for rows, fixed in SMALL
+        for classes in (5, 20, 100, 774)
+        for seeds in (2, 3, 5, 10)
+        for noise in ("moderate" if rows - fixed == 1 else "one method noisier", "dominant")
+    ]
+    found += [
+        Scenario(classes, many, "one method noisier", methods=rows, fewer=few)
+        for rows, few, many in UNEQUAL
+        for classes in (20, 100, 774)
+    ]
     return found
 
 
@@ -71,7 +87,7 @@ def again(found: dict[str, Any], boards: int) -> dict[str, Any]:
 
 
 def confirmed(measured: list[dict[str, Any]], pool: ProcessPoolExecutor) -> list[dict[str, Any]]:
-    """The scenarios with the highest shares are made of more leaderboards: the highest of hundreds are high by chance."""
+    """The scenarios with the highest shares, with more leaderboards: of hundreds the highest are so by chance, too."""
     order = sorted(range(len(measured)), key=lambda number: -measured[number]["false_verdicts"])
     weak = [number for number in order[:HIGHEST] if measured[number]["boards"] < AGAIN]
     known = dict(zip(weak, pool.map(again, [measured[number] for number in weak], [AGAIN] * len(weak)), strict=True))
@@ -90,8 +106,12 @@ def simulate(scenario: Scenario, boards: int, peers: int, seed: int) -> dict[str
         bounds = [one for one in figure_intervals(table) if one is not None]
         shown += len(bounds)
         held += sum(one.low <= truth <= one.high for one in bounds)
-    result = {**asdict(scenario), "boards": len(differences), "false_verdicts": wrong / len(differences),
-              "covered": held / shown if shown else None}  # fmt: skip
+    result = {
+        **asdict(scenario),
+        "boards": len(differences),
+        "false_verdicts": wrong / len(differences),
+        "covered": held / shown if shown else None,
+    }
     ten = scenario.methods == METHODS and not scenario.fewer and scenario.shape == "normal" and scenario.level == 0.5
     if scenario.seeds == 3 and peers and ten:
         result |= compare_peers(scenario, np.std(differences, axis=0), peers, random, truth)
@@ -146,7 +166,9 @@ def table_of(values: np.ndarray, queries: np.ndarray, fixed: int = 0, fewer: int
 
 def scenario_key(scenario: Scenario) -> list[int]:
     """Numbers that tell scenarios apart, for their random streams."""
-    text = json.dumps({key: value for key, value in asdict(scenario).items() if key != "fewer" or value}, sort_keys=True)
+    text = json.dumps(
+        {key: value for key, value in asdict(scenario).items() if key != "fewer" or value}, sort_keys=True
+    )
     return list(text.encode())
 
 

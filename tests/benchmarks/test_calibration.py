@@ -20,14 +20,22 @@ BOARDS = 150
 
 @pytest.mark.parametrize(
     "scenario",
-    [Scenario(5, 1, "none"), Scenario(10, 3), Scenario(20, 3, "dominant"), Scenario(60, 3, "one method noisier"),
-     Scenario(60, 3, "half of them noisier"), Scenario(10, 3, "none", 0.95, "skewed", "unequal"),
-     Scenario(20, 3, "none", 0.5, "bimodal", "unequal"),
-     Scenario(100, 2, "dominant", methods=2, fixed=1), Scenario(100, 3, "dominant", methods=2, fixed=1),
-     Scenario(100, 2, "one method noisier", methods=2), Scenario(100, 2, "one method noisier", methods=3, fixed=1),
-     Scenario(400, 10, "one method noisier", methods=2, fewer=2)],
+    [
+        Scenario(5, 1, "none"),
+        Scenario(10, 3),
+        Scenario(20, 3, "dominant"),
+        Scenario(60, 3, "one method noisier"),
+        Scenario(60, 3, "half of them noisier"),
+        Scenario(10, 3, "none", 0.95, "skewed", "unequal"),
+        Scenario(20, 3, "none", 0.5, "bimodal", "unequal"),
+        Scenario(100, 2, "dominant", methods=2, fixed=1),
+        Scenario(100, 3, "dominant", methods=2, fixed=1),
+        Scenario(100, 2, "one method noisier", methods=2),
+        Scenario(100, 2, "one method noisier", methods=3, fixed=1),
+        Scenario(400, 10, "one method noisier", methods=2, fewer=2),
+    ],
     ids=lambda one: f"{one.methods}-{one.fixed}-{one.classes}-{one.seeds}-{one.fewer}-{one.noise}-{one.shape}",
-)  # fmt: skip
+)
 def test_false_verdicts_and_coverage_are_within_bounds(scenario: Scenario) -> None:
     found = measure(scenario, BOARDS if scenario.methods > 3 else 4 * BOARDS, peers=0)
     assert found["false_verdicts"] <= limit(found["boards"])
@@ -50,13 +58,15 @@ def test_the_percentile_rule_exceeds_both_bounds() -> None:
 
 @pytest.mark.parametrize(
     "scenario",
-    [RateScenario("false non-matches", 5, 0.05, "alike", "unequal"),
-     RateScenario("false non-matches", 20, 0.2, "a tenth is hard", "equal"),
-     RateScenario("false non-matches", 200, 0.01, "few have most", "equal"),
-     RateScenario("false matches", 5, 0.05, "a tenth are hubs", "equal"),
-     RateScenario("false matches", 20, 0.01, "hubs of every size", "unequal")],
+    [
+        RateScenario("false non-matches", 5, 0.05, "alike", "unequal"),
+        RateScenario("false non-matches", 20, 0.2, "a tenth is hard", "equal"),
+        RateScenario("false non-matches", 200, 0.01, "few have most", "equal"),
+        RateScenario("false matches", 5, 0.05, "a tenth are hubs", "equal"),
+        RateScenario("false matches", 20, 0.01, "hubs of every size", "unequal"),
+    ],
     ids=lambda one: f"{one.kind}-{one.classes}-{one.rate}-{one.shape}-{one.sizes}",
-)  # fmt: skip
+)
 def test_intervals_of_pair_rates_hold_the_truth_where_percentiles_do_not(scenario: RateScenario) -> None:
     found = measure_rate(scenario, sets=300, before=100)
     assert found["covered"] >= 0.93 - 2 * math.sqrt(0.05 * 0.95 / 300)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from levelfield.embedder.pointwise import QuickPointwise
+from levelfield.embedder.trunk.pointwise import QuickPointwise
 from levelfield.randomness import stream
 
 

@@ -54,7 +54,10 @@ def test_an_interval_is_that_of_the_classes_means(average: str) -> None:
     values, codes = drawn(1, classes=9, spread=0.4)
     counted = np.ones(len(codes), dtype=bool)
     _, means, queries = class_means(values, codes, counted)
-    found, known = one(values, codes, average=average), class_interval(means, queries if average == "query" else [1] * 9)
+    found, known = (
+        one(values, codes, average=average),
+        class_interval(means, queries if average == "query" else [1] * 9),
+    )
     assert known is not None
     assert [found.low, found.mean, found.high] == pytest.approx([known.low, known.mean, known.high])
     assert found.mean == pytest.approx(mean_of(values, codes, counted, average=average))

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
-from levelfield.evaluation import mistakes, same_or_not, threshold
-from levelfield.evaluation import pairs as pairs_module
+from levelfield.evaluation import same_or_not
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.pairs import count_pairs, pair_set
+from levelfield.evaluation.metrics import error_rates as mistakes
+from levelfield.evaluation.metrics import pair_histogram as pairs_module
+from levelfield.evaluation.metrics import threshold
+from levelfield.evaluation.metrics.pair_histogram import count_pairs, pair_set
 
 DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
 
@@ -128,8 +130,11 @@ def test_blocks_change_no_count_and_a_plain_loop_counts_the_same(seed: int, dist
         patch.setattr(pairs_module, "_ROWS", 7)
         patch.setattr(pairs_module, "_COLUMNS", 11)
         cut = count_pairs(pairs, edges)
-    for part, one in zip((cut.same, cut.other, cut.same_bins, cut.other_bins),
-                         (whole.same, whole.other, whole.same_bins, whole.other_bins), strict=True):
+    for part, one in zip(
+        (cut.same, cut.other, cut.same_bins, cut.other_bins),
+        (whole.same, whole.other, whole.same_bins, whole.other_bins),
+        strict=True,
+    ):
         np.testing.assert_array_equal(part, one)
     same, other = np.zeros((2, 20), dtype=int)
     for i, j in combinations(labels, 2):
@@ -189,15 +194,18 @@ def test_rates_hold_the_truth_at_least_as_often_as_they_say(classes: int) -> Non
     repeats, level, held = 100, 0.9, np.zeros(2)
     for seed in range(repeats):
         rates = found.rates(*renamed(drawn(seed + 1, classes=classes)), ci=level)
-        held += [rate.low <= true <= rate.high
-                 for rate, true in zip((rates.false_match, rates.false_non_match), truth, strict=True)]
+        held += [
+            rate.low <= true <= rate.high
+            for rate, true in zip((rates.false_match, rates.false_non_match), truth, strict=True)
+        ]
     assert (held / repeats > level - 2 * math.sqrt(level * (1 - level) / repeats)).all()
 
 
 @pytest.mark.parametrize("rule", ["equal_error", "balanced", {"false_match": 0.02}], ids=str)
 @pytest.mark.parametrize("classes", [5, 40])
 def test_the_interval_of_a_threshold_holds_what_many_classes_would_choose(
-    rule: str | dict[str, float], classes: int,
+    rule: str | dict[str, float],
+    classes: int,
 ) -> None:
     truth = same_or_not(*drawn(10**6, classes=1000), rule=rule, ci=None).value
     repeats, level = 60, 0.9
@@ -216,7 +224,8 @@ def test_more_classes_make_the_interval_of_a_threshold_shorter(rule: str | dict[
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("rule", ["equal_error", "balanced", {"false_match": 0.05}], ids=str)
 def test_an_interval_is_never_a_point_and_there_is_none_below_five_classes(
-    distance: str, rule: str | dict[str, float],
+    distance: str,
+    rule: str | dict[str, float],
 ) -> None:
     perfect = np.repeat(np.eye(8), 3, axis=0), np.repeat(np.arange(8), 3)
     for rows, labels in (drawn(3), perfect):
@@ -227,8 +236,9 @@ def test_an_interval_is_never_a_point_and_there_is_none_below_five_classes(
 
 def test_no_error_in_few_classes_is_no_proof_that_there_is_none() -> None:
     found = same_or_not(np.repeat(np.eye(9), 3, axis=0), np.repeat(np.arange(9), 3))
-    few, some, many = (found.rates(np.repeat(np.eye(9)[:c], 3, axis=0), 100 + np.repeat(np.arange(c), 3))
-                       for c in (4, 6, 9))
+    few, some, many = (
+        found.rates(np.repeat(np.eye(9)[:c], 3, axis=0), 100 + np.repeat(np.arange(c), 3)) for c in (4, 6, 9)
+    )
     assert few.false_non_match.value == some.false_non_match.value == some.false_match.value == 0
     assert math.isnan(few.false_non_match.high)
     assert some.false_non_match.high == pytest.approx(1 - 0.025 ** (1 / 6))
@@ -289,8 +299,14 @@ def test_what_cannot_choose_is_refused(rows: Array, labels: list[int], said: str
 
 @pytest.mark.parametrize(
     ("rule", "said"),
-    [("equal", "equal_error"), ({"false_mach": 0.1}, "false_match"), ("false_match", "0.01"),
-     ({"false_match": 2}, "between 0 and 1"), ({"balanced": 0.3}, "write"), ({}, "There are")],
+    [
+        ("equal", "equal_error"),
+        ({"false_mach": 0.1}, "false_match"),
+        ("false_match", "0.01"),
+        ({"false_match": 2}, "between 0 and 1"),
+        ({"balanced": 0.3}, "write"),
+        ({}, "There are"),
+    ],
     ids=str,
 )
 def test_a_rule_that_is_none_is_refused(rule: str | dict[str, float], said: str) -> None:

@@ -9,8 +9,17 @@ from levelfield import objectives
 from levelfield.objectives import _class_scores
 
 CLASSES, DIM = 11, 6
-NAMES = ["softmax", "normalized_softmax", "arcface", "cosface", "proxy_nca", "proxy_nca_pp", "proxy_anchor",
-         "proxy_triplet", "soft_triple"]
+NAMES = [
+    "softmax",
+    "normalized_softmax",
+    "arcface",
+    "cosface",
+    "proxy_nca",
+    "proxy_nca_pp",
+    "proxy_anchor",
+    "proxy_triplet",
+    "soft_triple",
+]
 
 
 def loss_and_gradients(name: str) -> list[torch.Tensor]:

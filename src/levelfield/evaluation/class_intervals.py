@@ -18,7 +18,12 @@ from levelfield.evaluation.statistics import Interval, Table, figure_intervals
 
 
 def intervals(
-    per_query: Mapping[str, Array], codes: Array, counted: Array, *, average: str = "query", level: float = 0.95,
+    per_query: Mapping[str, Array],
+    codes: Array,
+    counted: Array,
+    *,
+    average: str = "query",
+    level: float = 0.95,
 ) -> dict[str, Interval]:
     """Intervals of the mean of each metric over the counted queries (or over their classes' means): Student's t over
     classes on the logit. Where it is not known (below 5 classes), both ends are NaN.
@@ -29,8 +34,10 @@ def intervals(
     (0.275, 0.8, 0.977)
     """
     check_level(level)
-    found = {name: Interval(mean_of(values, codes, counted, average=average), math.nan, math.nan, level)
-             for name, values in per_query.items()}
+    found = {
+        name: Interval(mean_of(values, codes, counted, average=average), math.nan, math.nan, level)
+        for name, values in per_query.items()
+    }
     if not per_query or not counted.any():
         return found
     queries = class_means(next(iter(per_query.values())), codes, counted)[2]

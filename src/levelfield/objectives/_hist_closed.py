@@ -1,4 +1,4 @@
-"""HIST as 003 has it in closed form: both terms of the loss and the gradients of everything, see `_closed`."""
+"""HIST as lim2022 has it in closed form: both terms of the loss and the gradients of everything, see `_closed`."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
         batch="any",
         least=(1, 1),
         sources={
-            "scale": "PML; 000's code",
-            "margin": "PML; 000's code",
+            "scale": "PML; zheng2021's code",
+            "margin": "PML; zheng2021's code",
             "proxy_init": "PML: standard normal",
             "proxy_lr_multiplier": "no paper fixes one (MLRC: searched); as Kim et al. 2020",
         },
@@ -64,9 +64,7 @@ class CosFace(ProxyObjective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.scale = number("scale", scale, above=0)
         self.margin = number("margin", margin)
 

@@ -23,7 +23,7 @@ from levelfield.settings import number, one_of
     "normalized_softmax",
     Facts(
         paper="Zhai & Wu 2019",
-        equation="002 eq. 19, 001 eq. 15 (both printed with errors)",
+        equation="roth2020 eq. 19, fehervari2019 eq. 15 (both printed with errors)",
         formula="mean_i CE(cos(x_i, p_c) / temperature, y_i)",
         use="The usual choice for fixed classes: a temperature and nothing to mine; also where classes have a "
         "single image.",
@@ -32,11 +32,11 @@ from levelfield.settings import number, one_of
         batch="any",
         least=(1, 1),
         sources={
-            "temperature": "Zhai & Wu 2019; 001; 002",
-            "label_smoothing": "Zhai & Wu 2019: none (001: 0.1)",
-            "smoothing": "001",
-            "dropout": "Zhai & Wu 2019: none (001: 0.5)",
-            "proxy_init": "Zhai & Wu's code; 002",
+            "temperature": "Zhai & Wu 2019; fehervari2019; roth2020",
+            "label_smoothing": "Zhai & Wu 2019: none (fehervari2019: 0.1)",
+            "smoothing": "fehervari2019",
+            "dropout": "Zhai & Wu 2019: none (fehervari2019: 0.5)",
+            "proxy_init": "Zhai & Wu's code; roth2020",
             "proxy_lr_multiplier": "Zhai & Wu 2019: the network's rate",
         },
         search={
@@ -51,8 +51,9 @@ from levelfield.settings import number, one_of
 class NormalizedSoftmax(ProxyObjective):
     """Cross-entropy of cosines over a temperature, the true class in the denominator. Labels are 0..num_classes-1.
 
-    The proxy-softmax of 001 adds `dropout` of 0.5 between the linear layer and the unit length, hence here, and
-    smoothing of 0.1; its layer norm stands before the linear layer and belongs to the head. Memory: O(batch * classes).
+    The proxy-softmax of fehervari2019 adds `dropout` of 0.5 between the linear layer and the unit length, hence here,
+    and smoothing of 0.1; its layer norm stands before the linear layer and belongs to the head. Memory: O(batch *
+    classes).
 
     >>> loss = NormalizedSoftmax(num_classes=2, dim=4)
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
@@ -72,9 +73,7 @@ class NormalizedSoftmax(ProxyObjective):
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.temperature = number("temperature", temperature, above=0)
         self.dropout = number("dropout", dropout, least=0, most=0.99)
         self.smoothing_over_all = smoothing_over_all(

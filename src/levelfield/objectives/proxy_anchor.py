@@ -69,9 +69,7 @@ class ProxyAnchor(ProxyObjective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.alpha = number("alpha", alpha, above=0)
         self.delta = number("delta", delta)
 

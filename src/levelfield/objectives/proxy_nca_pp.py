@@ -63,9 +63,7 @@ class ProxyNCAPlusPlus(ProxyObjective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator
-        )
+        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
         self.temperature = number("temperature", temperature, above=0)
 
     def parts(self, given: Given) -> dict[str, Tensor]:

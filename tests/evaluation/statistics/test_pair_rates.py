@@ -68,7 +68,10 @@ def test_with_many_classes_it_is_the_usual_interval() -> None:
     found = PairRate(errors, np.full(4000, 10), 1).interval(0.95)
     half = 1.96 * errors.std() / 10 / np.sqrt(4000)
     assert found is not None
-    assert (found.low, found.high) == (pytest.approx(found.mean - half, abs=2e-4), pytest.approx(found.mean + half, abs=2e-4))
+    assert (found.low, found.high) == (
+        pytest.approx(found.mean - half, abs=2e-4),
+        pytest.approx(found.mean + half, abs=2e-4),
+    )
 
 
 @pytest.mark.parametrize(("members", "units"), [(1, 8), (2, 4)])

@@ -36,8 +36,8 @@ def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | No
     Student's t with Satterthwaite's degrees of freedom, on the logit (where the figure lies in (0, 1), as all
     retrieval metrics do): an interval never leaves [0, 1], and is longer on the side where there is more room. Few
     classes may all be easy by chance and then vary too little, so one class more is counted, with the largest variance
-    that a figure in [0, 1] can have, mean (1 - mean). A figure of exactly 0 or 1 has a bound on one side, from the share
-    of classes that may be different although none was drawn.
+    that a figure in [0, 1] can have, mean (1 - mean). A figure of exactly 0 or 1 has a bound on one side, from the
+    share of classes that may be different although none was drawn.
 
     >>> [found] = figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0, 0.9]]}, [5] * 5))
     >>> round(found.low, 3), round(found.mean, 3), round(found.high, 3)

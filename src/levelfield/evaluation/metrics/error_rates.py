@@ -1,0 +1,196 @@
+"""How often pairs are decided wrongly at each similarity, and what other classes of the kind would give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.errors import BadSpecification, unknown
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet
+from levelfield.evaluation.statistics import MIN_CLASSES, PairRate, differ
+
+RULES = ("equal_error", "balanced", "false_match")
+_STEPS = 16  # edges on each side of the threshold at which it is asked whether other classes could choose them
+_REACH = 40.0  # with C classes these cover odds of an error that are 1 + 40 / sqrt(C) times as large, and as small
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of pairs that were decided wrongly, with its interval over other classes. NaN: no interval was asked for,
+    or fewer than 5 classes have such pairs."""
+
+    value: float
+    low: float
+    high: float
+    errors: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Rates:
+    """`false_match`: of the pairs of different classes, those called the same; `false_non_match`: of the pairs of one
+    class, those called different."""
+
+    false_match: Rate
+    false_non_match: Rate
+    images: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a threshold has to achieve: `equal_error`, `balanced`, or `false_match` with the rate allowed."""
+
+    name: str
+    limit: float = math.nan
+
+    @classmethod
+    def of(cls, asked: str | Mapping[str, float]) -> Rule:
+        """The rule as it is written.
+
+        >>> str(Rule.of({"false_match": 0.01}))
+        'false_match<=0.01'
+        """
+        given = {asked: math.nan} if isinstance(asked, str) else dict(asked)
+        if len(given) != 1 or not set(given) <= set(RULES):
+            raise unknown("rule for a threshold", ", ".join(map(str, given)), RULES)
+        [(name, limit)] = given.items()
+        if (name == "false_match") == math.isnan(limit):
+            raise BadSpecification(f"rule={asked!r}: write 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
+        if limit <= 0 or limit >= 1:
+            raise BadSpecification(f"A false-match rate of {limit} was asked for: it lies between 0 and 1, as in 0.01.")
+        return cls(name, limit)
+
+    def __str__(self) -> str:
+        return self.name if math.isnan(self.limit) else f"{self.name}<={self.limit:g}"
+
+    def best(self, match: Array, miss: Array) -> int:
+        """The first place where the rule is fulfilled best, along rates of false matches (falling) and misses."""
+        if self.name == "equal_error":
+            return int(np.abs(match - miss).argmin())
+        return int((match + miss).argmin() if self.name == "balanced" else (match <= self.limit).argmax())
+
+    def could_choose(self, edge: PairRates, chosen: PairRates, level: float) -> bool:
+        """Whether classes of the kind may choose this edge, as far as those that did choose can tell."""
+        if self.name == "equal_error":
+            return not differ(*edge, level)
+        if self.name == "balanced":  # pairs between the two edges: as many of the one kind as of the other?
+            return not differ(_between(edge[0], chosen[0]), _between(edge[1], chosen[1]), level)
+        found = edge[0].interval(level)
+        return found is not None and found.low <= self.limit <= found.high
+
+
+PairRates = tuple[PairRate, PairRate]  # false matches, false non-matches
+
+
+class Curve:
+    """False matches and misses (false non-matches) at every edge of the grid from number `first` on; the last edge is
+    above all pairs."""
+
+    def __init__(self, pairs: PairSet, counts: Counts, first: int) -> None:
+        self.pairs, self.first = pairs, first
+        same, other = (
+            np.append(np.cumsum(bins[first:][::-1])[::-1], 0) for bins in (counts.same_bins, counts.other_bins)
+        )
+        self.matches, self.misses = other, pairs.same_pairs - same
+        self.match, self.miss = self.matches / pairs.other_pairs, self.misses / pairs.same_pairs
+
+    def choose(self, rule: Rule) -> int:
+        """The number of the rule's edge: the middle one of those that decide alike."""
+        alike = self._alike(rule.best(self.match, self.miss))
+        return self.first + int(alike[len(alike) // 2])
+
+    def starts_at(self, chosen: int) -> bool:
+        """Whether the first edge decides as the chosen one: then a better one may lie before it."""
+        return bool(self._alike(chosen - self.first)[0] == 0)
+
+    def around(self, chosen: int) -> Array:
+        """Numbers of edges at which other classes are judged: even steps of the odds of both errors."""
+        reach = 1 + _REACH / math.sqrt(len(self.pairs.class_sizes))
+        factors = reach ** np.linspace(-1, 1, 2 * _STEPS + 1)
+        at = chosen - self.first
+        by_match = np.searchsorted(-self.match, -_of_odds(factors, self.match[at], self.pairs.other_pairs))
+        by_miss = np.searchsorted(self.miss, _of_odds(factors, self.miss[at], self.pairs.same_pairs))
+        found = np.minimum(np.concatenate([by_match, by_miss, [at]]), len(self.match) - 1)
+        return self.first + np.unique(found)
+
+    def rates(self, chosen: int) -> Rates:
+        """Of the chosen edge; without intervals, for these classes chose it."""
+        at, none = chosen - self.first, (math.nan, math.nan)
+        return _rates(self.pairs, int(self.matches[at]), int(self.misses[at]), none, none)
+
+    def _alike(self, at: int) -> Array:
+        return np.flatnonzero((self.matches == self.matches[at]) & (self.misses == self.misses[at]))
+
+
+def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
+    """Rates whose odds are so many times those of `rate`, which is moved away from 0 and 1 by one pair."""
+    rate = min(max(rate, 1 / (pairs + 1)), pairs / (pairs + 1))
+    odds = factors * rate / (1 - rate)
+    result: Array = odds / (1 + odds)
+    return result
+
+
+class ByClass:
+    """Errors of each class at some edges: intervals of their rates, and of the edge that a rule chooses."""
+
+    def __init__(self, pairs: PairSet, counts: Counts) -> None:
+        self.pairs = pairs
+        same, other = pairs.by_class()
+        self.at = [
+            (PairRate(matches, other, 2), PairRate(same - above, same, 1))
+            for matches, above in zip(counts.other, counts.same, strict=True)
+        ]
+
+    def rates(self, ci: float | None) -> Rates:
+        """At the one edge."""
+        [(match, miss)] = self.at
+        return _rates(
+            self.pairs,
+            int(match.errors.sum()) // 2,
+            int(miss.errors.sum()),
+            *((math.nan, math.nan) if ci is None else _ends(rate, ci) for rate in (match, miss)),
+        )
+
+    def interval(self, rule: Rule, edges: Array, chosen: int, ci: float) -> tuple[float, float]:
+        """From the last edge below to the first edge above that other classes could not choose; to the end of the grid
+        where there is none. NaN if fewer than 5 classes have pairs of both kinds."""
+        if min(rate.classes for rate in self.at[chosen]) < MIN_CLASSES:
+            return math.nan, math.nan
+        possible = np.flatnonzero(
+            [number == chosen or rule.could_choose(rates, self.at[chosen], ci) for number, rates in enumerate(self.at)]
+        )
+        grid = self.pairs.grid
+        first, last = grid.edges(np.array([0, grid.bins]))
+        low = edges[possible[0] - 1] if possible[0] else first
+        high = edges[possible[-1] + 1] if possible[-1] + 1 < len(edges) else last
+        return float(low), float(high)
+
+
+def _between(one: PairRate, other: PairRate) -> PairRate:
+    """Of the pairs that two edges decide differently."""
+    return PairRate(np.abs(one.errors - other.errors), one.pairs, one.members)
+
+
+def _ends(rate: PairRate, level: float) -> tuple[float, float]:
+    found = rate.interval(level)
+    return (math.nan, math.nan) if found is None else (found.low, found.high)
+
+
+def _rates(
+    pairs: PairSet,
+    matches: int,
+    misses: int,
+    match: tuple[float, float],
+    miss: tuple[float, float],
+) -> Rates:
+    return Rates(
+        Rate(matches / pairs.other_pairs, *match, matches, pairs.other_pairs),
+        Rate(misses / pairs.same_pairs, *miss, misses, pairs.same_pairs),
+        len(pairs.rows),
+        len(pairs.class_sizes),
+    )
