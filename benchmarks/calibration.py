@@ -78,19 +78,20 @@ def measure(scenario: Scenario, boards: int = BOARDS, peers: int = PEERS, seed: 
     One of hundreds of scenarios is above its limit by chance, so such a one is simulated again with four times as many.
     """
     found = simulate(scenario, boards, peers, seed)
-    return again(found, 4 * boards) if found["false_verdicts"] > limit(found["boards"]) else found
+    return again(found, 4 * boards, seed + 1) if found["false_verdicts"] > limit(found["boards"]) else found
 
 
-def again(found: dict[str, Any], boards: int) -> dict[str, Any]:
+def again(found: dict[str, Any], boards: int, seed: int) -> dict[str, Any]:
     """The same scenario with more leaderboards and other random numbers."""
-    return {**found, **simulate(scenario_of(found), boards, 0, 1)}
+    return {**found, **simulate(scenario_of(found), boards, 0, seed)}
 
 
 def confirmed(measured: list[dict[str, Any]], pool: ProcessPoolExecutor) -> list[dict[str, Any]]:
     """The scenarios with the highest shares, with more leaderboards: of hundreds the highest are so by chance, too."""
     order = sorted(range(len(measured)), key=lambda number: -measured[number]["false_verdicts"])
     weak = [number for number in order[:HIGHEST] if measured[number]["boards"] < AGAIN]
-    known = dict(zip(weak, pool.map(again, [measured[number] for number in weak], [AGAIN] * len(weak)), strict=True))
+    many, seeds = [AGAIN] * len(weak), [2026] * len(weak)
+    known = dict(zip(weak, pool.map(again, [measured[number] for number in weak], many, seeds), strict=True))
     return [known.get(number, one) for number, one in enumerate(measured)]
 
 

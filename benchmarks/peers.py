@@ -34,8 +34,8 @@ def percentile_interval(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
 def percentile_rate(errors: np.ndarray, pairs: np.ndarray) -> tuple[float, float]:
     """95 % of a rate of wrong pairs as levelfield had it: classes drawn again.
 
-    errors, pairs: [classes] for pairs of one class, [classes, classes] above the diagonal for pairs of two (those of two
-    copies of a class are left out).
+    errors, pairs: [classes] for pairs of one class, [classes, classes] above the diagonal for pairs of two (those of
+    two copies of a class are left out).
     """
     counts = _drawn(len(errors))
     if errors.ndim == 1:
