@@ -153,7 +153,7 @@ def decide(
         chosen = same_or_not(*chooser, distance=distance, rule=rule, dim=dim, ci=ci, seed=seed, progress=progress)
     with bar("judging the threshold") as progress:
         rows, labels = subject.arrays["embeddings"], subject.names
-        return chosen, chosen.rates(rows, labels, ci=ci, seed=seed, progress=progress)
+        return chosen, chosen.rates(rows, labels, ci=ci, progress=progress)
 
 
 def read_distances(distance: str | None, binary: bool) -> list[Distance]:

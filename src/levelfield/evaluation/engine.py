@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from levelfield.errors import BadSpecification, unknown
+from levelfield.evaluation.class_intervals import check_level, intervals
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
 from levelfield.evaluation.metrics.clustering import tabulate
@@ -27,7 +28,6 @@ from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.ranking import best_way, search
 from levelfield.evaluation.search.ranks import TIES, Ties, tie_groups
 from levelfield.evaluation.signature import Definition, Representation, Signature
-from levelfield.evaluation.statistics.bootstrap import check_level, intervals
 from levelfield.progress import SILENT, Progress, Stage
 
 
@@ -74,8 +74,8 @@ def evaluate(
         lone: queries without positives are left out (exclude) or count as 0 (miss).
         dim: use only the first columns.
         starts: k-means starts of the clustering metrics.
-        ci: the level of intervals of the retrieval metrics, over queries and over classes (0.95); None: none.
-        seed: of k-means and of the bootstrap.
+        ci: the level of intervals of the retrieval metrics, over classes (0.95); None: none.
+        seed: of k-means.
         memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings
             once more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in
             several rounds. Clustering and geometry need the queries once more and, for k-means, the centres four times.
@@ -174,7 +174,7 @@ def evaluate(
         inputs.query_codes,
         inputs.classes,
         {metric.name: signature(metric) for metric in wanted},
-        {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average, level=ci, seed=seed),
+        {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average, level=ci),
         search=partial(neighbours, inputs, distance=distance),
     )  # the caller's arrays, no copy
 
