@@ -41,7 +41,8 @@ class Density:
 
     def draw(self, stream: np.random.Generator) -> np.ndarray:
         """A point."""
-        return self.mean + self.factor @ stream.normal(size=len(self.mean))
+        drawn: np.ndarray = self.mean + self.factor @ stream.normal(size=len(self.mean))
+        return drawn
 
 
 def _root(covariance: np.ndarray, tiny: float, *, surely_singular: bool) -> np.ndarray:
@@ -88,7 +89,8 @@ def chances(log_density: np.ndarray, sums: np.ndarray, power: float, barred: np.
     if weight.max() == -np.inf:
         weight = np.where(barred, -np.inf, 0.0)
     chance = np.exp(weight - weight.max())
-    return chance / chance.sum()
+    shares: np.ndarray = chance / chance.sum()
+    return shares
 
 
 class Sums:

@@ -70,7 +70,9 @@ def measure(
     ] = None,
     starts: Annotated[int, _option(_HOW, "--starts", "k-means starts of nmi, ami, ari, f1.", min=1, max=10_000)] = 3,
     ci: Annotated[float, _option(_HOW, "--ci", "Level of the intervals; 0: none.")] = 0.95,
-    seed: Annotated[int, _option(_HOW, "--seed", "Of intervals and k-means.")] = 0,
+    seed: Annotated[
+        int, _option(_HOW, "--seed", "Of k-means, and of the sample that a threshold is first looked for in.")
+    ] = 0,
     memory: Annotated[str, _option(_HOW, "--memory", "What the search may take.")] = "2GB",
     corrupt: Annotated[
         str | None, _option(_HOW, "--corrupt", "On corrupted test images: all, or names (levelfield list corruptions).")

@@ -33,7 +33,8 @@ def gaussian_kernel(sigma: float) -> np.ndarray:
     width = int(max(factor * sigma, 5))
     places = np.arange(width + (width % 2 == 0), dtype=np.float64)
     weights = np.exp(-0.5 * ((places - places.mean()) / sigma) ** 2)
-    return weights / weights.sum()
+    kernel: np.ndarray = weights / weights.sum()
+    return kernel
 
 
 @register("jpeg")

@@ -73,7 +73,8 @@ class TestView:
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
         """What is left of an image, before it is normalised."""
         resized = _shorter_side(image, self.image, self.crop, self.interpolation)
-        return functional().center_crop(resized, [self.image])
+        cropped: Image.Image = functional().center_crop(resized, [self.image])
+        return cropped
 
     def tensor(self, picture: Image.Image) -> torch.Tensor:
         return normalised(picture, self.mean, self.std)
@@ -234,7 +235,9 @@ def mode(interpolation: str) -> Any:
 
 def _shorter_side(image: Image.Image, size: int, crop: float, interpolation: str) -> Image.Image:
     """Pillow's own resizing: always antialiased, and the same bits on any number of threads."""
-    return functional().resize(image, [max(size, round(size / crop))], mode(interpolation), antialias=True)
+    side = [max(size, round(size / crop))]
+    resized: Image.Image = functional().resize(image, side, mode(interpolation), antialias=True)
+    return resized
 
 
 def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
@@ -242,7 +245,8 @@ def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ..
     import torch
 
     pixels = functional().to_dtype(functional().pil_to_tensor(image), torch.float32, scale=True)
-    return functional().normalize(pixels, list(mean), list(std))
+    normalized: torch.Tensor = functional().normalize(pixels, list(mean), list(std))
+    return normalized
 
 
 def needed(stream: np.random.Generator | None) -> np.random.Generator:
@@ -258,7 +262,9 @@ def common_key(view: Any) -> str:
     return f"image={view.image};interpolation={view.interpolation};mean={mean};std={std};version={_VERSION}"
 
 
-def _checked(image: int, crop: float, mean: Sequence[float], std: Sequence[float], interpolation: str) -> dict:
+def _checked(
+    image: int, crop: float, mean: Sequence[float], std: Sequence[float], interpolation: str
+) -> dict[str, Any]:
     if image < 1:
         raise BadSpecification(f"The image size must be at least 1, not {image}.")
     if not 0 < crop <= 1:

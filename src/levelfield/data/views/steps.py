@@ -23,18 +23,21 @@ def resize(
 ) -> Image.Image:
     """The shorter side to `size`, or both to [height, width]."""
     side = [size] if isinstance(size, int) else list(size)
-    return functional().resize(picture, side, mode(interpolation), antialias=True)
+    resized: Image.Image = functional().resize(picture, side, mode(interpolation), antialias=True)
+    return resized
 
 
 def centre(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
     """The middle square."""
-    return functional().center_crop(picture, [size])
+    cropped: Image.Image = functional().center_crop(picture, [size])
+    return cropped
 
 
 def crop(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
     """A square from anywhere."""
     top, left = (int(stream.integers(side - size + 1)) for side in (picture.height, picture.width))
-    return functional().crop(picture, top, left, size, size)
+    cropped: Image.Image = functional().crop(picture, top, left, size, size)
+    return cropped
 
 
 def resized_crop(
@@ -49,7 +52,8 @@ def resized_crop(
 ) -> Image.Image:
     """A rectangle of a drawn share of the area and ratio of width to height, brought to a square."""
     box = crop_box(picture.height, picture.width, area=area, ratio=ratio, stream=stream)
-    return functional().resized_crop(picture, *box, [size, size], mode(interpolation), antialias=True)
+    cropped: Image.Image = functional().resized_crop(picture, *box, [size, size], mode(interpolation), antialias=True)
+    return cropped
 
 
 def flip(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, p: float = 0.5) -> Image.Image:

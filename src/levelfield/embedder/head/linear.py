@@ -111,7 +111,8 @@ def _row_basis(rows: np.ndarray) -> np.ndarray:
 
     values, vectors = scipy.linalg.eigh((rows @ rows.T).astype(np.float64))
     real = values > 1e-6 * values.max()
-    return ((vectors[:, real] / np.sqrt(values[real])).T.astype(np.float32)) @ rows
+    directions: np.ndarray = ((vectors[:, real] / np.sqrt(values[real])).T.astype(np.float32)) @ rows
+    return directions
 
 
 def _completed(components: np.ndarray, dim: int, seed: int) -> np.ndarray:
