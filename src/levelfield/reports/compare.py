@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.reports.report import Report
 from levelfield.studies.compare import run_study
-from levelfield.studies.execution.workers import Event
+from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.named_code import named_by
 from levelfield.studies.specification.study import Study, parse_study
@@ -25,7 +25,7 @@ def compare(
     out: Path | str = "runs",
     jobs: int = 0,
     options: Options | None = None,
-    listen: Callable[[Event], None] = lambda event: None,
+    progress: RunsProgress = SILENT_RUNS,
     trust: Sequence[Path | str] = (),
 ) -> Report:
     """Run a study (what is finished is skipped), write its tables and figures, and return its report.
@@ -43,8 +43,8 @@ def compare(
             study = read_study(study)
         check_figures(figures_of(study), study)
         folder = Path(out) / study.name
-        runs = run_study(study, folder, jobs=jobs, options=options or Options(), listen=listen)
-        report = finish(study, runs, folder)
+        runs = run_study(study, folder, jobs=jobs, options=options or Options(), progress=progress)
+        report = finish(study, runs, folder, progress=progress)
     if report.not_drawn:
         logging.getLogger("levelfield").warning(report.missing_figures)
     return report

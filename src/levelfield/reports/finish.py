@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from levelfield.embedder.best import write_best
 from levelfield.errors import Damaged, LevelfieldError
+from levelfield.progress import SILENT, Progress
 from levelfield.reports.against_published import with_published
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice, kept_start
@@ -31,7 +32,7 @@ def finish(
     metrics: Sequence[str] = (),
     figures: Sequence[str] = (),
     near_leaks: bool = False,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Report:
     """Gather the finished runs in `folder` and write tables and figures into `out`, by default the same folder.
 
@@ -44,7 +45,7 @@ def finish(
     board = with_published(board, runs)
     told = {"advice": advice(board, study.conditions), "kept_start": kept_start(_sound(runs, folder))}
     board = replace(board, facts={**board.facts, **told})
-    crossing = crossings(board, runs, folder, near=near_leaks, progress=lambda _, done, total: progress(done, total))
+    crossing = crossings(board, runs, folder, near=near_leaks, progress=progress)
     sheets = write_crossings(crossing, folder) if own or near_leaks else []
     board = with_leaks(board, crossing, folder, out)
     robust = robustness(study, board, runs, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from scipy.stats import qmc
 from levelfield import methods
 from levelfield.errors import BadSpecification
 from levelfield.studies import Study, gather, parse_study, run_study
-from levelfield.studies.execution.workers import Event
+from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.named_code import named_by
 from levelfield.trust import trusting
@@ -38,7 +37,7 @@ def search(
     jobs: int = 1,
     seed: int = 0,
     options: Options | None = None,
-    listen: Callable[[Event], None] = lambda event: None,
+    progress: RunsProgress = SILENT_RUNS,
 ) -> list[Trial]:
     """Try `trials` settings of every method that has something to search; the first is the study's own.
 
@@ -64,7 +63,7 @@ def search(
     choosing = parse_study(content)
     folder = out / choosing.name
     with trusting(*named_by(choosing)):
-        runs = run_study(choosing, folder, jobs=jobs, options=options or Options(), listen=listen)
+        runs = run_study(choosing, folder, jobs=jobs, options=options or Options(), progress=progress)
     board = gather(choosing.name, runs, folder, choosing.metrics)
     found = []
     for row in board.rows:
