@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         errors,
         evaluation,
         geometry,
+        library,
         methods,
         miners,
         objectives,
@@ -31,9 +32,15 @@ if TYPE_CHECKING:
     from levelfield.embedder import load
     from levelfield.evaluation import evaluate
     from levelfield.reports.compare import compare
+    from levelfield.trust import trusting
 
 __version__ = "0.1.0"
-_HOMES = {"load": "levelfield.embedder", "evaluate": "levelfield.evaluation", "compare": "levelfield.reports"}
+_HOMES = {
+    "load": "levelfield.embedder",
+    "evaluate": "levelfield.evaluation",
+    "compare": "levelfield.reports",
+    "trusting": "levelfield.trust",
+}
 __all__ = [
     "__version__",
     "batching",
@@ -44,6 +51,7 @@ __all__ = [
     "evaluate",
     "evaluation",
     "geometry",
+    "library",
     "load",
     "methods",
     "miners",
@@ -54,6 +62,7 @@ __all__ = [
     "studies",
     "testing",
     "training",
+    "trusting",
     "tuning",
 ]
 

@@ -53,7 +53,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
-        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", in_this_process)
+        patch.setattr(sys.modules["levelfield.studies.pipeline"], "run_all", in_this_process)
         patch.setattr(experiment, "STEPS", 5)
         run(["compare", "demo"])
         yield room
@@ -124,6 +124,8 @@ def test_what_a_page_says_works(page: Path, room: Path, monkeypatch: pytest.Monk
     names: dict[str, object] = {"__name__": "page"}
     for block in pages.blocks(page):
         print(block.where)
+        if block.file and block.file.startswith(("src/", "tests/")):
+            continue  # pasted and tested by test_contributing_examples.py
         if block.language == "python":
             exec(compile("\n" * (block.line - 1) + block.text, str(block.page), "exec"), names)
         elif block.language == "yaml":

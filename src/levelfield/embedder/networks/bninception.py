@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder.networks._registry import Weights, register
+from levelfield.embedder.trunk.stages import Division
 from levelfield.errors import BadSpecification
-
-from timm.models import register_model  # isort: skip
 
 FEATURES = 1024
 CONFIG: dict[str, Any] = {
@@ -83,6 +82,9 @@ class BNInception(nn.Module):
         """The ten blocks, by name."""
         names = [f"inception_{block.name}" for block in BLOCKS]
         return tuple((name, self.get_submodule(name)) for name in names)
+
+    def division(self) -> Division:
+        return Division(self.entrance, self.stages, None)
 
     def reset_classifier(self, num_classes: int) -> None:
         self.num_classes = num_classes
@@ -161,12 +163,9 @@ def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-@register_model
-def bninception(pretrained: bool = False, num_classes: int = 1000, **_: Any) -> BNInception:
-    """For timm, under whose names all backbones are found; what else it hands over is about downloads."""
-    if pretrained:
-        raise LookupError("there is no official place to get them from")
-    return BNInception(num_classes)
+@register("bninception", Weights(renamed=renamed))
+def bninception() -> BNInception:
+    return BNInception()
 
 
 def _add(owner: nn.Module, name: str, width: int, out: int, *, stride: int = 1) -> None:
