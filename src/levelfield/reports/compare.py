@@ -52,7 +52,7 @@ def compare(
         check_figures(figures_of(study), study)
         folder = Path(out) / study.name
         runs = run_study(study, folder, jobs=jobs, options=options or Options(), progress=progress)
-        report = finish(study, runs, folder)
+        report = finish(study, runs, folder, progress=progress)
     if report.not_drawn:
         logging.getLogger("levelfield").warning(report.missing_figures)
     return report
