@@ -18,8 +18,8 @@ from levelfield.evaluation.class_intervals import check_level
 from levelfield.evaluation.inputs import Array, class_names, finite_rows
 from levelfield.evaluation.metrics.error_rates import ByClass, Curve, Rates, Rule
 from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_pairs, pair_set
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
+from levelfield.progress import SILENT, Progress
 
 _SAMPLE = 4096  # rows that tell where the threshold will be
 
@@ -88,7 +88,7 @@ class Threshold:
         labels: Any,
         *,
         ci: float | None = 0.95,
-        progress: Progress | None = None,
+        progress: Progress = SILENT,
     ) -> Rates:
         """How often the threshold is wrong on all pairs of a test set, whose classes must not have chosen it."""
         self._check_columns(np.shape(embeddings)[-1], "test embeddings")
@@ -110,7 +110,7 @@ def same_or_not(
     dim: int | None = None,
     ci: float | None = 0.95,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Threshold:
     """The threshold for "same or not" of all pairs of validation images.
 
@@ -160,7 +160,7 @@ def _counted(
     pairs: PairSet,
     rule: Rule,
     seed: int,
-    progress: Progress | None,
+    progress: Progress,
 ) -> tuple[Curve, Counts, Array]:
     """One pass over all pairs that looks closely at those near the threshold only; a sample tells where that is.
 
