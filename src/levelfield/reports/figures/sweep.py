@@ -33,7 +33,7 @@ def varied_keys(study: Study) -> int:
     owners = [owner(key, labels) for key in study.vary]
     return max(
         sum(one in (None, *concerned) for one in owners)
-        for concerned in (needed_labels(study.methods, label) for label in labels)
+        for concerned in (needed_labels(study.methods, label, run_code=False) for label in labels)
     )
 
 
