@@ -13,7 +13,7 @@ import pytest
 import yaml
 from cli_room import Levelfield
 
-from levelfield.studies.runs import inputs as ground
+from levelfield.studies.runs import inputs
 from levelfield.studies.runs.files import read_training, write_training
 from levelfield.studies.runs.spec import RunSpec
 
@@ -59,7 +59,7 @@ NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "maps", "ensemble", "l
 
 def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, str]:
     """A compared study whose files name code; the places that commands are told."""
-    ground._ground.cache_clear()  # what another test read with trust
+    inputs._inputs.cache_clear()  # what another test read with trust
     (room / "evil.py").write_text(EVIL)
     study = room / "runs" / "small"
     planned = json.loads((study / "runs.json").read_text())

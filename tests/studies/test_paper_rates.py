@@ -12,7 +12,7 @@ from levelfield import methods
 from levelfield.methods import Method
 from levelfield.papers.published import hyperparameters
 from levelfield.studies.specification import yaml_file as reading
-from levelfield.studies.specification.choices import Competitor
+from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import content_of
 
@@ -26,11 +26,11 @@ def forms(file: Path) -> list[Study]:
     return [read_study(file), *elsewhere, read_study(file, mini=True)]
 
 
-def made(method: Competitor) -> Method:
+def made(method: MethodSpec) -> Method:
     return methods.create(method.name, num_classes=16, dim=64, **method.settings)
 
 
-def rates(study: Study, method: Competitor) -> dict[str, float]:
+def rates(study: Study, method: MethodSpec) -> dict[str, float]:
     """The absolute rate of each group of own parameters."""
     built = made(method)
     head = built.lr or study.conditions.lr

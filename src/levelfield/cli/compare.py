@@ -11,7 +11,6 @@ import typer
 
 from levelfield.cli.console import StudyBars, bar, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
-    BoardOption,
     CacheOption,
     DeviceOption,
     FullOption,
@@ -20,13 +19,13 @@ from levelfield.cli.options import (
     Overrides,
     RootOption,
     SkipOption,
+    TensorboardOption,
     TrustOption,
     WorkersOption,
     quoted,
     root_override,
 )
 from levelfield.cli.plans import print_counted, print_plan
-from levelfield.data.checks.readable import some
 from levelfield.embedder.best import BEST
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
@@ -48,6 +47,7 @@ from levelfield.studies.specification.named_code import named_by
 from levelfield.studies.specification.study import Study, parse_study
 from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trust
+from levelfield.wording import first_few
 
 _AUGMENTED = "conditions.augment=light conditions.views=4"
 
@@ -76,7 +76,7 @@ def compare(
         str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
     ] = None,
     skip_unreadable: SkipOption = False,
-    tensorboard: BoardOption = False,
+    tensorboard: TensorboardOption = False,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
@@ -88,8 +88,8 @@ def compare(
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_figures(figures_of(chosen), chosen)
     try:
-        with looking() as told:
-            runs = prepare(chosen, device=usable(device), progress=told)
+        with looking() as progress:
+            runs = prepare(chosen, device=usable(device), progress=progress)
     except MissingData as error:
         if not dry_run or not countable(chosen):
             raise
@@ -109,7 +109,7 @@ def compare(
     if kept is not None:
         error_console.print(kept_text(folder, kept), soft_wrap=True)
     with StudyBars([run.title for run in runs]) as bars:
-        outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, listen=bars.listen)
+        outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, progress=bars)
     outcome.refuse_if_all_failed(len(runs))
     report = finish(chosen, runs, folder)
     report.show(console, full=full)
@@ -143,14 +143,14 @@ def choose_study(
         )
     wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
-    with looking() as told:
+    with looking() as progress:
         content, changes = fit_to(
             data,
             root=root,
             skip_unreadable=skip_unreadable,
             wished=wished,
             fixed=fixed,
-            progress=told,
+            progress=progress,
         )
     if not is_quiet():
         for change in changes:
@@ -163,11 +163,11 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
     told = []
     if board.missing:
         told.append(
-            f"{len(board.missing)} of {len(runs)} runs did not finish: {some(board.missing, '; ')}. See error.txt in "
-            f"their folders under {folder}."
+            f"{len(board.missing)} of {len(runs)} runs did not finish: {first_few(board.missing, '; ')}. See error.txt "
+            f"in their folders under {folder}."
         )
     if outcome.unmeasured:
-        titles = some([runs[number].title for number in outcome.unmeasured], "; ")
+        titles = first_few([runs[number].title for number in outcome.unmeasured], "; ")
         told.append(
             f"{len(outcome.unmeasured)} of {len(runs)} runs could not be measured on corrupted images: {titles}. "
             f"Of the first: {next(iter(outcome.unmeasured.values()))}"

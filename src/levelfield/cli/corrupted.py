@@ -11,7 +11,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from levelfield.cli.console import console, error_console, is_quiet
+from levelfield.cli.console import bar, console
 from levelfield.cli.evaluated import Evaluated
 from levelfield.data import corruptions, read_image
 from levelfield.errors import BadInput
@@ -65,18 +65,18 @@ def measure(
     if other := [flag for flag, given in unfit.items() if given]:
         raise BadInput(f"--corrupt and {other[0]} do not go together: ask for them one after the other.")
     names, metrics = corruptions.chosen(wanted), settings["metrics"] or METRICS
-    shown = not is_quiet() and error_console.is_terminal
     plain = {key: value for key, value in settings.items() if key not in ("metrics", "ci")}
-    drops, results = evaluate_corrupted(
-        run,
-        names,
-        metrics=metrics,
-        progress=shown,
-        ci=None,
-        dim=dims[0] if dims else None,
-        distance=distances[0],
-        **plain,
-    )
+    with bar("embedding") as progress:
+        drops, results = evaluate_corrupted(
+            run,
+            names,
+            metrics=metrics,
+            progress=progress,
+            ci=None,
+            dim=dims[0] if dims else None,
+            distance=distances[0],
+            **plain,
+        )
     clean = Evaluated(
         results["clean"], distances[0], how_refined(run), models=how_many_models(run), bits=how_many_bits(run)
     )

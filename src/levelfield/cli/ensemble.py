@@ -47,11 +47,11 @@ def ensemble(
     wanted = _metrics(metrics, members)
     free(out, members, force=force)
     with bar("joining") as progress:
-        join(runs, out, wanted, tell=lambda _, done, total: progress(done, total))
+        join(runs, out, wanted, progress=progress)
     together = read_result(out)
     assert together is not None
     with bar("measuring members") as progress:
-        found = separate(members, together, wanted, tell=lambda _, done, total: progress(done, total))
+        found = separate(members, together, wanted, progress=progress)
     text = json.dumps(_as_data(members, found, together.summary["seconds"]), indent=2, allow_nan=False)
     write_text(out / "summary.json", text + "\n")
     if as_json:

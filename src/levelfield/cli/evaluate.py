@@ -14,7 +14,7 @@ import typer
 
 from levelfield.cli import corrupted
 from levelfield.cli.arrays import read_array, read_labels
-from levelfield.cli.console import bar, error_console, is_quiet, warnings_as_notes
+from levelfield.cli.console import bar, warnings_as_notes
 from levelfield.cli.evaluated import Evaluated, show
 from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
 from levelfield.cli.options import ImagesOption, MaybeRunArgument, TrustOption
@@ -286,7 +286,8 @@ def _chooser(
             raise BadInput("--validation and --validation-labels go with --embeddings: a run embeds its own classes.")
         if choose_on not in PARTS:
             raise BadInput(f"--choose-on {choose_on}: {' or '.join(PARTS)} is possible.")
-        return embed_part(run, choose_on, progress=not is_quiet() and error_console.is_terminal)
+        with bar("embedding") as progress:
+            return embed_part(run, choose_on, progress=progress)
     if validation is None or validation_labels is None:
         raise BadInput(
             "--threshold needs --validation and --validation-labels: embeddings of classes that are not "

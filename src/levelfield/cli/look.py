@@ -21,7 +21,6 @@ from levelfield.cli.facts import all_facts, first_fact
 from levelfield.cli.options import FullOption, ImagesOption, TrustOption
 from levelfield.data import corruptions
 from levelfield.data.cache_contents import kept
-from levelfield.data.checks.readable import count
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.errors import BadInput
@@ -34,6 +33,7 @@ from levelfield.studies.planning.own_photos import fit_to
 from levelfield.studies.runs.folder import read_plan
 from levelfield.studies.specification.locations import images_in
 from levelfield.trust import trust
+from levelfield.wording import plural
 
 
 class Kind(StrEnum):
@@ -77,7 +77,7 @@ def list_names(
     """List objectives, miners, batchings, datasets, protocols, metrics, backbones, methods or corruptions."""
     room = _ROOMS[kind]
     if name is not None and name not in room.names() and (within := _with(name, room.names())):
-        names = count(len(within), "name has it in it", "names have it in them")
+        names = plural(len(within), "name has it in it", "names have it in them")
         console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
         return
     if name is not None:
@@ -187,8 +187,8 @@ def init(
 ) -> None:
     """Look at your photos and write an editable study file for them."""
     trust(*references_in(str(folder)))
-    with looking() as told:
-        content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=told)
+    with looking() as progress:
+        content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
     target = out or Path(f"{content['name']}.yaml")
     if target.exists() and not force:
         raise BadInput(f"{target} exists already: choose another name with --out, or replace it with --force.")

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,6 +31,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files import link_whole
 from levelfield.notebook import html_table, one_line
+from levelfield.progress import SILENT, Progress
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
@@ -108,14 +107,14 @@ class Ensemble:
         return tuple(model for models in each for model in models)
 
     def embed(
-        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
+        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
     ) -> NDArray[np.float32]:
         """The embeddings of images. A row's bits depend on its image alone and are those a joined run stores.
 
         Args:
             images: as for a `Model`.
             normalize: divide each row by its length; otherwise each member's part has length 1.
-            progress: show a bar on stderr.
+            progress: gets one stage, whose steps are images (`levelfield.progress`).
 
         Returns:
             float32 (images, dim); one image gives one row.
@@ -123,13 +122,11 @@ class Ensemble:
         together = joined(self.embed_apart(images, progress=progress))
         return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together
 
-    def embed_apart(self, images: Picture | Sequence[Picture], *, progress: bool = False) -> list[np.ndarray]:
+    def embed_apart(self, images: Picture | Sequence[Picture], *, progress: Progress = SILENT) -> list[np.ndarray]:
         """The rows of each member, as its own `embed(images, normalize=False)` gives them."""
         chosen = Pictures(listed(images), self._views, self.device)
-        with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
-            task = bar.add_task("embedding", total=len(chosen))
-            with torch.no_grad():
-                rows = in_blocks(self._block, chosen, progress=lambda count: bar.advance(task, count))
+        with torch.no_grad():
+            rows = in_blocks(self._block, chosen, stage=progress.stage("embedding", len(chosen)))
         return self._apart(iter([part.cpu().numpy() for part in rows]))
 
     @cached_property

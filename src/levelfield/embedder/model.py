@@ -11,8 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor, nn
 
 from levelfield.data.files.images import as_rgb, read_image
@@ -28,6 +26,7 @@ from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged
 from levelfield.notebook import html_table, one_line
+from levelfield.progress import SILENT, Progress
 from levelfield.settings import number, whole
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ class Model:
         }
 
     def embed(
-        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
+        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
     ) -> NDArray[np.float32]:
         """The embeddings of images. Computed in blocks of fixed size: a row's bits depend on its image alone and are
         those its run stored.
@@ -177,18 +176,14 @@ class Model:
             images: paths, PIL images or uint8 arrays (height, width, 3), one or many; also one array
                 (images, height, width, 3).
             normalize: divide each row by its length.
-            progress: show a bar on stderr.
+            progress: gets one stage, whose steps are images (`levelfield.progress`).
 
         Returns:
             float32 (images, dim); one image gives one row.
         """
         chosen = Pictures(listed(images), (self.view,), self.device)
-        # on stderr: what a command prints may be read by another program
-        with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
-            task = bar.add_task("embedding", total=len(chosen))
-            rows = self.embedder.embed(
-                chosen, from_images=True, normalize=normalize, progress=lambda count: bar.advance(task, count)
-            )
+        stage = progress.stage("embedding", len(chosen))
+        rows = self.embedder.embed(chosen, from_images=True, normalize=normalize, stage=stage)
         found: NDArray[np.float32] = rows.cpu().numpy()
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from rich.console import Console
 
 from levelfield.embedder.best import write_best
 from levelfield.errors import Damaged, LevelfieldError
+from levelfield.progress import SILENT, Progress
 from levelfield.reports.against_published import with_published
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice, kept_start
@@ -54,7 +55,7 @@ def finish(
     figures: Sequence[str] = (),
     near_leaks: bool = False,
     draw_leaks: bool = True,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Report:
     """Gather the finished runs in `folder` and write tables and figures into `out`.
 
@@ -66,7 +67,7 @@ def finish(
     board = with_published(board, runs)
     told = {"advice": advice(board, study.conditions), "kept_start": kept_start(_sound(runs, folder))}
     board = replace(board, facts={**board.facts, **told})
-    crossing = crossings(board, runs, folder, near=near_leaks, progress=lambda _, done, total: progress(done, total))
+    crossing = crossings(board, runs, folder, near=near_leaks, progress=progress)
     sheets = write_crossings(crossing, folder) if draw_leaks else []
     board = with_leaks(board, crossing, folder, out)
     robust = robustness(study, board, runs, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from scipy.stats import qmc
 from levelfield import methods
 from levelfield.errors import BadSpecification
 from levelfield.studies import Study, compare, parse_study
-from levelfield.studies.execution.workers import Event
+from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.runs.run import Options
 
 
@@ -36,7 +35,7 @@ def search(
     jobs: int = 1,
     seed: int = 0,
     options: Options | None = None,
-    listen: Callable[[Event], None] = lambda event: None,
+    progress: RunsProgress = SILENT_RUNS,
 ) -> list[Trial]:
     """Try `trials` settings of every method that has something to search; the first is the study's own.
 
@@ -59,7 +58,7 @@ def search(
         "seeds": 1,
         "protocol": {"name": "choosing", "validation": validation},
     }
-    board = compare(parse_study(content), out=out, jobs=jobs, options=options, listen=listen)
+    board = compare(parse_study(content), out=out, jobs=jobs, options=options, progress=progress)
     found = []
     for row in board.rows:
         label, number, settings = tried[row.label]

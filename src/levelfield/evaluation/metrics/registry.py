@@ -64,7 +64,7 @@ class Facts:
     numbers: Mapping[str, Number] = field(default_factory=dict)
     distances: tuple[str, ...] = ()  # for which it is defined; empty: for all
     norm: str = ""  # "unit": rows are brought to length 1 whatever the distance
-    all_pairs: bool = False  # a geometry metric that looks at every pair of rows, and tells how far it is
+    all_pairs: bool = False  # a geometry metric that looks at every pair of rows, and advances `stage` by each
 
 
 @dataclass(frozen=True)

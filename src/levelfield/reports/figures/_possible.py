@@ -27,7 +27,7 @@ def why_not(name: str, study: Study) -> str | None:
             "nothing is measured while the methods train: set conditions.monitor: test, or protocol.validation: 0.2 "
             "with conditions.select: map@r"
         )
-    if name == "distributions" and not any(method.name == "hist" for method in study.methods):
+    if name == "distributions" and not any(methods.learns_distributions(method.name) for method in study.methods):
         return "it shows what `hist` learned of its classes, and `hist` is not among the methods"
     return None
 
@@ -43,7 +43,7 @@ def varied_keys(study: Study) -> int:
     owners = [owner(key, labels) for key in study.vary]
     return max(
         sum(one in (None, *concerned) for one in owners)
-        for concerned in (needed_labels(study.methods, label) for label in labels)
+        for concerned in (needed_labels(study.methods, label, run_code=False) for label in labels)
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
+from levelfield.methods import learns_distributions
 from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
@@ -20,7 +21,8 @@ MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the p
 
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     """For every row of HIST, the run of its first seed: a matrix of similarities and a scatter of spreads."""
-    folders = {row.row.label: row.results[0].folder for row in rows if row.method == "hist" and row.results}
+    shown = [row for row in rows if row.results and learns_distributions(row.method)]
+    folders = {row.row.label: row.results[0].folder for row in shown}
     found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
     if not found:
         raise BadInput(

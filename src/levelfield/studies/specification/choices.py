@@ -95,7 +95,7 @@ class ProtocolChoice(BaseModel):
         return self
 
 
-class Competitor(BaseModel):
+class MethodSpec(BaseModel):
     """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
 
     A paper's settings come by name, as in `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
@@ -153,7 +153,7 @@ class Competitor(BaseModel):
         return Conditions.model_validate({**common.model_dump(mode="json"), **self.conditions})
 
     @model_validator(mode="after")
-    def _label_is_the_name(self) -> Competitor:
+    def _label_is_the_name(self) -> MethodSpec:
         if not self.label:
             plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
             object.__setattr__(self, "label", plain)

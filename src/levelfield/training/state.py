@@ -1,4 +1,4 @@
-"""How far a run is: what a checkpoint holds, and what the validation classes decide."""
+"""The state of a run that trains: what a checkpoint holds, and what the validation classes decide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from levelfield.training.conditions import Conditions
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """Saved with every checkpoint and reported at the end."""
 
     step: int = 0
@@ -46,21 +46,21 @@ class Progress:
     def monitor(self, watch: Callable[[], dict[str, Any]]) -> float:
         """Write down what `watch` finds at this step; the seconds that it took.
 
-        >>> progress = Progress(step=7)
-        >>> seconds = progress.monitor(lambda: {"test": 0.5})
-        >>> progress.monitored
+        >>> state = TrainingState(step=7)
+        >>> seconds = state.monitor(lambda: {"test": 0.5})
+        >>> state.monitored
         [{'step': 7, 'test': 0.5}]
         """
         began = time.perf_counter()
         self.monitored.append({"step": self.step, **watch()})
         return time.perf_counter() - began
 
-    def judge(self, value: float, conditions: Conditions) -> bool:
+    def record_validation(self, value: float, conditions: Conditions) -> bool:
         """Take in a value of the validation classes: whether it is the best so far. May lower the rate or end the run.
 
-        >>> progress = Progress()
-        >>> progress.judge(0.5, Conditions(patience=1)), progress.judge(0.4, Conditions(patience=1)), progress.finished
-        (True, False, False)
+        >>> state = TrainingState()
+        >>> [state.record_validation(value, Conditions(patience=1)) for value in (0.5, 0.4)]
+        [True, False]
         """
         self.history.append({"step": self.step, "value": value})
         if value > self.best + conditions.min_delta:
@@ -81,20 +81,20 @@ class Progress:
 
 
 @dataclass
-class State:
-    """Everything that changes while a run trains."""
+class Checkpointer:
+    """Saves and restores everything that changes while a run trains."""
 
     embedder: Embedder
     method: Method
     optimisers: list[Optimizer]
     best: dict[str, Any] | None = None
 
-    def save(self, path: Path, progress: Progress, feed: dict[str, Any]) -> None:
+    def save(self, path: Path, state: TrainingState, feed: dict[str, Any]) -> None:
         optimisers = [optimiser.state_dict() for optimiser in self.optimisers]
         checkpoint.save(
             path,
             {
-                "progress": asdict(progress),
+                "progress": asdict(state),
                 "best": self.best,
                 "weights": self._weights(copy=False),
                 "optimisers": optimisers,
@@ -102,16 +102,16 @@ class State:
             },
         )
 
-    def resume(self, path: Path) -> tuple[Progress, dict[str, Any]]:
+    def resume(self, path: Path) -> tuple[TrainingState, dict[str, Any]]:
         """Continue from a checkpoint, or start anew if there is none that is sound."""
         saved = checkpoint.load_or_begin(path)
         if saved is None:
-            return Progress(), {}
+            return TrainingState(), {}
         self._restore(saved["weights"])
         for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(content)
         self.best = saved["best"]
-        return Progress(**saved["progress"]), saved["feed"]
+        return TrainingState(**saved["progress"]), saved["feed"]
 
     def remember_best(self) -> None:
         self.best = self._weights(copy=True)
