@@ -15,8 +15,8 @@ help:  ## this list
 
 install: $(INSTALLED)  ## create .venv with all that the other verbs need
 
-demo: $(INSTALLED)  ## compare the methods of studies/demo.yaml on the embedded images
-	$(BIN)/levelfield compare studies/demo.yaml --jobs $(JOBS)
+demo: $(INSTALLED)  ## levelfield compare demo: ten methods on the embedded images
+	$(BIN)/levelfield compare demo --jobs $(JOBS)
 
 check: $(INSTALLED)  ## lint and the tests of tests/fast.txt, at the same time, in a minute: while you work
 	@$(MAKE) --no-print-directory --jobs 2 lint fast

@@ -31,7 +31,7 @@ class Line(RunsProgress):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--study", default=HERE.parent / "studies" / "demo.yaml", type=Path)
+    parser.add_argument("--study", default="demo")
     parser.add_argument("--trials", default=8, type=int)
     parser.add_argument("--validation", default=0.25, type=float, help="share of the training classes that judges")
     parser.add_argument("--metric", default="recall@1")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from levelfield.studies import Study, compare
+from levelfield import compare
+from levelfield.studies import Study
 from levelfield.studies.execution.events import Event, RunsProgress
 
 

@@ -21,6 +21,7 @@ from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.facts import as_range, as_written, grouped
 from levelfield.data import corruptions, protocols
 from levelfield.papers import published
+from levelfield.reports import figures
 from levelfield.testing import LAWS
 from levelfield.training import Conditions
 
@@ -225,6 +226,10 @@ def corruption_facts() -> str:
     return _table(("corruption", "what it does", "settings"), rows)
 
 
+def figure_facts() -> str:
+    return _table(("figure", "what it shows"), [(f"`{name}`", figures.describe(name).what) for name in figures.names()])
+
+
 def own_photos() -> str:
     """benchmarks/own_photos.py: a row for each subset of photos."""
     log = json.loads((HERE.parent / "benchmarks" / "results" / "own_photos.json").read_text(encoding="utf-8"))
@@ -249,7 +254,7 @@ def own_photos() -> str:
 
 def calibration() -> str:
     """Ten methods: the worst case of each number of classes, before and now, and power beside other tests."""
-    found, rows = [one for one in _calibrated()["scenarios"] if one["methods"] == 10], []
+    found, rows = [one for one in _calibrated()["scenarios"] if one["methods"] == 10 and not one["fewer"]], []
     for classes in sorted({one["classes"] for one in found}):
         own = [one for one in found if one["classes"] == classes]
         peers = [one for one in own if "covered_before" in one]
@@ -284,7 +289,7 @@ def calibration_small() -> str:
     """Two and three rows: the worst case of each number of seeds."""
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in _calibrated()["scenarios"]:
-        if one["methods"] < 10:
+        if one["methods"] < 10 and not one["fewer"]:
             trained, fixed = one["methods"] - one["fixed"], one["fixed"]
             rows = f"{trained} trained" + (f", {fixed} that trains nothing" if fixed else "")
             found.setdefault((rows, one["seeds"]), []).append(one)
@@ -298,6 +303,37 @@ def calibration_small() -> str:
         for (rows, seeds), own in found.items()
     ]
     return _table(("rows", "seeds", "false verdicts", "interval holds"), sorted(shown, key=lambda row: row[0]))
+
+
+def calibration_unequal() -> str:
+    """Rows with different numbers of seeds: the worst case of each."""
+    found: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
+    for one in _calibrated()["scenarios"]:
+        if one["fewer"]:
+            found.setdefault((one["methods"], one["fewer"], one["seeds"]), []).append(one)
+    rows = [
+        (
+            str(methods),
+            str(few),
+            str(many),
+            _per_cent(max(one["false_verdicts"] for one in own)),
+            _per_cent(min(one["covered"] for one in own)),
+        )
+        for (methods, few, many), own in sorted(found.items())
+    ]
+    return _table(("rows", "seeds of the noisy row", "of the others", "false verdicts", "interval holds"), rows)
+
+
+def calibration_rates() -> str:
+    """Rates of wrong pairs: the worst case of each number of classes, before and now."""
+    found, rows = _calibrated()["rates"], []
+    for classes in sorted({one["classes"] for one in found}):
+        cells = []
+        for kind in ("false matches", "false non-matches"):
+            own = [one for one in found if one["classes"] == classes and one["kind"] == kind]
+            cells += [_per_cent(min(one[key] for one in own)) for key in ("covered_before", "covered")]
+        rows.append((str(classes), *cells))
+    return _table(("classes", "false matches before", "now", "false non-matches before", "now"), rows)
 
 
 def calibration_needed() -> str:
@@ -338,6 +374,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "calibration_small": calibration_small,
     "calibration_needed": calibration_needed,
     "calibration_runs": calibration_runs,
+    "calibration_unequal": calibration_unequal,
+    "calibration_rates": calibration_rates,
     "corruptions": corruption_facts,
     "conditions": conditions,
     "which": which,
@@ -353,6 +391,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "benchmarks": benchmark_facts,
     "metrics": metric_facts,
     "protocols": protocol_facts,
+    "figures": figure_facts,
     "laws": laws,
 }
 

@@ -17,16 +17,16 @@ from levelfield.testing import CLASSES, DIM
 
 NAMES = {
     "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry load methods miners
-        objectives papers randomness reports studies testing training tuning""",
+        objectives papers randomness reports studies testing training trusting tuning""",
     "levelfield.objectives": "CrossBatchMemory Facts Given Objective as_objective create describe names register",
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
     "levelfield.batching": """Batching Choice Common Fit Layout PlanReport Promise check_fit create describe fit_batch
         fits fitting maker names register report""",
     "levelfield.geometry": "Geometry gather unit",
-    "levelfield.evaluation": """ClassMeans Definition Density Evaluation Facts Intervals Rate Rates Representation
-        Signature Threshold alignment class_spectra class_spectrum compatible density describe evaluate joined kmeans
-        names parse register same_or_not separated spectral_decay spectrum split uniformity""",
+    "levelfield.evaluation": """ClassMeans Definition Density Evaluation Facts Interval Rate Rates Representation
+        Signature Threshold alignment class_spectra class_spectrum compatible create density describe evaluate joined
+        kmeans names parse register same_or_not separated spectral_decay spectrum split uniformity""",
     "levelfield.data": """Catalog CatalogFacts DatasetFacts Fold as_rgb check_images create default_cache_folder
         describe describe_folder is_image names protocols read_image register survey""",
     "levelfield.embedder": """BLOCK Backbone Embedder Ensemble FeatureCache Head Model Rows Trunk backbones in_blocks
@@ -34,9 +34,9 @@ NAMES = {
     "levelfield.methods": """Batch Deviation Group Inputs Method Setting TrainingFeatures create describe names
         register wider_head""",
     "levelfield.training": "Conditions Observer Pace TrainingState train",
-    "levelfield.studies": """Leaderboard PlannedRun RunSpec Study compare gather parse_study plan prepare
-        read_study""",
-    "levelfield.reports": "as_csv as_markdown show with_published write_all",
+    "levelfield.studies": """Leaderboard PlannedRun RunSpec Study gather parse_study plan prepare read_study
+        run_study""",
+    "levelfield.reports": "Report as_csv as_markdown compare finish show with_published write_all",
     "levelfield.papers": "presets published toy",
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
         degenerate findings ordinary verdicts""",

@@ -30,7 +30,7 @@ def test_compare_trains_it_beside_its_baseline(photos: Path, tmp_path: Path) -> 
     methods = ["cosface", "drml", {"label": "drml-triplet", "drml": {"objective": "triplet", "branches": 2}}]
     study = {"name": "small", "data": str(photos), "methods": methods, "conditions": SMALL, "seeds": 1}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({**study, "metrics": ["recall@1"]}))
-    board = levelfield.compare(tmp_path / "study.yaml", out=tmp_path / "out", jobs=0)
+    board = levelfield.compare(tmp_path / "study.yaml", out=tmp_path / "out", jobs=0).leaderboard
     assert {row.label for row in board.rows} == {"cosface", "drml", "drml-triplet"}
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.data._registry import DatasetFacts, describe, register
+from levelfield.data._registry import names as every
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
 from levelfield.data.files.images import is_image_name
@@ -87,12 +88,12 @@ def names() -> list[str]:
     >>> "cub" in names(), "emoji" in names()
     (True, False)
     """
-    return sorted(_READERS)
+    return [name for name in every() if name in _READERS]
 
 
 def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None) -> Reading:
     """Read `name` below `root` and compare it with `facts` (by default the makers' numbers)."""
-    if name not in _READERS:
+    if name not in names():
         raise unknown("benchmark", name, _READERS, see="levelfield datasets")
     place = Place(name, facts or describe(name), root)
     listing = _READERS[name](place)

@@ -28,6 +28,7 @@ from levelfield.errors import BadInput, BadSpecification, Damaged
 from levelfield.notebook import html_table, one_line
 from levelfield.progress import SILENT, Progress
 from levelfield.settings import number, whole
+from levelfield.trust import trusting
 
 if TYPE_CHECKING:
     from levelfield.embedder.ensemble import Ensemble
@@ -68,9 +69,11 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     write_model(folder, facts, tensors)
 
 
+@trusting()
 def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble:
-    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. No code is
-    run that the folder names, and files that are not what was written are refused (their checksum differs).
+    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. Files that
+    are not what was written are refused (their checksum differs). No code is run that the folder names: a backbone of
+    somebody's own file needs `with levelfield.trusting(FILE):`.
 
     Args:
         folder: of a run, or of a study, whose best run it is (`runs/demo`, or `runs/demo/best`).

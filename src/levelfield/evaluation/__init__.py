@@ -7,11 +7,12 @@ from levelfield.evaluation.joining import joined, separated
 from levelfield.evaluation.metrics.dispersion import Density, alignment, density, uniformity
 from levelfield.evaluation.metrics.error_rates import Rate, Rates
 from levelfield.evaluation.metrics.kmeans import kmeans
-from levelfield.evaluation.metrics.registry import Facts, describe, names, parse, register, split
+from levelfield.evaluation.metrics.registry import Facts, create, describe, names, parse, register, split
 from levelfield.evaluation.metrics.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
 from levelfield.evaluation.metrics.threshold import Threshold, same_or_not
-from levelfield.evaluation.result import ClassMeans, Evaluation, Intervals
+from levelfield.evaluation.result import ClassMeans, Evaluation
 from levelfield.evaluation.signature import Definition, Representation, Signature, compatible
+from levelfield.evaluation.statistics import Interval
 
 __all__ = [
     "ClassMeans",
@@ -19,7 +20,7 @@ __all__ = [
     "Density",
     "Evaluation",
     "Facts",
-    "Intervals",
+    "Interval",
     "Rate",
     "Rates",
     "Representation",
@@ -29,6 +30,7 @@ __all__ = [
     "class_spectra",
     "class_spectrum",
     "compatible",
+    "create",
     "density",
     "describe",
     "evaluate",

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 
 from levelfield.errors import BadSpecification, unknown
+from levelfield.evaluation.class_intervals import check_level, intervals
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
-from levelfield.evaluation.metrics import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register)
 from levelfield.evaluation.metrics.clustering import tabulate
 from levelfield.evaluation.metrics.geometry import measure, pairs_of, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
-from levelfield.evaluation.metrics.registry import Metric, describe, parse_all
+from levelfield.evaluation.metrics.registry import Metric, parse_all
+from levelfield.evaluation.metrics.retrieval import reach
 from levelfield.evaluation.result import AVERAGES, LONE, Average, Evaluation, Lone, mean_of
 from levelfield.evaluation.search.arrangement import arrange
 from levelfield.evaluation.search.budget import check_copies, pairs_within
@@ -27,7 +28,6 @@ from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.ranking import best_way, search
 from levelfield.evaluation.search.ranks import TIES, Ties, tie_groups
 from levelfield.evaluation.signature import Definition, Representation, Signature
-from levelfield.evaluation.statistics.bootstrap import check_level, intervals
 from levelfield.progress import SILENT, Progress, Stage
 
 
@@ -74,12 +74,12 @@ def evaluate(
         lone: queries without positives are left out (exclude) or count as 0 (miss).
         dim: use only the first columns.
         starts: k-means starts of the clustering metrics.
-        ci: the level of intervals of the retrieval metrics, over queries and over classes (0.95); None: none.
-        seed: of k-means and of the bootstrap.
+        ci: the level of intervals of the retrieval metrics, over classes (0.95); None: none.
+        seed: of k-means.
         memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings
             once more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in
             several rounds. Clustering and geometry need the queries once more and, for k-means, the centres four times.
-        progress: gets one stage, whose steps are similarities (`levelfield.progress`).
+        progress: one stage, whose steps are similarities.
 
     Returns:
         An `Evaluation`: a mapping of metric names to figures, which also has `per_query` (n,) for each retrieval
@@ -118,7 +118,7 @@ def evaluate(
     )
     rows, clusters = len(inputs.query), len(np.unique(inputs.query_codes))
     amounts = (
-        pairs_of(rows) * sum(describe(one.entry).all_pairs for one in measured),
+        pairs_of(rows) * sum(one.facts.all_pairs for one in measured),
         rows * len(inputs.gallery) if searched else 0,
         starts * (STEPS + 1) * rows * clusters if clustered else 0,
     )
@@ -174,7 +174,7 @@ def evaluate(
         inputs.query_codes,
         inputs.classes,
         {metric.name: signature(metric) for metric in wanted},
-        {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average, level=ci, seed=seed),
+        {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average, level=ci),
         search=partial(neighbours, inputs, distance=distance),
     )  # the caller's arrays, no copy
 
@@ -182,7 +182,7 @@ def evaluate(
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
     """A geometry metric has no search: what matters is the distance, and whether it read rows of unit length."""
     definition = Definition(metric.name, "none", "none", "none", "none", distance, rows, rows)
-    return Signature(definition, replace(shown, norm=describe(metric.entry).norm or shown.norm))
+    return Signature(definition, replace(shown, norm=metric.facts.norm or shown.norm))
 
 
 def _lone_queries(inputs: Inputs) -> Array:
@@ -207,7 +207,7 @@ def _retrieval(
     way = best_way(inputs)
     pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
     arranged = arrange(inputs, distance=distance)
-    last = retrieval.reach(wanted, arranged.positives)
+    last = reach(wanted, arranged.positives)
     for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, stage=stage):
         for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
             for metric in wanted:

@@ -241,7 +241,7 @@ def sum_of(terms: Mapping[str, Tensor]) -> Tensor:
     return reduce(torch.add, terms.values())
 
 
-registry = Registry[nn.Module]("objective", "objectives")
+registry = Registry[nn.Module]("objective", "objectives", home="levelfield.objectives")
 _Entry = TypeVar("_Entry", bound=type)
 
 

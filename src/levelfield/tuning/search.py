@@ -11,9 +11,11 @@ from scipy.stats import qmc
 
 from levelfield import methods
 from levelfield.errors import BadSpecification
-from levelfield.studies import Study, compare, parse_study
+from levelfield.studies import Study, gather, parse_study, run_study
 from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.runs.run import Options
+from levelfield.studies.specification.named_code import named_by
+from levelfield.trust import trusting
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,11 @@ def search(
         "seeds": 1,
         "protocol": {"name": "choosing", "validation": validation},
     }
-    board = compare(parse_study(content), out=out, jobs=jobs, options=options, progress=progress)
+    choosing = parse_study(content)
+    folder = out / choosing.name
+    with trusting(*named_by(choosing)):
+        runs = run_study(choosing, folder, jobs=jobs, options=options or Options(), progress=progress)
+    board = gather(choosing.name, runs, folder, choosing.metrics)
     found = []
     for row in board.rows:
         label, number, settings = tried[row.label]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.inputs import Array, class_names, finite_rows
-from levelfield.evaluation.metrics.registry import Metric, describe
+from levelfield.evaluation.metrics.registry import Metric
 from levelfield.evaluation.search.distances import scale_of, unit_rows
 from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.search.products import TILE, tiled
@@ -120,7 +120,7 @@ def measure(
     found: dict[bool, Points] = {}
     result = {}
     for metric in wanted:
-        facts = describe(metric.entry)
+        facts = metric.facts
         unit = facts.norm == "unit" or distance == "cosine"
         if unit not in found:
             found[unit] = Points((rows > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
@@ -135,7 +135,7 @@ def measure(
 def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
     """Some metrics are not defined for every distance."""
     for metric in wanted:
-        known = describe(metric.entry).distances
+        known = metric.facts.distances
         if known and distance not in known:
             raise BadSpecification(
                 f"Metric '{metric.name}' is not defined for distance '{distance}': {' or '.join(known)} is needed."

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Set
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
-from levelfield import methods
+from levelfield import library, methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, survey
 from levelfield.data.checks.verified import verify_once
@@ -116,17 +114,6 @@ def _study_name(path: Path) -> str:
     return (place.stem if place.is_file() else place.name).lstrip(".") or "photos"
 
 
-def demo_content() -> dict[str, Any]:
-    """The embedded demo study as plain data."""
-    return _embedded("demo.yaml")
-
-
 def photos_content() -> dict[str, Any]:
-    """The embedded study for somebody's own photos as plain data, before it is fitted to them."""
-    return _embedded("photos.yaml")
-
-
-def _embedded(name: str) -> dict[str, Any]:
-    text = resources.files("levelfield.studies").joinpath(name).read_text(encoding="utf-8")
-    content: dict[str, Any] = yaml.safe_load(text)
-    return content
+    """The study for somebody's own photos as plain data, before it is fitted to them."""
+    return library.content("photos/base")

@@ -9,11 +9,12 @@ from pathlib import Path
 from levelfield import methods
 from levelfield.errors import BadSpecification, unknown
 from levelfield.files import expanded
-from levelfield.registry import is_file_reference
+from levelfield.registry import references_in
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, recorded_identity
-from levelfield.studies.specification.choices import Data, MethodSpec, differing
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing
 from levelfield.studies.specification.study import Study, owner
 from levelfield.studies.specification.variations import Variation, variations
+from levelfield.training import Conditions
 
 
 def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
@@ -36,7 +37,7 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", devic
 
 
 def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> Iterator[PlannedRun]:
-    """The runs of one variation. Competitors that need all seeds of another come last, with those that need them."""
+    """The runs of one variation. Methods that need all seeds of another come last, with those that need them."""
     made: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
     late: list[MethodSpec] = []
     for one in (ordered := in_order(study.methods)):
@@ -58,7 +59,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             needs=_needs(method, seed, made, all_seeds=all_seeds),
             device=device,
             data_digest=digest,
-            code_digest=_file_digest(method.name, own.weights),
+            code_digest=_file_digest(method, own, study.protocol),
         )
         concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
         seeded = methods.kind_of(method.name).seeded and not all_seeds
@@ -119,7 +120,7 @@ def _as_needed(spec: RunSpec) -> Needed:
 
 
 def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
-    """Competitors after those they need; otherwise in the order of the study. A circle is refused."""
+    """Methods after those they need; otherwise in the order of the study. A circle is refused."""
     by_label = {one.label: one for one in competitors}
     done: dict[str, MethodSpec] = {}
 
@@ -164,10 +165,13 @@ def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variat
     return tuple((key, value) for key, value in variation if owner(key, labels) in (None, *concerned))
 
 
-def _file_digest(method: str, weights: str | None) -> str:
+def _file_digest(method: MethodSpec, conditions: Conditions, protocol: ProtocolChoice) -> str:
     """The content of a user's own files: another loss or other weights under the same name are another run."""
-    named = [method.rpartition(":")[0]] if is_file_reference(method) else []
+    weights = conditions.weights
+    parts = [method.settings, conditions.model_dump(mode="json"), protocol.model_dump(mode="json")]
+    named = [reference.rpartition(":")[0] for reference in references_in(method.name)]
     named += [weights] if weights not in (None, "random") else []
+    named += dict.fromkeys(reference.rpartition(":")[0] for reference in references_in(parts))
     return "-".join(_content(expanded(name)) for name in named)
 
 

@@ -28,6 +28,7 @@ from levelfield.errors import BadInput, BadSpecification, Damaged, LevelfieldErr
 from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
 from levelfield.progress import SILENT, Progress
+from levelfield.registry import short_name
 from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
 from levelfield.studies.runs.folder import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
@@ -220,4 +221,4 @@ class _Noted(BaseModel):
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:
-    return folder / FOLDER / f"{name}.{suffix}"
+    return folder / FOLDER / f"{short_name(name)}.{suffix}"
