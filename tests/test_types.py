@@ -25,6 +25,7 @@ from levelfield.evaluation import Evaluation
 from levelfield.geometry import Geometry
 from levelfield.miners import Semihard
 from levelfield.objectives import Margin, Objective, ProxyAnchor
+from levelfield.reports import Report
 from levelfield.studies import Leaderboard
 
 rows = torch.randn(8, 4)
@@ -39,7 +40,8 @@ assert_type(miners.create("semihard")(rows, labels), miners.Tuples)
 assert_type(Geometry(rows, normalize=True).distance, torch.Tensor)
 assert_type(levelfield.evaluate(rows, ["a", "b"] * 4, metrics=["recall@1"]), Evaluation)
 assert_type(levelfield.evaluate(rows.numpy(), labels, distance="dot")["recall@1"], float)
-assert_type(levelfield.compare({"data": "emoji", "methods": ["margin"]}), Leaderboard)
+assert_type(levelfield.compare({"data": "emoji", "methods": ["margin"]}), Report)
+assert_type(levelfield.compare("demo").leaderboard, Leaderboard)
 assert_type(levelfield.load("runs/demo"), Model | Ensemble)
 assert_type(levelfield.load("runs/demo").embed(["a.png", "b.png"]), NDArray[np.float32])
 assert_type(levelfield.data.create("photos"), data.Catalog)
@@ -65,6 +67,8 @@ levelfield.evaluate(rows)  # wrong: call-arg
 levelfield.compare(7)  # wrong: arg-type
 levelfield.load("runs/demo").embed(7)  # wrong: arg-type
 levelfield.embedder.Modle  # wrong: attr-defined
+levelfield.studies.read_studdy("demo")  # wrong: attr-defined
+batching.SamplesPerClas  # wrong: attr-defined
 """
 
 

@@ -6,7 +6,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from levelfield.batch_layout import Layout
 from levelfield.batching._registry import create, describe, maker, names, register
@@ -16,6 +16,19 @@ from levelfield.batching.fitting import Fit, check_fit, fits, fitting
 from levelfield.batching.layout import fit_batch
 from levelfield.batching.report import PlanReport, report
 from levelfield.registry import import_files
+
+if TYPE_CHECKING:  # written by make docs
+    from levelfield.batching.balanced import Balanced as Balanced
+    from levelfield.batching.d2_coreset import D2Coreset as D2Coreset
+    from levelfield.batching.ddm import DistanceMatching as DistanceMatching
+    from levelfield.batching.episodes import Episodes as Episodes
+    from levelfield.batching.frd import FrechetMatching as FrechetMatching
+    from levelfield.batching.greedy_coreset import GreedyCoreset as GreedyCoreset
+    from levelfield.batching.m_per_class import MPerClass as MPerClass
+    from levelfield.batching.n_pair import Pairs as Pairs
+    from levelfield.batching.random import Random as Random
+    from levelfield.batching.spc import SamplesPerClass as SamplesPerClass
+    from levelfield.batching.spc_r import RandomWithPair as RandomWithPair
 
 __all__ = [
     "Batching",
@@ -45,10 +58,6 @@ def _offer_classes() -> None:
             if isinstance(value, type) and value.__module__ == module.__name__ and vars(value).get("name"):
                 globals()[name] = value
                 __all__.append(name)
-
-
-def __getattr__(name: str) -> Any:  # tells type checkers that names come from the files
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 _offer_classes()

@@ -114,7 +114,7 @@ class Ensemble:
         Args:
             images: as for a `Model`.
             normalize: divide each row by its length; otherwise each member's part has length 1.
-            progress: show a bar on stderr.
+            progress: gets one stage, whose steps are images (`levelfield.progress`).
 
         Returns:
             float32 (images, dim); one image gives one row.

@@ -179,7 +179,7 @@ class Model:
             images: paths, PIL images or uint8 arrays (height, width, 3), one or many; also one array
                 (images, height, width, 3).
             normalize: divide each row by its length.
-            progress: show a bar on stderr.
+            progress: gets one stage, whose steps are images (`levelfield.progress`).
 
         Returns:
             float32 (images, dim); one image gives one row.
