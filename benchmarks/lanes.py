@@ -147,6 +147,18 @@ class Bare:
             return self.network(self.batch(self.order[0])[0])
 
 
+def with_torchs_gradients(bare: Bare, kind: type[nn.Conv2d]) -> Bare:
+    """A copy that is trained with torch's own gradient wherever `bare` has a convolution of that kind of ours."""
+    copied = copy.copy(bare)
+    copied.network, copied.objective = copy.deepcopy(bare.network), copy.deepcopy(bare.objective)
+    for module in copied.network.modules():
+        if type(module) is kind:
+            module.__class__ = nn.Conv2d
+    copied.optimiser = torch.optim.AdamW(copied.network.parameters(), fused=True)
+    copied.rates = copied.rates[:1]
+    return copied
+
+
 def check_same_work(ours: Ours, bare: Bare) -> None:
     """Both networks must give the same rows, or the comparison is none."""
     with torch.no_grad():

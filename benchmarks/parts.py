@@ -13,8 +13,10 @@ from typing import Any
 from figures import Figure
 from interleaved import Sample, between, clocks, interleave, ratio, typical
 from jobs import timed
-from lanes import Bare, Ours, check_same_work
+from lanes import Bare, Ours, check_same_work, with_torchs_gradients
 
+from levelfield.embedder.depthwise import QuickDepthwise
+from levelfield.embedder.pointwise import QuickPointwise
 from levelfield.studies import Study, parse_study, plan
 from levelfield.training import Pace, Progress
 from levelfield.training.progress import State
@@ -54,7 +56,13 @@ class Parts:
         self.ours = cache(self._ours)
 
     def all(self) -> dict[str, Callable[[], Iterator[Figure]]]:
-        return {"loop": self.loop, "cached": self.cached, "cache": self.against_no_cache, "jobs": self.jobs}
+        return {
+            "loop": self.loop,
+            "cached": self.cached,
+            "gradients": self.gradients,
+            "cache": self.against_no_cache,
+            "jobs": self.jobs,
+        }
 
     def loop(self) -> Iterator[Figure]:
         """The loop against a bare one. The checkpoint, every 20 seconds, is added by its share."""
@@ -104,6 +112,25 @@ class Parts:
                 at_most=True,
                 unit="%",
             )
+
+    def gradients(self) -> Iterator[Figure]:
+        """What our gradients of convolutions gain on a training step, against torch's own; below 1.2 they do not pay."""
+        for cut in ("last-1", "last-2"):
+            bare = Bare(self.ours(cut), gathered=True)
+            for kind in (QuickDepthwise, QuickPointwise):
+                torchs = with_torchs_gradients(bare, kind)
+                lanes = {"ours": partial(bare.slice, self.size.trunk_steps)}
+                lanes["torch"] = partial(torchs.slice, self.size.trunk_steps)
+                samples = interleave(lanes, self.size.rounds)
+                yield Figure(
+                    part="gradients",
+                    what=f"{kind.__name__}, step, {cut}",
+                    peer="torch's own gradient",
+                    value=ratio(samples["torch"], samples["ours"], clock="cpu"),
+                    target=1.2,
+                    at_most=False,
+                    facts=_milliseconds(samples),
+                )
 
     def against_no_cache(self) -> Iterator[Figure]:
         """The same training with and without the store: an epoch has equally many steps in both."""

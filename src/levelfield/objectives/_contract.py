@@ -166,6 +166,10 @@ class Objective(nn.Module):
     def takes_weights(self) -> bool:
         return self.facts.weights
 
+    def takes_everything(self, given: Given) -> bool:
+        """Whether all of the batch counts: no tuples were handed in, and no miner chooses any."""
+        return given.tuples is None and self.miner is None
+
     def chosen(self, geometry: Geometry, given: Given) -> Tuples | None:
         """The tuples handed in, else the mined ones; None means all of the batch."""
         if given.tuples is not None:
