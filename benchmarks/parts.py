@@ -114,7 +114,7 @@ class Parts:
             )
 
     def gradients(self) -> Iterator[Figure]:
-        """What our gradients of convolutions gain on a training step, against torch's own; below 1.2 they do not pay."""
+        """What our gradients of convolutions gain on a step, against torch's own; below 1.2 they do not pay."""
         for cut in ("last-1", "last-2"):
             bare = Bare(self.ours(cut), gathered=True)
             for kind in (QuickDepthwise, QuickPointwise):

@@ -12,7 +12,6 @@ from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import check_classes
 from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
@@ -92,6 +91,7 @@ class Margin(Objective):
         self.beta_per_class = one_of("beta_per_class", beta_per_class, (True, False))
         if beta_per_class and num_classes is None:
             raise BadSpecification("'margin' with beta_per_class needs num_classes.")
+        self.num_classes = num_classes if beta_per_class else None
         start = torch.full((num_classes or 1,) if beta_per_class else (1,), number("beta", beta))
         if one_of("learn_beta", learn_beta, (True, False)):
             self.beta = nn.Parameter(start)
@@ -106,8 +106,6 @@ class Margin(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)
-        if self.beta_per_class:
-            check_classes(given.labels, len(self.beta), self._label)
         triplets = self.chosen_triplets(geometry, given)
         if triplets is None:
             return self._of_everything(geometry, given)
@@ -118,17 +116,16 @@ class Margin(Objective):
         )
         pulled, pushed = pull.detach() > 0, push.detach() > 0
         active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
+        beta = beta.expand_as(pull)
         if given.weights is not None:
             weights = given.weights.index_select(0, anchor)
-            pull, push = pull * weights, push * weights
-        return self._divided(pull.sum(), push.sum(), beta.expand_as(pull).sum(), active)
+            pull, push, beta = pull * weights, push * weights, beta * weights
+        return self._divided(pull.sum(), push.sum(), beta.sum(), active)
 
     def quick(self, given: Given) -> Tensor | None:
         """All triplets: strangers are what is left of the matrix when the few relatives are hidden."""
         if given.weights is not None or not self.takes_everything(given):
             return None
-        if self.beta_per_class:
-            check_classes(given.labels, len(self.beta), self._label)
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         table, distance, n = relatives(given.labels), geometry.distance, len(given.labels)
         beta = self._beta(given.labels).detach().to(distance.dtype).expand(n)
@@ -172,7 +169,7 @@ class Margin(Objective):
         return self._divided(
             (weights * pull * negatives).sum(),
             (weights * push * positives).sum(),
-            (beta * (positives * negatives)).sum(),
+            (weights * beta * (positives * negatives)).sum(),
             active,
         )
 

@@ -223,7 +223,7 @@ class SNR(Objective):
     def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Terms and their slope (n, n) in the ratios."""
         table = relatives(labels)
-        table = table._replace(valid=table.valid & usable[:, None])
+        table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
         if self.form == "contrastive":
             return self._quick_all_pairs(ratio, usable, table)
         found = all_hinges(ratio, table, margin=self.margin)
