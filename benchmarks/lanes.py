@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder import Trunk
+from levelfield.embedder.depthwise import QuickDepthwise
 from levelfield.studies import RunSpec
 from levelfield.studies.ground import ground_for
 from levelfield.studies.setup import planner, set_up
@@ -147,12 +148,12 @@ class Bare:
             return self.network(self.batch(self.order[0])[0])
 
 
-def with_torchs_gradients(bare: Bare, kind: type[nn.Conv2d]) -> Bare:
-    """A copy that is trained with torch's own gradient wherever `bare` has a convolution of that kind of ours."""
+def with_torchs_gradients(bare: Bare) -> Bare:
+    """A copy that takes torch's own gradients where `bare` has convolutions of ours."""
     copied = copy.copy(bare)
     copied.network, copied.objective = copy.deepcopy(bare.network), copy.deepcopy(bare.objective)
     for module in copied.network.modules():
-        if type(module) is kind:
+        if type(module) is QuickDepthwise:
             module.__class__ = nn.Conv2d
     copied.optimiser = torch.optim.AdamW(copied.network.parameters(), fused=True)
     copied.rates = copied.rates[:1]

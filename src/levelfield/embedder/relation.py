@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from levelfield.embedder._slopes import Reconstruction, UnitVectors
 from levelfield.embedder.linear import whitened_components
 from levelfield.errors import BadSpecification
 from levelfield.geometry import TINY, working
@@ -72,15 +71,15 @@ class Branches(nn.Module):
 
     def nodes(self, blocks: Tensor) -> Tensor:
         """(batch, branches, e) of blocks (branches, batch, width)."""
-        raw = working(torch.baddbmm(self.node_bias, blocks, self.node_weight))
-        found: Tensor = UnitVectors.apply(raw.transpose(0, 1))
-        return found
+        raw = working(torch.baddbmm(self.node_bias, blocks, self.node_weight)).transpose(0, 1)
+        lengths = torch.linalg.vector_norm(raw, dim=-1, keepdim=True)
+        return raw / lengths.masked_fill(lengths <= TINY, torch.inf)  # a zero node stays 0, and so does its gradient
 
     def errors(self, blocks: Tensor, nodes: Tensor) -> Tensor:
         """(branches, batch)."""
         targets, known = blocks.detach(), nodes.detach().transpose(0, 1)
-        found: Tensor = Reconstruction.apply(targets, known, self.decoder_weight, self.decoder_bias)
-        return found
+        found = working(torch.baddbmm(self.decoder_bias, known, self.decoder_weight))
+        return (found - targets).square().mean(-1)
 
     def potentials(self, blocks: Tensor, score: Tensor) -> Tensor:
         """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without ever writing down A_a(x_a)."""

@@ -140,7 +140,7 @@ class Margin(Objective):
         value = self.total(self._divided(near, far, (beta * pairs).sum(), active))
         scale = active.clamp_min(1).to(near.dtype).reciprocal()
         of_betas = (pushed * positives - pulled * negatives) * scale
-        of_betas += self.nu * pairs * (scale if self.nu_reduction == "pairs" else 1)
+        of_betas += pairs * (self.nu * (scale if self.nu_reduction == "pairs" else torch.ones_like(scale)))
         slope *= (-scale * positives)[:, None]
         put_(slope, table, (pull > 0) * (scale * negatives)[:, None])
         inputs = [given.embeddings, self.beta]
