@@ -88,8 +88,9 @@ class Benchmark:
             ours = contest.ours(labels, batches_per_epoch=batches, **own)
             peer = contest.peer(labels, batches_per_epoch=1 if "shared" in own else batches, **other)
             check_same_batches(contest, labels, memory, own)
-            samples = interleave({"ours": planning(ours, memory), "straightforward": planning(peer, memory)},
-                                 self.rounds)
+            samples = interleave(
+                {"ours": planning(ours, memory), "straightforward": planning(peer, memory)}, self.rounds
+            )
             yield Figure(
                 part=contest.name,
                 what=f"{contest.what}, d = {dim}",

@@ -38,15 +38,28 @@ def scenarios() -> list[Scenario]:
     One seed speaks of these runs alone: without noise of seeds, equal methods are equal runs.
     """
     found = [Scenario(classes, 1, "none") for classes in CLASSES]
-    found += [Scenario(classes, seeds, noise) for classes in CLASSES for seeds in (3, 5, 10)
-              for noise in ("none", "moderate", "dominant")]  # fmt: skip
+    found += [
+        Scenario(classes, seeds, noise)
+        for classes in CLASSES
+        for seeds in (3, 5, 10)
+        for noise in ("none", "moderate", "dominant")
+    ]
     found += [Scenario(classes, 3, noise) for classes in (5, 10, 20, 100, 774) for noise in list(NOISES)[3:]]
-    found += [Scenario(classes, 3, "moderate", level, shape, sizes) for classes in (5, 10, 50, 400)
-              for level in (0.5, 0.95) for shape in ("normal", "skewed", "bimodal", "opposite")
-              for sizes in ("equal", "unequal") if (level, shape, sizes) != (0.5, "normal", "equal")]  # fmt: skip
-    found += [Scenario(classes, seeds, noise, methods=rows, fixed=fixed) for rows, fixed in SMALL
-              for classes in (5, 20, 100, 774) for seeds in (2, 3, 5, 10)
-              for noise in ("moderate" if rows - fixed == 1 else "one method noisier", "dominant")]  # fmt: skip
+    found += [
+        Scenario(classes, 3, "moderate", level, shape, sizes)
+        for classes in (5, 10, 50, 400)
+        for level in (0.5, 0.95)
+        for shape in ("normal", "skewed", "bimodal", "opposite")
+        for sizes in ("equal", "unequal")
+        if (level, shape, sizes) != (0.5, "normal", "equal")
+    ]
+    found += [
+        Scenario(classes, seeds, noise, methods=rows, fixed=fixed)
+        for rows, fixed in SMALL
+        for classes in (5, 20, 100, 774)
+        for seeds in (2, 3, 5, 10)
+        for noise in ("moderate" if rows - fixed == 1 else "one method noisier", "dominant")
+    ]
     return found
 
 
@@ -73,8 +86,12 @@ def simulate(scenario: Scenario, boards: int, peers: int, seed: int) -> dict[str
         bounds = [one for one in figure_intervals(table) if one is not None]
         shown += len(bounds)
         held += sum(one.low <= truth <= one.high for one in bounds)
-    result = {**asdict(scenario), "boards": len(differences), "false_verdicts": wrong / len(differences),
-              "covered": held / shown if shown else None}  # fmt: skip
+    result = {
+        **asdict(scenario),
+        "boards": len(differences),
+        "false_verdicts": wrong / len(differences),
+        "covered": held / shown if shown else None,
+    }
     ten = scenario.methods == METHODS and scenario.shape == "normal" and scenario.level == 0.5
     if scenario.seeds == 3 and peers and ten:
         result |= compare_peers(scenario, np.std(differences, axis=0), peers, random, truth)

@@ -16,7 +16,7 @@ import yaml
 
 from levelfield.files import write_json
 from levelfield.studies import read_study
-from levelfield.studies.execution import Event
+from levelfield.studies.execution.workers import Event
 from levelfield.tuning import as_log, best, search
 
 HERE = Path(__file__).parent

@@ -29,8 +29,9 @@ def product(sample: Sample) -> None:
 
 def ours(sample: Sample, metrics: tuple[str, ...] = METRICS) -> Any:
     """Every retrieval metric, ties and full mAP among them."""
-    return evaluate(sample.query, sample.labels, gallery=sample.gallery, gallery_labels=sample.gallery_labels,
-                    metrics=metrics)
+    return evaluate(
+        sample.query, sample.labels, gallery=sample.gallery, gallery_labels=sample.gallery_labels, metrics=metrics
+    )
 
 
 def short(sample: Sample) -> Any:
@@ -42,14 +43,24 @@ def pml(sample: Sample) -> Any:
     """Precision@1, R-precision, MAP@R, mAP@1000 and MRR; no recall@K, no ties."""
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
-    names = ("precision_at_1", "r_precision", "mean_average_precision_at_r", "mean_average_precision",
-             "mean_reciprocal_rank")
+    names = (
+        "precision_at_1",
+        "r_precision",
+        "mean_average_precision_at_r",
+        "mean_average_precision",
+        "mean_reciprocal_rank",
+    )
     calculator = AccuracyCalculator(include=names, k=min(1000, len(sample.rows) - 1), device=torch.device("cpu"))
     labels = torch.from_numpy(sample.labels)
     theirs = labels if sample.gallery_labels is None else torch.from_numpy(sample.gallery_labels)
     part = slice(PML_QUERIES if share("PML", sample) < 1 else None)
-    return calculator.get_accuracy(torch.from_numpy(sample.query[part]), labels[part], torch.from_numpy(sample.rows),
-                                   theirs, ref_includes_query=sample.gallery is None)
+    return calculator.get_accuracy(
+        torch.from_numpy(sample.query[part]),
+        labels[part],
+        torch.from_numpy(sample.rows),
+        theirs,
+        ref_includes_query=sample.gallery is None,
+    )
 
 
 def share(who: str, sample: Sample) -> float:

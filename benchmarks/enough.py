@@ -34,9 +34,19 @@ def check_needed(case: int, boards: int) -> dict[str, Any]:
     power = np.mean([_found(replace(scenario, **size), gain, random) for _ in range(boards)])
     said = [one for pilot in found for one in joint([_shifted(pilot, gain, others)])[:others] if one.missing == missing]
     held = [_holds(one, missing, number) for one in said]
-    return {"missing": missing, "classes": scenario.classes, "seeds": scenario.seeds, "methods": scenario.methods,
-            "noise": scenario.noise, "sizes": scenario.sizes, "difference": gain, "number": number,
-            "power": float(power), "interval_holds": float(np.mean(held)), "boards": boards}  # fmt: skip
+    return {
+        "missing": missing,
+        "classes": scenario.classes,
+        "seeds": scenario.seeds,
+        "methods": scenario.methods,
+        "noise": scenario.noise,
+        "sizes": scenario.sizes,
+        "difference": gain,
+        "number": number,
+        "power": float(power),
+        "interval_holds": float(np.mean(held)),
+        "boards": boards,
+    }
 
 
 def _table(scenario: Scenario, random: np.random.Generator, gain: float = 0.0) -> Table:
@@ -49,8 +59,15 @@ def _average(found: list[Differences], gain: float) -> Differences:
     """One pair with the average variances of many studies, and the true difference."""
     names = ("classes", "seeds", "residual", "total", "freedom", "seeds_freedom")
     parts = [np.array([np.mean([getattr(one.variance, name) for one in found])]) for name in names]
-    return replace(found[0], first=found[0].first[:1], second=found[0].second[:1], difference=np.array([gain]),
-                   variance=Variance(*parts), tested=np.array([True]), retrained=np.array([True]))  # fmt: skip
+    return replace(
+        found[0],
+        first=found[0].first[:1],
+        second=found[0].second[:1],
+        difference=np.array([gain]),
+        variance=Variance(*parts),
+        tested=np.array([True]),
+        retrained=np.array([True]),
+    )
 
 
 def _number(one: Differences, missing: str, pairs: int) -> int:

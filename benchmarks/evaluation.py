@@ -30,16 +30,36 @@ from levelfield.evaluation import evaluate
 HERE = Path(__file__).parent
 Bound = tuple[float, float]  # must, good
 TIMES_THE_PRODUCT: dict[str, Bound] = {
-    "CUB-like": (1.3, 0.9), "In-Shop-like": (1.3, 1.1), "20k": (0.85, 0.68), "SOP-like": (0.80, 0.63),
-}  # fmt: skip
+    "CUB-like": (1.3, 0.9),
+    "In-Shop-like": (1.3, 1.1),
+    "20k": (0.85, 0.68),
+    "SOP-like": (0.80, 0.63),
+}
 FASTER_THAN_PML: dict[str, Bound] = {
-    "CUB-like": (5, 7), "In-Shop-like": (2.5, 3), "20k": (3, 3.6), "SOP-like": (3, 4),
-}  # fmt: skip
-MEMORY = ((1.3, 64), (1.2, 32))  # times the embeddings, plus megabytes; 16 bytes for each query-relative pair beside
+    "CUB-like": (5, 7),
+    "In-Shop-like": (2.5, 3),
+    "20k": (3, 3.6),
+    "SOP-like": (3, 4),
+}
+MEMORY = ((1.3, 64), (1.2, 32))  # times the embeddings, plus megabytes; 16 bytes for each query-positive pair beside
 TWO_THREADS = 1.7
 FIRST_CALL = (10_000, 2_000)  # milliseconds
-EVERYTHING = (*METRICS, "precision@10", "map@c[released]", "map@1000", "nmi", "ami", "ari", "f1", "rho",
-              "intra_distance", "inter_distance", "density", "alignment", "uniformity")
+EVERYTHING = (
+    *METRICS,
+    "precision@10",
+    "map@c[released]",
+    "map@1000",
+    "nmi",
+    "ami",
+    "ari",
+    "f1",
+    "rho",
+    "intra_distance",
+    "inter_distance",
+    "density",
+    "alignment",
+    "uniformity",
+)
 STARTS, FULL = 3, 2.0  # of k-means; times the sum of the bounds
 
 
@@ -71,21 +91,47 @@ class Benchmark:
         least = {who: min(seconds) for who, seconds in taken.items()}
         facts = {f"{who}_seconds": seconds for who, seconds in least.items()}
         must, good = TIMES_THE_PRODUCT[name]
-        yield Figure(name, "every retrieval metric", "product", least["ours"] / least["product"], must, True, good,
-                     facts=facts)
+        yield Figure(
+            name, "every retrieval metric", "product", least["ours"] / least["product"], must, True, good, facts=facts
+        )
         yield Figure(name, "recall, R-precision, MAP@R", "product", least["short"] / least["product"], None, True)
         if self.pml:
             must, good = FASTER_THAN_PML[name]
-            yield Figure(name, "every retrieval metric", "PML, k = 1000", least["PML"] / least["ours"], must, False,
-                         good, facts={"share_of_queries": share("PML", sample)})
+            yield Figure(
+                name,
+                "every retrieval metric",
+                "PML, k = 1000",
+                least["PML"] / least["ours"],
+                must,
+                False,
+                good,
+                facts={"share_of_queries": share("PML", sample)},
+            )
         limits = [times * sample.bytes / 1e6 + more + 16 * sample.pairs / 1e6 for times, more in MEMORY]
         peak = in_a_fresh_process("ours", name, quick=self.quick) / 1e6
-        yield Figure(name, "extra memory", "-", peak, limits[0], True, limits[1], "MB",
-                     facts={"embeddings_MB": sample.bytes / 1e6, "pairs": sample.pairs})
+        yield Figure(
+            name,
+            "extra memory",
+            "-",
+            peak,
+            limits[0],
+            True,
+            limits[1],
+            "MB",
+            facts={"embeddings_MB": sample.bytes / 1e6, "pairs": sample.pairs},
+        )
         if self.pml:
             peak = in_a_fresh_process("PML", name, quick=self.quick) / 1e6
-            yield Figure(name, "extra memory of PML", "-", peak, None, True, unit="MB",
-                         facts={"share_of_queries": share("PML", sample)})
+            yield Figure(
+                name,
+                "extra memory of PML",
+                "-",
+                peak,
+                None,
+                True,
+                unit="MB",
+                facts={"share_of_queries": share("PML", sample)},
+            )
 
     @staticmethod
     def _scaled(who: str, part: float) -> str:
@@ -109,8 +155,15 @@ class Benchmark:
                     torch.set_num_threads(1)
         wall = {threads: min(one.wall for one in samples) for threads, samples in taken.items()}
         alone = {threads: min(one.wall for one in samples) for threads, samples in products.items()}
-        yield Figure("threads", "20k, two threads", "one thread", wall[1] / wall[2], TWO_THREADS, False,
-                     facts={"product_alone": alone[1] / alone[2], "more_computing": best(taken[2]) / best(taken[1])})
+        yield Figure(
+            "threads",
+            "20k, two threads",
+            "one thread",
+            wall[1] / wall[2],
+            TWO_THREADS,
+            False,
+            facts={"product_alone": alone[1] / alone[2], "more_computing": best(taken[2]) / best(taken[1])},
+        )
 
     def full(self) -> Iterator[Figure]:
         """Every metric there is in one call, against twice the sum of what its parts may take.
@@ -132,8 +185,15 @@ class Benchmark:
         taken = between(before, clocks()).cpu
         bound = TIMES_THE_PRODUCT[name][0] * product + STARTS * clusters.PASSES[name][1] * a_pass + product / 2
         self.say(f"  {name}: {len(found)} metrics: {taken:.1f} s, product {product:.1f} s, a pass {a_pass:.2f} s")
-        yield Figure(name, "every metric in one call", "sum of the bounds", taken / bound, FULL, True,
-                     facts={"seconds": taken, "product_seconds": product, "pass_seconds": a_pass})
+        yield Figure(
+            name,
+            "every metric in one call",
+            "sum of the bounds",
+            taken / bound,
+            FULL,
+            True,
+            facts={"seconds": taken, "product_seconds": product, "pass_seconds": a_pass},
+        )
 
     def compiling(self) -> Iterator[Figure]:
         """The first call of all, when the loops are compiled, and the first call of a later process."""
@@ -150,8 +210,12 @@ class Benchmark:
     def parts(self) -> dict[str, Callable[[], Iterator[Figure]]]:
         """Every part by its name."""
         found: dict[str, Callable[[], Iterator[Figure]]] = {name: partial(self.of_set, name) for name in SHAPES}
-        return found | {"threads": self.two_threads, "first call": self.compiling, "clusters": self.clusters,
-                        "full": self.full}
+        return found | {
+            "threads": self.two_threads,
+            "first call": self.compiling,
+            "clusters": self.clusters,
+            "full": self.full,
+        }
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Figure]:
@@ -183,8 +247,10 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
             say(f"{figure.part}: {figure.what}: {figure.peer}: {figure.shown[0]} {figure.verdict}")
     console.print(table(figures, "Speed of the evaluation"))
     asked = [figure for figure in figures if figure.target is not None]
-    say(f"{sum(figure.reached for figure in asked)} of {len(asked)} targets reached, "
-        f"{sum(figure.verdict == 'yes, good' for figure in asked)} of them well.")
+    say(
+        f"{sum(figure.reached for figure in asked)} of {len(asked)} targets reached, "
+        f"{sum(figure.verdict == 'yes, good' for figure in asked)} of them well."
+    )
     return figures
 
 

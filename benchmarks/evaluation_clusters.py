@@ -23,9 +23,9 @@ from interleaved import best, between, clocks
 from rich.console import Console
 from samples import QUICK, SHAPES, Array, Sample
 
-from levelfield.evaluation import clustering, kmeans
-from levelfield.evaluation.kmeans import STEPS
-from levelfield.evaluation.order import canonical_order
+from levelfield.evaluation.metrics import clustering, kmeans
+from levelfield.evaluation.metrics.kmeans import STEPS
+from levelfield.evaluation.search.order import canonical_order
 from levelfield.randomness import numpy_stream
 
 HERE = Path(__file__).parent
@@ -78,8 +78,9 @@ def of_set(name: str, sample: Sample, *, rounds: int, say: Say) -> Iterator[Figu
         return
     yield Figure(name, "k-means", "faiss", best(taken["faiss"]) / best(taken["ours"]), None, False)
     nmi = {who: float(np.mean(values)) for who, values in found.items()}
-    yield Figure(name, "NMI", "faiss", nmi["ours"] / nmi["faiss"], EQUAL_NMI, False,
-                 facts={**nmi, "starts": float(rounds)})
+    yield Figure(
+        name, "NMI", "faiss", nmi["ours"] / nmi["faiss"], EQUAL_NMI, False, facts={**nmi, "starts": float(rounds)}
+    )
 
 
 def one_pass(rows: Array, clusters: int) -> Taken:
@@ -99,8 +100,14 @@ def faiss_kmeans(rows: Array, clusters: int, *, seed: int) -> Array:
     import faiss
 
     faiss.omp_set_num_threads(1)
-    made = faiss.Kmeans(rows.shape[1], clusters, niter=STEPS, seed=seed + 1, min_points_per_centroid=1,
-                        max_points_per_centroid=len(rows))
+    made = faiss.Kmeans(
+        rows.shape[1],
+        clusters,
+        niter=STEPS,
+        seed=seed + 1,
+        min_points_per_centroid=1,
+        max_points_per_centroid=len(rows),
+    )
     made.train(rows)
     labels: Array = made.index.search(rows, 1)[1][:, 0]
     return labels
@@ -156,8 +163,9 @@ def two_threads(name: str, sample: Sample, *, rounds: int) -> Iterator[Figure]:
                 torch.set_num_threads(1)
     wall = {threads: min(one.wall for one in samples) for threads, samples in taken.items()}
     yield Figure(name, "k-means, two threads", "one thread", wall[1] / wall[2], 1.0, False)
-    yield Figure(name, "labels of two threads", "one thread", float((labels[1] == labels[2]).mean()), 1.0, False,
-                 unit="%")
+    yield Figure(
+        name, "labels of two threads", "one thread", float((labels[1] == labels[2]).mean()), 1.0, False, unit="%"
+    )
 
 
 def metrics_alone(quick: bool) -> Iterator[Figure]:

@@ -26,6 +26,11 @@ def measured() -> tuple[float, float]:
 
 
 def _seconds(folder: str) -> float:
-    finished = subprocess.run([sys.executable, "-c", CODE], env={**os.environ, "NUMBA_CACHE_DIR": folder},
-                              capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env={**os.environ, "NUMBA_CACHE_DIR": folder},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return float(finished.stdout)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from levelfield.studies import Study, compare
-from levelfield.studies.execution import Event
+from levelfield.studies.execution.workers import Event
 
 
 @dataclass

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder import Trunk
-from levelfield.embedder.depthwise import QuickDepthwise
+from levelfield.embedder.trunk.depthwise import QuickDepthwise
 from levelfield.studies import RunSpec
-from levelfield.studies.ground import ground_for
-from levelfield.studies.setup import planner, set_up
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.setup import planner, set_up
 from levelfield.training import Pace, Progress, train
 from levelfield.training.feed import Feed, Source, StoredRows
 

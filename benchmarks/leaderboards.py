@@ -10,8 +10,14 @@ METHODS = 10
 LEVELS = {0.5: "0.5", 0.95: "0.95"}
 # standard deviation over seeds that moves all classes, and one that moves single classes, as shares of the room that a
 # figure has towards 0 and 1
-NOISES = {"none": (0.0, 0.0), "moderate": (0.03, 0.1), "dominant": (0.2, 0.1), "single classes": (0.0, 0.5),
-          "one method noisier": (0.02, 0.1), "half of them noisier": (0.02, 0.1)}  # fmt: skip
+NOISES = {
+    "none": (0.0, 0.0),
+    "moderate": (0.03, 0.1),
+    "dominant": (0.2, 0.1),
+    "single classes": (0.0, 0.5),
+    "one method noisier": (0.02, 0.1),
+    "half of them noisier": (0.02, 0.1),
+}
 NOISIER = 10.0
 
 

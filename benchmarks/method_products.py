@@ -5,17 +5,17 @@ only Y learns. Sums, exponentials, norms, softmaxes, losses and whatever else is
 here: that is what a method pays on top. Where an equation can be read in two orders, the cheaper one counts. With many
 classes the result stands class by class, Y X', which is quicker (by a tenth with 11,318).
 
-hist (003; h = 512 hidden numbers, E classes in the batch)
+hist (lim2022; h = 512 hidden numbers, E classes in the batch)
     D = x^2 (1/v)' - 2 x (m/v)' + sum m^2/v    two products (b, d) x (d, C)
     G = (H / De) H'                            (b, E) x (E, b)
     G (z theta1')                              (b, d) x (d, h), then (b, b) x (b, h)
     G (A theta2')                              (b, h) x (h, C), and (b, b) with the narrower of the two sides
-message_passing (004; 2 heads, 1 step)
+message_passing (seidenschwarz2021; 2 heads, 1 step)
     queries, keys, values, output              four (b, d) x (d, d)
     attention, what is received                for each head (b, d/2) x (d/2, b), (b, b) x (b, d/2)
     W2 relu(W1 u)                              (b, d) x (d, 4 d), (b, 4 d) x (4 d, d)
     both classifiers                           two (b, d) x (d, C)
-drml (000; K = 4 branches of e = d/K numbers, F = 1024 features, which have gradients as a trunk wants them)
+drml (zheng2021; K = 4 branches of e = d/K numbers, F = 1024 features, which have gradients as a trunk wants them)
     nodes                                      K times (b, F/K) x (F/K, e)
     decoders, of rows without gradient         K times (b, e) x (e, F/K), one product back
     score(A_a x_a - B_b x_b), linear in x      2 K times (F/K, e) x (e, 1), then K times (b, F/K) x (F/K, 2), of which

@@ -27,10 +27,10 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from levelfield import objectives
-from levelfield.embedder.relation import RelationHead
+from levelfield.embedder.head.relation import RelationHead
 from levelfield.evaluation import evaluate
 from levelfield.methods.drml import Drml
-from levelfield.methods.refine import reciprocal_groups, refined_rows
+from levelfield.methods.refine.passing import reciprocal_groups, refined_rows
 from levelfield.objectives import MessagePassing
 from objectives import DIM, batch_of, spread
 
@@ -125,13 +125,15 @@ class Benchmark:
             yield Figure(name, what, "its products", took["ours"] / products, must, True, facts=facts)
             over = (took["ours"] - took["softmax"]) / products
             yield Figure(name, what, "its products, beyond normalized softmax", over, must, True)
-            yield Figure("normalized_softmax", f"{name}, {what}", "the same products", took["softmax"] / products,
-                         None, True)
+            yield Figure(
+                "normalized_softmax", f"{name}, {what}", "the same products", took["softmax"] / products, None, True
+            )
         few, many = (20, 40) if self.quick else (CLASSES[-1] // 2, CLASSES[-1])
         peaks = {classes: memory.peak_bytes(LANES[name](classes).ours) / 1e6 for classes in (few, many)}
         facts = {f"{classes}_classes_mb": peak for classes, peak in peaks.items()}
-        yield Figure(name, f"peak memory, {many:,} classes", f"{few:,} classes", peaks[many] / peaks[few], 2.0, True,
-                     facts=facts)
+        yield Figure(
+            name, f"peak memory, {many:,} classes", f"{few:,} classes", peaks[many] / peaks[few], 2.0, True, facts=facts
+        )
 
     def refine(self) -> Iterator[Figure]:
         """Groups of reciprocal neighbours, and the messages in them, against one evaluation's ranking."""
@@ -151,8 +153,15 @@ class Benchmark:
         facts = {f"{who}_ms": 1e3 * seconds for who, seconds in took.items()}
         for what, parts in (("groups", ("groups",)), ("groups and messages", ("groups", "messages"))):
             value = sum(took[part] for part in parts) / took["ranking"]
-            yield Figure("refine", f"reciprocal {what}, {count:,} rows", "ranking them once", value,
-                         TIMES_THE_RANKING, True, facts=facts)
+            yield Figure(
+                "refine",
+                f"reciprocal {what}, {count:,} rows",
+                "ranking them once",
+                value,
+                TIMES_THE_RANKING,
+                True,
+                facts=facts,
+            )
 
     def _taken(self, lanes: dict[str, Callable[[], Sample]]) -> dict[str, list[Sample]]:
         if self.quick:

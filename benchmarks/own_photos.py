@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.studies import compare, gather, parse_study, prepare
-from levelfield.studies.own_data import fit_to
-from levelfield.studies.run import Options
-from levelfield.studies.store import read_result
+from levelfield.studies.planning.own_photos import fit_to
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.run import Options
 
 SIZES = ("14x20", "20x20", "50x20", "100x30")
 RESULTS = Path(__file__).parent / "results" / "own_photos.json"

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from levelfield.evaluation.bootstrap import resampled_counts
+from levelfield.evaluation.statistics.bootstrap import resampled_counts
 from levelfield.evaluation.statistics.classes import ClassWeights
 
 DRAWS = 2000  # enough for a p that survives 45 pairs, 2 / (draws + 1); the old test took 10,000 or more

@@ -10,9 +10,9 @@ from peers import percentile_bootstrap
 
 from levelfield import evaluate
 from levelfield.evaluation.statistics import ALPHA, Table, chances, holm
-from levelfield.studies.entries import Entry, finished_entries
-from levelfield.studies.items import Items
-from levelfield.studies.store import read_plan
+from levelfield.studies.leaderboard.entries import Entry, finished_entries
+from levelfield.studies.runs.folder import read_plan
+from levelfield.studies.runs.items import Items
 
 METRIC = "recall@1"
 SEEDS = 3
@@ -70,15 +70,24 @@ def _at_chance(
     labels = next(iter(stored.values()))[0][1]
     kept = np.isin(labels, random.choice(np.unique(labels), classes, replace=False))
     dealt = random.permutation(labels[kept])
-    means = [[evaluate(rows[kept], dealt, metrics=[METRIC]).per_class(METRIC) for rows, _ in seeds]
-             for seeds in stored.values()]  # fmt: skip
+    means = [
+        [evaluate(rows[kept], dealt, metrics=[METRIC]).per_class(METRIC) for rows, _ in seeds]
+        for seeds in stored.values()
+    ]
     return np.array([[one.means for one in row] for row in means]), means[0][0].queries.astype(np.float64)
 
 
 def _wrong(boards: list[tuple[np.ndarray, np.ndarray]], classes: int) -> dict[str, Any]:
     """Share of leaderboards with a false verdict, by this test and by the old one."""
-    now = [min(holm(chances(Table.of(dict(enumerate(map(list, values))), queries).differences()))) < ALPHA  # type: ignore[arg-type]
-           for values, queries in boards]  # fmt: skip
+    now = [
+        min(holm(chances(Table.of(dict(enumerate(map(list, values))), queries).differences()))) < ALPHA  # type: ignore[arg-type]
+        for values, queries in boards
+    ]
     before = [min(holm(percentile_bootstrap(values, queries))) < ALPHA for values, queries in boards]
-    return {"classes": classes, "rows": len(boards[0][0]), "boards": len(boards), "false_verdicts": float(np.mean(now)),
-            "before": float(np.mean(before))}  # fmt: skip
+    return {
+        "classes": classes,
+        "rows": len(boards[0][0]),
+        "boards": len(boards),
+        "false_verdicts": float(np.mean(now)),
+        "before": float(np.mean(before)),
+    }

@@ -18,8 +18,9 @@ MOST = 1.5
 def seconds(rows: int) -> float:
     """From class means to all verdicts."""
     random = np.random.default_rng(0)
-    values = 0.5 + 0.1 * random.standard_normal((rows, 1, CLASSES)) + 0.02 * random.standard_normal(
-        (rows, SEEDS, CLASSES))  # fmt: skip
+    values = (
+        0.5 + 0.1 * random.standard_normal((rows, 1, CLASSES)) + 0.02 * random.standard_normal((rows, SEEDS, CLASSES))
+    )
     began = time.process_time()
     table = Table.of({str(row): means for row, means in enumerate(values)}, np.full(CLASSES, 6))
     figure_intervals(table)

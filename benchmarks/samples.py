@@ -26,7 +26,7 @@ class Sample:
 
     @property
     def pairs(self) -> int:
-        """Pairs of a query and a relative."""
+        """Pairs of a query and a positive."""
         theirs = self.labels if self.gallery_labels is None else self.gallery_labels
         found = int(np.bincount(theirs, minlength=int(self.labels.max()) + 1)[self.labels].sum())
         return found - (len(self.labels) if self.gallery is None else 0)

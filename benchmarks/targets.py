@@ -41,8 +41,12 @@ BIG_CLASSES, HUGE_CLASSES = Layout(2048, 64), Layout(2048, 256)
 
 # x sim
 PAIRS = {
-    SMALL: (1.6, 1.2), MIDDLE: (1.15, 0.85), LARGE: (1.15, 0.85), BIG_CLASSES: (1.3, 1.0), HUGE_CLASSES: (1.3, 1.0),
-}  # fmt: skip
+    SMALL: (1.6, 1.2),
+    MIDDLE: (1.15, 0.85),
+    LARGE: (1.15, 0.85),
+    BIG_CLASSES: (1.3, 1.0),
+    HUGE_CLASSES: (1.3, 1.0),
+}
 ALL_TRIPLETS = {**PAIRS, BIG_CLASSES: (2.2, 1.6), HUGE_CLASSES: (3.0, 2.1)}
 SEMIHARD_ALL = {**PAIRS, BIG_CLASSES: (3.0, 2.2), HUGE_CLASSES: (4.0, 2.8)}
 ANGULAR = {**PAIRS, BIG_CLASSES: (1.5, 1.2), HUGE_CLASSES: (1.5, 1.2)}

@@ -17,7 +17,7 @@ import torch
 from levelfield import objectives
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, spectral_decay
-from levelfield.evaluation.clustering import nmi, tabulate
+from levelfield.evaluation.metrics.clustering import nmi, tabulate
 from levelfield.randomness import numpy_stream
 
 PAGE = Path(__file__).with_name("metrics.md")
@@ -44,50 +44,78 @@ def large_labels() -> Difference:
     sample = _golden("labels-large")
     theirs = _pml(sample["embeddings"], sample["labels"], "mean_average_precision_at_r")
     ours = evaluate(sample["embeddings"], sample["labels"], metrics=["map@r"])["map@r"]
-    return Difference("PML", "labels become float32: ids above 2^24 merge",
-                      "MAP@R of 4 classes, two of them 2^24 and 2^24 + 1", theirs, _figure(ours))
+    return Difference(
+        "PML",
+        "labels become float32: ids above 2^24 merge",
+        "MAP@R of 4 classes, two of them 2^24 and 2^24 + 1",
+        theirs,
+        _figure(ours),
+    )
 
 
 def reciprocal_rank_alone() -> Difference:
     rows, labels = _two_classes()
     ours = evaluate(rows, labels, metrics=["mrr"])["mrr"]
-    return Difference("PML", "`mean_reciprocal_rank` asked alone", "MRR of 12 rows",
-                      _pml(rows, labels, "mean_reciprocal_rank"), _figure(ours))
+    return Difference(
+        "PML",
+        "`mean_reciprocal_rank` asked alone",
+        "MRR of 12 rows",
+        _pml(rows, labels, "mean_reciprocal_rank"),
+        _figure(ours),
+    )
 
 
 def cut_list() -> Difference:
     rows, labels = _two_classes()
     ours = evaluate(rows, labels, metrics=["map"])["map"]
-    return Difference("PML", "mAP is cut at `k` without a word", "mAP of 12 rows, k = 3",
-                      _pml(rows, labels, "mean_average_precision", k=3), _figure(ours))
+    return Difference(
+        "PML",
+        "mAP is cut at `k` without a word",
+        "mAP of 12 rows, k = 3",
+        _pml(rows, labels, "mean_average_precision", k=3),
+        _figure(ours),
+    )
 
 
 def collapsed() -> Difference:
     rows, labels = np.ones((12, 4), np.float32), np.repeat([0, 1], 6)
     theirs = [_pml(rows, order, "mean_average_precision_at_r") for order in (labels, np.tile([0, 1], 6))]
     ours = evaluate(rows, labels, metrics=["map@r"])["map@r"]
-    return Difference("PML", "ties go to whatever the search lists first",
-                      "MAP@R of a collapsed net, 2 classes of 6, rows class by class or in turn", " or ".join(theirs),
-                      _figure(ours))
+    return Difference(
+        "PML",
+        "ties go to whatever the search lists first",
+        "MAP@R of a collapsed net, 2 classes of 6, rows class by class or in turn",
+        " or ".join(theirs),
+        _figure(ours),
+    )
 
 
 def released_in_shop() -> Difference:
-    """Proxy-Anchor, Intra-Batch: fewer than k non-relatives strictly more similar than the best relative."""
+    """Proxy-Anchor, Intra-Batch: fewer than k non-positives strictly more similar than the best positive."""
     rows, labels = np.ones((30, 4), np.float32), np.repeat(np.arange(6), 5)
     similarity = rows @ rows.T
     same = labels[:, None] == labels[None]
     best = np.where(same & ~np.eye(30, dtype=bool), similarity, -np.inf).max(axis=1)
     hits = ((similarity > best[:, None]) & ~same).sum(axis=1) < 1
-    return Difference("Proxy-Anchor, Intra-Batch", "In-Shop recall counts only what is strictly nearer",
-                      "R@1 of a collapsed net, 6 classes of 5", _figure(hits.mean()),
-                      _figure(evaluate(rows, labels, metrics=["recall@1"])["recall@1"]))
+    return Difference(
+        "Proxy-Anchor, Intra-Batch",
+        "In-Shop recall counts only what is strictly nearer",
+        "R@1 of a collapsed net, 6 classes of 5",
+        _figure(hits.mean()),
+        _figure(evaluate(rows, labels, metrics=["recall@1"])["recall@1"]),
+    )
 
 
 def first_column() -> Difference:
     sample = _golden("duplicates-self-removal")
     ours = evaluate(sample["embeddings"], sample["labels"], metrics=["recall@1"], distance="euclidean")["recall@1"]
-    return Difference("Revisiting, Proxy-Anchor, Intra-Batch", "the first neighbour is dropped as the query itself",
-                      "R@1 with copies of rows in other classes", _figure(sample["recall_at_k"][0]), _figure(ours))
+    return Difference(
+        "Revisiting, Proxy-Anchor, Intra-Batch",
+        "the first neighbour is dropped as the query itself",
+        "R@1 with copies of rows in other classes",
+        _figure(sample["recall_at_k"][0]),
+        _figure(ours),
+    )
 
 
 def large_offset() -> Difference:
@@ -95,17 +123,31 @@ def large_offset() -> Difference:
 
     sample = _golden("float32-large-offset")
     ours = evaluate(sample["embeddings"], sample["labels"], metrics=["map@r"], distance="euclidean")["map@r"]
-    theirs = _pml(sample["embeddings"], sample["labels"], "mean_average_precision_at_r",
-                  distance=LpDistance(normalize_embeddings=False))
-    return Difference("PML, `LpDistance`", "Euclidean distance in float32 drowns in a common offset",
-                      "MAP@R of rows around 3,000", theirs, _figure(ours))
+    theirs = _pml(
+        sample["embeddings"],
+        sample["labels"],
+        "mean_average_precision_at_r",
+        distance=LpDistance(normalize_embeddings=False),
+    )
+    return Difference(
+        "PML, `LpDistance`",
+        "Euclidean distance in float32 drowns in a common offset",
+        "MAP@R of rows around 3,000",
+        theirs,
+        _figure(ours),
+    )
 
 
 def huge_norms() -> Difference:
     sample = _golden("float32-huge-norm-cosine")
     ours = evaluate(sample["embeddings"], sample["labels"], metrics=["map@r"])["map@r"]
-    return Difference("PML, `CosineSimilarity`", "norms overflow in float32", "MAP@R of rows of length 1e22",
-                      _pml(sample["embeddings"], sample["labels"], "mean_average_precision_at_r"), _figure(ours))
+    return Difference(
+        "PML, `CosineSimilarity`",
+        "norms overflow in float32",
+        "MAP@R of rows of length 1e22",
+        _pml(sample["embeddings"], sample["labels"], "mean_average_precision_at_r"),
+        _figure(ours),
+    )
 
 
 def missing_numbers() -> Difference:
@@ -115,38 +157,61 @@ def missing_numbers() -> Difference:
         ours = _figure(evaluate(rows, labels, metrics=["map@r"])["map@r"])
     except BadInput as error:
         ours = f"{type(error).__name__}: {error}"
-    return Difference("PML", "a NaN in the embeddings gets an unrelated error", "MAP@R of 12 rows, one of them NaN",
-                      _pml(rows, labels, "mean_average_precision_at_r"), ours)
+    return Difference(
+        "PML",
+        "a NaN in the embeddings gets an unrelated error",
+        "MAP@R of 12 rows, one of them NaN",
+        _pml(rows, labels, "mean_average_precision_at_r"),
+        ours,
+    )
 
 
 def released_map_at_c() -> Difference:
     rows, labels = np.repeat(np.eye(8, dtype=np.float32), 2, axis=0), np.repeat(np.arange(8), 2)
     found = evaluate(rows, labels, metrics=["map@c[released]", "map@r"])
-    return Difference("Revisiting", "mAP@C divides by the class size with the query", "a perfect net, classes of two",
-                      _figure(found["map@c[released]"]), _figure(found["map@r"]) + " (`map@r`)")
+    return Difference(
+        "Revisiting",
+        "mAP@C divides by the class size with the query",
+        "a perfect net, classes of two",
+        _figure(found["map@c[released]"]),
+        _figure(found["map@r"]) + " (`map@r`)",
+    )
 
 
 def released_map_at_1000() -> Difference:
     sample = _golden("map-at-1000-small-set")
     name = "map@1000[released]"
     ours = evaluate(sample["embeddings"], sample["labels"], metrics=[name], distance="euclidean", lone="miss")[name]
-    return Difference("Revisiting", "mAP@1000 reads missing neighbours as the last row",
-                      f"{len(sample['labels'])} rows", _figure(sample["value"]), f"{_figure(ours)} (`{name}`)")
+    return Difference(
+        "Revisiting",
+        "mAP@1000 reads missing neighbours as the last row",
+        f"{len(sample['labels'])} rows",
+        _figure(sample["value"]),
+        f"{_figure(ours)} (`{name}`)",
+    )
 
 
 def truncated_spectrum() -> Difference:
     sample = _golden("rho-release-cpu-path")
-    return Difference("Revisiting", "without a GPU, rho loses the smallest singular value",
-                      f"rho of {' x '.join(map(str, sample['embeddings'].shape))} rows", _figure(sample["value"]),
-                      _figure(spectral_decay(sample["embeddings"])))
+    return Difference(
+        "Revisiting",
+        "without a GPU, rho loses the smallest singular value",
+        f"rho of {' x '.join(map(str, sample['embeddings'].shape))} rows",
+        _figure(sample["value"]),
+        _figure(spectral_decay(sample["embeddings"])),
+    )
 
 
 def two_nmi() -> Difference:
     labels = np.repeat(np.arange(8), 4)
     table = tabulate(labels, labels // 4)
-    return Difference("scikit-learn before 0.22, Unbiased Evaluation", "NMI by the geometric mean of the entropies",
-                      "8 classes in 2 clusters, none divided", f"{_figure(nmi(table, form='geometric'))} "
-                      "(`nmi[geometric]`)", _figure(nmi(table, form="arithmetic")))
+    return Difference(
+        "scikit-learn before 0.22, Unbiased Evaluation",
+        "NMI by the geometric mean of the entropies",
+        "8 classes in 2 clusters, none divided",
+        f"{_figure(nmi(table, form='geometric'))} (`nmi[geometric]`)",
+        _figure(nmi(table, form="arithmetic")),
+    )
 
 
 def kmeans_start() -> Difference:
@@ -158,8 +223,13 @@ def kmeans_start() -> Difference:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     theirs = normalized_mutual_info_score(labels, KMeans(100, n_init=1, random_state=0).fit_predict(rows))
     ours = evaluate(rows, labels, metrics=["nmi"])["nmi"]
-    return Difference("scikit-learn", "k-means starts by k-means++; here at random rows, and the mean of three starts",
-                      "NMI of 100 classes of 10", _figure(theirs), _figure(ours))
+    return Difference(
+        "scikit-learn",
+        "k-means starts by k-means++; here at random rows, and the mean of three starts",
+        "NMI of 100 classes of 10",
+        _figure(theirs),
+        _figure(ours),
+    )
 
 
 def snr_regulariser() -> Difference:
@@ -170,13 +240,30 @@ def snr_regulariser() -> Difference:
     settings = {"embedding_regularizer": ZeroMeanRegularizer(), "embedding_reg_weight": 0.1}
     with_it, without = (SignalToNoiseRatioContrastiveLoss(**chosen)(5 * rows, labels) for chosen in (settings, {}))
     ours = objectives.create("snr", form="contrastive", lam=0.1, miner="all").terms(5 * rows, labels)["zero_mean"]
-    return Difference("PML", "the zero-mean term of SNR (`lam`) is of raw rows; here of the compared unit rows",
-                      "that term, weight 0.1, of 12 rows of length 5", _figure(with_it - without), _figure(ours))
+    return Difference(
+        "PML",
+        "the zero-mean term of SNR (`lam`) is of raw rows; here of the compared unit rows",
+        "that term, weight 0.1, of 12 rows of length 5",
+        _figure(with_it - without),
+        _figure(ours),
+    )
 
 
 CASES: tuple[Callable[[], Difference], ...] = (
-    large_labels, reciprocal_rank_alone, cut_list, collapsed, large_offset, huge_norms, missing_numbers, first_column,
-    released_in_shop, released_map_at_c, released_map_at_1000, truncated_spectrum, two_nmi, kmeans_start,
+    large_labels,
+    reciprocal_rank_alone,
+    cut_list,
+    collapsed,
+    large_offset,
+    huge_norms,
+    missing_numbers,
+    first_column,
+    released_in_shop,
+    released_map_at_c,
+    released_map_at_1000,
+    truncated_spectrum,
+    two_nmi,
+    kmeans_start,
     snr_regulariser,
 )
 
@@ -187,8 +274,9 @@ def _pml(rows: Array, labels: Array, metric: str, *, k: int | None = None, dista
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
     from pytorch_metric_learning.utils.inference import CustomKNN
 
-    calculator = AccuracyCalculator((metric,), k=k, device=torch.device("cpu"), kmeans_func=id,
-                                    knn_func=CustomKNN(distance or CosineSimilarity()))
+    calculator = AccuracyCalculator(
+        (metric,), k=k, device=torch.device("cpu"), kmeans_func=id, knn_func=CustomKNN(distance or CosineSimilarity())
+    )
     try:
         return _figure(calculator.get_accuracy(rows, labels)[metric])
     except (TypeError, ValueError) as error:

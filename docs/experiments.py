@@ -1,66 +1,108 @@
-"""Writes what the studies measured onto the page about experiments: `python docs/experiments.py [RUNS] [STUDY ...]`.
+"""Writes what the studies measured onto the page about experiments: `python docs/experiments.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare` wrote into. For each study its table replaces what stands between
-`<!-- STUDY -->` and `<!-- end of STUDY -->`, and its figures are drawn into figures/. Trains nothing.
+RUNS is the folder that `levelfield compare` wrote into. For every study that is finished there, the script draws its
+figures into `figures/` and keeps a log, `docs/logs/experiments/STUDY.json`: rows with their figures, and claims. The
+page is made from the logs alone: the table of a study replaces the text between `<!-- STUDY -->` and
+`<!-- end of STUDY -->`. Trains nothing.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
-from levelfield.reports import cells
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.figures._rows import Drawn, drawn
-from levelfield.reports.tables import claims
+from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard.tables import claims
 from levelfield.studies import gather, read_study
-from levelfield.studies.store import read_plan
+from levelfield.studies.runs.folder import read_plan
 
 HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"
+LOGS = HERE / "logs" / "experiments"
 STUDIES = ("methods", "rho", "switch", "batching", "mixup", "curves")
+Log = dict[str, Any]
 
 
-def write(runs: Path, study: str) -> None:
-    """Table and figures of one study."""
-    folder = runs / study
-    described, planned = read_study(folder / "study.yaml"), read_plan(folder)
-    board = gather(study, planned, folder, described.metrics, claims=described.claims)
-    lines = []
-    for path in draw_figures(figures_of(described), board, planned, folder):
-        shown = HERE / "figures" / f"{study}-{path.name}"
-        shown.write_bytes(path.read_bytes())
-        lines += [f"![{study}: {path.stem}](figures/{shown.name})", ""]
-    lines += table(drawn(board, planned, folder), board.metrics[:2])
-    lines += ["", "What it says of the claims:", "", *claims(board)] if board.claims else []
-    place = re.compile(rf"(<!-- {study} -->\n).*?(<!-- end of {study} -->)", re.DOTALL)
-    text = "\n".join(lines) + "\n"
-    PAGE.write_text(place.sub(lambda found: found[1] + text + found[2], PAGE.read_text(encoding="utf-8")), "utf-8")
+def collect(runs: Path) -> None:
+    """Write the log of each study that is finished in `runs`, and draw its figures."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for study in STUDIES:
+        folder = runs / study
+        if not (folder / "leaderboard.json").is_file():
+            continue
+        described, planned = read_study(folder / "study.yaml"), read_plan(folder)
+        board = gather(study, planned, folder, described.metrics, claims=described.claims)
+        figures = []
+        for path in draw_figures(figures_of(described), board, planned, folder):
+            (HERE / "figures" / f"{study}-{path.name}").write_bytes(path.read_bytes())
+            figures.append(path.stem)
+        rows = [logged(row, board.metrics[:2]) for row in drawn(board, planned, folder)]
+        log = {"figures": figures, "metrics": board.metrics[:2], "rows": rows, "claims": claims(board)}
+        (LOGS / f"{study}.json").write_text(in_lines(log), encoding="utf-8")
 
 
-def table(rows: list[Drawn], metrics: list[str]) -> list[str]:
-    """One line for each row, best first. The share of planning in training time is shown where it counts."""
-    planned = any(row.row.planning > 0.05 * row.row.seconds for row in rows)
+def logged(row: Drawn, metrics: list[str]) -> Log:
+    """The figures of one row of a leaderboard."""
+    first = row.cell(metrics[0])
+    share = 100 * row.row.planning / row.row.seconds if row.row.seconds else 0.0
+    return {
+        "label": row.row.label,
+        "seeds": len(row.row.seeds),
+        "means": [round(row.cell(metric).mean, 6) for metric in metrics],
+        "interval": cells.interval(first),
+        "sd": None if first.spread is None else round(first.spread, 6),
+        "rho": None if row.rho is None else round(row.rho, 6),
+        "planning": round(share, 2),
+    }
+
+
+def in_lines(log: Log) -> str:
+    """JSON with one line for each row and each claim."""
+    parts = []
+    for key, value in log.items():
+        listed = ",\n  ".join(json.dumps(entry) for entry in value)
+        parts.append(f' "{key}": [\n  {listed}\n ]')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def written(study: str, log: Log) -> str:
+    """Figures, table and claims of a study in Markdown."""
+    lines = [text for name in log["figures"] for text in (f"![{study}: {name}](figures/{study}-{name}.png)", "")]
+    lines += table(log["rows"], log["metrics"])
+    lines += ["", "Verdicts:", "", *log["claims"]] if log["claims"] else []
+    return "\n".join(lines) + "\n"
+
+
+def table(rows: list[Log], metrics: list[str]) -> list[str]:
+    """One line for each row, best first. The share of planning in the training time is shown if any exceeds 5 %."""
+    planned = any(row["planning"] > 5 for row in rows)
     head = ["method", *metrics[:1], "95 % interval", "sd", *metrics[1:], "rho (training)"]
     head += ["planning"] if planned else []
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for row in rows:
-        first, others = row.cell(metrics[0]), [f"{row.cell(metric).mean:.3f}" for metric in metrics[1:]]
-        spread = "-" if first.spread is None else f"{first.spread:.3f}"
-        rho = "-" if row.rho is None else f"{row.rho:.3f}"
-        fields = [row.row.label, f"{first.mean:.3f}", cells.interval(first), spread, *others, rho]
-        fields += [f"{100 * row.row.planning / row.row.seconds:.0f} %"] if planned else []
+        spread, rho = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("sd", "rho"))
+        first, *others = (f"{mean:.3f}" for mean in row["means"])
+        fields = [row["label"], first, row["interval"], spread, *others, rho]
+        fields += [f"{row['planning']:.0f} %"] if planned else []
         lines.append("| " + " | ".join(fields) + " |")
-    seeds = sorted({len(row.row.seeds) for row in rows})
-    return [*lines, "", f"Seeds: {', '.join(map(str, seeds))}." + (" planning: share of the training time." * planned)]
+    seeds = ", ".join(str(count) for count in sorted({row["seeds"] for row in rows}))
+    return [*lines, "", f"Seeds: {seeds}." + (" planning: share of the training time." * planned)]
 
 
 def main(arguments: list[str]) -> None:
-    runs = Path(arguments[0]) if arguments else Path("runs")
-    for study in arguments[1:] or STUDIES:
-        write(runs, study)
-        print(f"wrote {study} onto {PAGE.name}")
+    if arguments:
+        collect(Path(arguments[0]))
+    text = PAGE.read_text(encoding="utf-8")
+    for path in sorted(LOGS.glob("*.json")):
+        part = written(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        place = re.compile(rf"(<!-- {path.stem} -->\n).*?(<!-- end of {path.stem} -->)", re.DOTALL)
+        text = place.sub(lambda found, part=part: found[1] + part + found[2], text)
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import yaml
 
-from levelfield import batching, data, evaluation, methods, miners, objectives, published
+from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.facts import as_range, as_written, grouped
 from levelfield.data import corruptions, protocols
+from levelfield.papers import published
 from levelfield.testing import LAWS
 from levelfield.training import Conditions
 
@@ -232,10 +233,16 @@ def own_photos() -> str:
         trained = {label: row[log["metric"]] for label, row in one["trained"].items()}
         best, worst = max(trained, key=trained.__getitem__), min(trained, key=trained.__getitem__)
         steps = sorted(step for row in one["trained"].values() for step in row["steps"])
-        rows.append((
-            one["size"].replace("x", " x "), f"{one['untrained']:.3f}", f"{one['start']:.3f}",
-            f"{trained[best]:.3f} ({best})", f"{trained[worst] - one['start']:+.3f}", f"{steps[0]} to {steps[-1]}",
-        ))  # fmt: skip
+        rows.append(
+            (
+                one["size"].replace("x", " x "),
+                f"{one['untrained']:.3f}",
+                f"{one['start']:.3f}",
+                f"{trained[best]:.3f} ({best})",
+                f"{trained[worst] - one['start']:+.3f}",
+                f"{steps[0]} to {steps[-1]}",
+            )
+        )
     header = ("classes x photos", "untrained features", "head at its start", "best trained row")
     return _table((*header, "worst trained row against the start", "steps"), rows)
 
@@ -249,14 +256,27 @@ def calibration() -> str:
         power = next(one["power"] for one in peers if "power" in one)
         covered = [one["covered"] for one in own if one["covered"] is not None]
         shown = ("crossed", "classes only", "sign flips", "oracle")
-        rows.append((
-            str(classes), _per_cent(max(one["false_verdicts_before"] for one in peers)),
-            _per_cent(max(one["false_verdicts"] for one in own)),
-            _per_cent(min(one["covered_before"] for one in peers)), _per_cent(min(covered)) if covered else "none",
-            *(f"{power[name]:.2f}" if covered else "none" for name in shown),
-        ))  # fmt: skip
-    head = ("classes", "false verdicts before", "now", "interval holds before", "now", "power now", "t over classes",
-            "sign flips", "oracle")  # fmt: skip
+        rows.append(
+            (
+                str(classes),
+                _per_cent(max(one["false_verdicts_before"] for one in peers)),
+                _per_cent(max(one["false_verdicts"] for one in own)),
+                _per_cent(min(one["covered_before"] for one in peers)),
+                _per_cent(min(covered)) if covered else "none",
+                *(f"{power[name]:.2f}" if covered else "none" for name in shown),
+            )
+        )
+    head = (
+        "classes",
+        "false verdicts before",
+        "now",
+        "interval holds before",
+        "now",
+        "power now",
+        "t over classes",
+        "sign flips",
+        "oracle",
+    )
     return _table(head, rows)
 
 
@@ -268,18 +288,29 @@ def calibration_small() -> str:
             trained, fixed = one["methods"] - one["fixed"], one["fixed"]
             rows = f"{trained} trained" + (f", {fixed} that trains nothing" if fixed else "")
             found.setdefault((rows, one["seeds"]), []).append(one)
-    shown = [(rows, str(seeds), _per_cent(max(one["false_verdicts"] for one in own)),
-              _per_cent(min(one["covered"] for one in own))) for (rows, seeds), own in found.items()]  # fmt: skip
+    shown = [
+        (
+            rows,
+            str(seeds),
+            _per_cent(max(one["false_verdicts"] for one in own)),
+            _per_cent(min(one["covered"] for one in own)),
+        )
+        for (rows, seeds), own in found.items()
+    ]
     return _table(("rows", "seeds", "false verdicts", "interval holds"), sorted(shown, key=lambda row: row[0]))
 
 
 def calibration_needed() -> str:
     rows = [
-        (f"{one['classes']} classes, {one['seeds']} seeds, {one['methods']} methods; noise of seeds {one['noise']}; "
-         f"sizes {one['sizes']}", f"{one['number']} {one['missing']}", _per_cent(one["power"]),
-         _per_cent(one["interval_holds"]))
+        (
+            f"{one['classes']} classes, {one['seeds']} seeds, {one['methods']} methods; noise of seeds {one['noise']}; "
+            f"sizes {one['sizes']}",
+            f"{one['number']} {one['missing']}",
+            _per_cent(one["power"]),
+            _per_cent(one["interval_holds"]),
+        )
         for one in _calibrated()["needed"]
-    ]  # fmt: skip
+    ]
     return _table(("a study of", "would need", "power with that", "interval holds"), rows)
 
 
@@ -303,13 +334,25 @@ def _per_cent(share: float) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "own_photos": own_photos,
-    "calibration": calibration, "calibration_small": calibration_small, "calibration_needed": calibration_needed,
+    "calibration": calibration,
+    "calibration_small": calibration_small,
+    "calibration_needed": calibration_needed,
     "calibration_runs": calibration_runs,
     "corruptions": corruption_facts,
-    "conditions": conditions, "which": which, "objectives": objective_facts, "compatibility": compatibility,
-    "fits": batches_that_fit, "published_batches": published_batches,
-    "gallery": gallery, "miners": miner_facts, "methods": method_facts, "batchings": batching_facts,
-    "datasets": dataset_facts, "benchmarks": benchmark_facts, "metrics": metric_facts, "protocols": protocol_facts,
+    "conditions": conditions,
+    "which": which,
+    "objectives": objective_facts,
+    "compatibility": compatibility,
+    "fits": batches_that_fit,
+    "published_batches": published_batches,
+    "gallery": gallery,
+    "miners": miner_facts,
+    "methods": method_facts,
+    "batchings": batching_facts,
+    "datasets": dataset_facts,
+    "benchmarks": benchmark_facts,
+    "metrics": metric_facts,
+    "protocols": protocol_facts,
     "laws": laws,
 }
 

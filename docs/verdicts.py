@@ -19,7 +19,7 @@ import numpy as np
 
 from levelfield.reports.against_published import resolved_settings
 from levelfield.studies import read_study
-from levelfield.studies.opening import open_catalog
+from levelfield.studies.runs.inputs import open_catalog
 
 HERE = Path(__file__).parent
 PAGE = HERE / "papers.md"

@@ -11,10 +11,15 @@ import pytest
 
 # Files that take longest: each is one piece of work for one process, and none may be begun when all else is done.
 LONG = (
-    "docs/test_commands.py", "studies/test_kill_and_resume.py", "cli/test_cli_compare.py",
-    "studies/test_execution.py", "cli/test_cli_bad_input.py", "studies/test_teacher.py",
-    "studies/test_papers.py", "benchmarks/test_training_benchmark.py",
-)  # fmt: skip
+    "docs/test_commands.py",
+    "studies/test_kill_and_resume.py",
+    "cli/test_cli_compare.py",
+    "studies/test_execution.py",
+    "cli/test_cli_bad_input.py",
+    "studies/test_teacher.py",
+    "studies/test_papers.py",
+    "benchmarks/test_training_benchmark.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

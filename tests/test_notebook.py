@@ -45,10 +45,17 @@ def test_captions_cells_and_notes_are_escaped() -> None:
 def test_an_evaluation_gives_its_columns() -> None:
     result = evaluate(np.eye(4), ["a", "a", "b", "b"], metrics=["recall@1"], ci=0.9)
     assert list(result.to_pandas()) == [
-        "metric", "value", "low over classes", "high over classes", "low over queries", "high over queries",
-    ]  # fmt: skip
+        "metric",
+        "value",
+        "low over classes",
+        "high over classes",
+        "low over queries",
+        "high over queries",
+    ]
     queries = result.to_pandas("queries")
     assert {name: list(values) for name, values in queries.items()} == {
-        "label": ["a", "a", "b", "b"], "counted": [True] * 4, "recall@1": list(result.per_query["recall@1"]),
-    }  # fmt: skip
+        "label": ["a", "a", "b", "b"],
+        "counted": [True] * 4,
+        "recall@1": list(result.per_query["recall@1"]),
+    }
     assert list(result.to_pandas("classes")["class"]) == ["a", "b"]

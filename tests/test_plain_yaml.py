@@ -74,9 +74,14 @@ def test_hostile_text_gets_one_message_with_its_place(reader: ModuleType, text: 
 def test_what_people_write_is_read_as_they_mean_it(reader: ModuleType) -> None:
     text = "{lr: 1e-3, day: 2024-12-31, never: 2024-13-45, 2024-01-01: key, sign: =, shared: &s [1], again: *s}"
     assert reader.read_yaml(text, origin="X") == {
-        "lr": 0.001, "day": "2024-12-31", "never": "2024-13-45", "2024-01-01": "key", "sign": "=", "shared": [1],
+        "lr": 0.001,
+        "day": "2024-12-31",
+        "never": "2024-13-45",
+        "2024-01-01": "key",
+        "sign": "=",
+        "shared": [1],
         "again": [1],
-    }  # fmt: skip
+    }
 
 
 def test_many_keys_take_no_quadratic_time(reader: ModuleType) -> None:

@@ -17,8 +17,10 @@ from levelfield.trust import as_trusted, trust, trusted, trusting
 def counting(tmp_path: Path) -> Path:
     """A file that writes down each time it is run."""
     path = tmp_path / "mine.py"
-    path.write_text("from pathlib import Path\nwith open(__file__ + '.ran', 'a') as log: log.write('x')\n"
-                    "def one(): return 1\ndef two(): return 2\n")  # fmt: skip
+    path.write_text(
+        "from pathlib import Path\nwith open(__file__ + '.ran', 'a') as log: log.write('x')\n"
+        "def one(): return 1\ndef two(): return 2\n"
+    )
     return path
 
 
@@ -91,11 +93,13 @@ def test_what_a_trusted_file_only_imports_is_not_used(tmp_path: Path) -> None:
     [
         ("margin", []),
         ("a.py:A", ["a.py:A"]),
-        ({"methods": [{"a.py:A": {"miner": {"b.py:B": {}}}}], "vary": {"data": ["c.py:c"]}},
-         ["a.py:A", "b.py:B", "c.py:c"]),
+        (
+            {"methods": [{"a.py:A": {"miner": {"b.py:B": {}}}}], "vary": {"data": ["c.py:c"]}},
+            ["a.py:A", "b.py:B", "c.py:c"],
+        ),
         (None, []),
     ],
-)  # fmt: skip
+)
 def test_references_are_found_wherever_they_are(content: Any, found: list[str]) -> None:
     assert list(references_in(content)) == found
 

@@ -112,11 +112,15 @@ def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
     except Exception as error:  # a header is a piece of Python, and numpy raises nearly anything for a damaged one
         raise damaged(path, "is empty" if not size else "is no array: its header cannot be read") from error
     if header.dtype.hasobject:
-        raise damaged(path, "holds Python objects, which are never read, for they can run code. Save numbers or text: "
-                            "np.save('y.npy', labels.astype(str))")  # fmt: skip
+        raise damaged(
+            path,
+            "holds Python objects, which are never read, for they can run code. Save numbers or text: "
+            "np.save('y.npy', labels.astype(str))",
+        )
     if header.dtype.kind not in kinds or header.dtype.subdtype is not None:
-        raise damaged(path, f"holds {header.dtype}, and {'numbers' if kinds == NUMBERS else 'numbers or text'} "
-                            "are needed")  # fmt: skip
+        raise damaged(
+            path, f"holds {header.dtype}, and {'numbers' if kinds == NUMBERS else 'numbers or text'} are needed"
+        )
     if min(header.shape, default=0) < 0 or header.size != size - header.begin:
         promised = f"an array {header.shape} of {header.dtype}"
         raise damaged(path, f"promises {promised} and holds {size - header.begin:,} bytes: it is cut off or damaged")

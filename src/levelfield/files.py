@@ -59,8 +59,10 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise BadInput(f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another place "
-                       "or make room and start again.") from error
+        raise BadInput(
+            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another place "
+            "or make room and start again."
+        ) from error
     finally:
         with suppress(OSError):  # where nothing can be written, nothing is left
             temporary.unlink(missing_ok=True)
@@ -131,8 +133,10 @@ def link_whole(source: Path, target: Path) -> None:
     'first'
     """
     if source.is_symlink():
-        raise BadInput(f"{source} is a link to another place ({source.resolve()}), which may hold anything: what is "
-                       "joined must lie in its own folder.")
+        raise BadInput(
+            f"{source} is a link to another place ({source.resolve()}), which may hold anything: what is "
+            "joined must lie in its own folder."
+        )
     real = source.resolve()
     if target.exists() and target.samefile(real):
         return

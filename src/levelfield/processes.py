@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any
 
-PRELOADED = ["levelfield.studies.forked"]
+PRELOADED = ["levelfield.studies.execution.preload"]
 PATIENCE = 2.0  # seconds that a process has to end by itself
 _SAFE_PATH = "PYTHONSAFEPATH"
 

@@ -54,8 +54,11 @@ def test_cards_passed_over_keep_their_place():
     assert dealt.tolist() == [[0, 1, 2], [3, 4, 0], [4, 3, 1], [2, 0, 1]]
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=8), st.integers(1, 5),
-       st.integers(0, 2**32))
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=8),
+    st.integers(1, 5),
+    st.integers(0, 2**32),
+)
 @settings(max_examples=200, deadline=None)
 def test_many_decks_obey_the_laws_of_one(decks, hand, seed):
     sizes, hands = np.array(decks).T

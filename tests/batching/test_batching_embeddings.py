@@ -39,9 +39,15 @@ def all_distances(rows):
 # every batching
 
 
-@given(st.sampled_from(AWARE), st.lists(st.integers(1, 9), min_size=3, max_size=12), st.integers(1, 3),
-       st.integers(1, 6), st.sampled_from([12, 30, 512]), st.sampled_from(["random", "equal", "pairs", "line"]),
-       st.integers(0, 1000))
+@given(
+    st.sampled_from(AWARE),
+    st.lists(st.integers(1, 9), min_size=3, max_size=12),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.sampled_from([12, 30, 512]),
+    st.sampled_from(["random", "equal", "pairs", "line"]),
+    st.integers(0, 1000),
+)
 @settings(max_examples=120, deadline=None)
 def test_laws_of_every_plan_whatever_the_embeddings(name, sizes, n, k, pool, kind, seed):
     k = max(min(k, len(sizes)), 2 if n == 1 else 1)
@@ -53,8 +59,9 @@ def test_laws_of_every_plan_whatever_the_embeddings(name, sizes, n, k, pool, kin
         "pairs": np.repeat(rng.normal(size=(len(labels), 4)), 2, axis=0)[: len(labels)],  # fewer points than images
         "line": rng.normal(size=(len(labels), 1)) @ rng.normal(size=(1, 4)),  # a singular covariance
     }[kind]
-    made = batching.create(name, labels, batch_size=n * k, samples_per_class=n, batches_per_epoch=3, seed=seed,
-                           pool=max(pool, n * k))
+    made = batching.create(
+        name, labels, batch_size=n * k, samples_per_class=n, batches_per_epoch=3, seed=seed, pool=max(pool, n * k)
+    )
     plan = made.plan(0, rows)
     assert plan.shape == (3, n * k)
     assert plan.dtype == np.int32
@@ -219,8 +226,10 @@ def test_the_moments_are_those_of_the_embeddings():
     data, chosen = rows_of(8), candidates_of(9)
     plain, whole = (DistanceScorer(data, moments=moments)(chosen) for moments in (False, True))
     for one, without, found in zip(chosen, plain, whole, strict=True):
-        gaps = [np.linalg.norm(measure(data[one]) - measure(data)) for measure in
-                (lambda rows: rows.mean(axis=0), lambda rows: rows.std(axis=0))]
+        gaps = [
+            np.linalg.norm(measure(data[one]) - measure(data))
+            for measure in (lambda rows: rows.mean(axis=0), lambda rows: rows.std(axis=0))
+        ]
         assert found == pytest.approx(2 * 75 * without + sum(gaps))
 
 
@@ -248,8 +257,16 @@ def test_the_chosen_batch_is_the_best_candidate(name, reference, shared):
     measure = FrechetScorer(rows) if name == "frd" else DistanceScorer(rows)
     scores = {}
     for count in (1, 40):
-        made = batching.create(name, labels, batch_size=20, pool=60, candidates=count, reference=reference,
-                               shared=shared, batches_per_epoch=20)
+        made = batching.create(
+            name,
+            labels,
+            batch_size=20,
+            pool=60,
+            candidates=count,
+            reference=reference,
+            shared=shared,
+            batches_per_epoch=20,
+        )
         plan = made.plan(0, rows)
         scores[count] = measure(plan).mean()
         assert (len(np.unique(plan)) <= 60) is shared
@@ -272,8 +289,11 @@ def test_greedy_coreset_is_that_of_a_slow_loop(seed, k, by_class):
         radii.append(max(nearest) ** 0.5)
         if len(selected) == k:
             break
-        free = [i for i in range(30) if i not in selected
-                and (classes is None or classes[i] not in [classes[j] for j in selected])]
+        free = [
+            i
+            for i in range(30)
+            if i not in selected and (classes is None or classes[i] not in [classes[j] for j in selected])
+        ]
         selected.append(max(free, key=lambda i: (nearest[i], -i)))
     found, radius = FarthestFirst(rows).choose(k, start, classes=classes)
     assert found.tolist() == selected
@@ -295,6 +315,7 @@ def test_soft_picks_are_uniform_above_the_quantile():
 def test_anchors_of_the_plan_are_spread_wider_than_random_ones():
     """The released code applies indices of one pool to another one: its anchors are random."""
     labels, rows = np.arange(600) // 5, rows_of(0, 600, 4)
+
     def spread(batches):
         return np.mean([np.sort(np.linalg.norm(rows[b][:, None] - rows[b], axis=2), axis=1)[:, 1] for b in batches])
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from levelfield import batching, methods, objectives, published
+from levelfield import batching, methods, objectives
 from levelfield.batching import Choice, Layout, check_fit, fits
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.methods import Batch
+from levelfield.papers import published
 
 LABELS = np.repeat(np.arange(40), 12)
 
@@ -36,7 +37,7 @@ def test_what_an_objective_declares_to_need_is_enough(name):
 
 @pytest.mark.parametrize("name", [n for n in objectives.names() if objectives.describe(n).least[1] > 1])
 def test_what_an_objective_declares_to_need_is_needed(name):
-    if name in ("group_loss", "ranked_list"):  # they push strangers apart, which is not what they are for
+    if name in ("group_loss", "ranked_list"):  # they push negatives apart, which is not what they are for
         assert learns(name, torch.arange(6))
     else:
         assert not learns(name, torch.arange(6))
@@ -69,8 +70,11 @@ def test_an_objective_that_declares_nothing_fits():
 
 
 def test_the_error_names_what_is_needed_and_what_would_fit():
-    with pytest.raises(BadSpecification, match=r"'spc' does not fit the objective 'triplet': it needs 2 images of a "
-                       r"class.*with their defaults: .*balanced.*n_pair, spc, spc_r"):
+    with pytest.raises(
+        BadSpecification,
+        match=r"'spc' does not fit the objective 'triplet': it needs 2 images of a "
+        r"class.*with their defaults: .*balanced.*n_pair, spc, spc_r",
+    ):
         check_fit(make("spc", samples_per_class=1), objectives.create("triplet"))
     with pytest.raises(BadSpecification, match=r"needs 3 classes in a batch, which never has more than 1.*These fit"):
         check_fit(make("m_per_class", batch_size=12, samples_per_class=12), objectives.create("quadruplet"))
@@ -146,5 +150,13 @@ def test_the_batches_of_the_papers_can_be_made(entry):
     made = Choice.of(entry.batching, layout).make(labels, layout, batches_per_epoch=entry.batches_per_epoch or 2)
     rows = np.random.default_rng(0).normal(size=(5800, 4)).astype(np.float32) if made.needs_memory else None
     assert made.plan(0, rows).shape[1] == layout.batch_size
-    assert layout.batch_size in {"001": (120, 125, 128, 180), "002": (112,), "003": (32,), "004": (54, 70, 90, 56),
-                                 "MLRC": (32,)}[entry.paper]
+    assert (
+        layout.batch_size
+        in {
+            "fehervari2019": (120, 125, 128, 180),
+            "roth2020": (112,),
+            "lim2022": (32,),
+            "seidenschwarz2021": (54, 70, 90, 56),
+            "MLRC": (32,),
+        }[entry.paper]
+    )

@@ -33,8 +33,10 @@ OTHER = {
     "balanced": [{"redraw_shape": True}, {"small": "refill"}, {"small": "skip", "mode": "cover"}],
     "m_per_class": [{"length": 100}],
     "n_pair": [{"same_image": 0.5}],
-    "episodes": [{"episodes": 2, "support": 2, "query": 1, "across": "distinct"},
-                 {"support": 1, "query": 2, "replace": True}],
+    "episodes": [
+        {"episodes": 2, "support": 2, "query": 1, "across": "distinct"},
+        {"support": 1, "query": 2, "replace": True},
+    ],
 }
 DEFAULT = {name: (make(2) or make(3))[0] for name, make in GROUPED.items()} | {name: {} for name in FREE}
 EVERY = [*DEFAULT.items(), *((name, chosen) for name, more in OTHER.items() for chosen in more)]
@@ -187,8 +189,11 @@ def test_an_iterator_left_behind_goes_on_with_its_own_epoch(name, chosen):
 @IN_ALL_WAYS
 def test_a_state_of_other_labels_seed_or_settings_is_refused(name, chosen):
     state = filled(make(name, **chosen)).state_dict()
-    for other in (make(name, seed=1, **chosen), make(name, UNEVEN[:-1], **chosen),
-                  make(name, **{**chosen, "batches_per_epoch": 3} | ({"length": None} if "length" in chosen else {}))):
+    for other in (
+        make(name, seed=1, **chosen),
+        make(name, UNEVEN[:-1], **chosen),
+        make(name, **{**chosen, "batches_per_epoch": 3} | ({"length": None} if "length" in chosen else {})),
+    ):
         with pytest.raises(BadInput, match="other"):
             other.load_state_dict(state)
 

@@ -21,8 +21,9 @@ def make(name="ddm", labels=LABELS, **settings):
 
 
 def test_the_batchings_that_look_at_embeddings_are_these():
-    assert [name for name in batching.names() if batching.create(name, np.arange(240) // 12, batch_size=40).needs_memory
-            ] == AWARE
+    assert [
+        name for name in batching.names() if batching.create(name, np.arange(240) // 12, batch_size=40).needs_memory
+    ] == AWARE
 
 
 def test_a_row_that_comes_twice_in_a_step_keeps_its_last_embedding_and_ages_count_steps():
@@ -128,8 +129,20 @@ def test_a_saved_state_does_not_change_with_the_memory():
     assert np.array_equal(state["memory"]["rows"].numpy(), ROWS)
 
 
-@pytest.mark.parametrize("change", [{"pool": 25}, {"refresh": "never"}, {"project": 2}, {"bins": 7}, {"moments": True},
-                                    {"candidates": 3}, {"shared": True}, {"reference": "data"}, {"seed": 1}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pool": 25},
+        {"refresh": "never"},
+        {"project": 2},
+        {"bins": 7},
+        {"moments": True},
+        {"candidates": 3},
+        {"shared": True},
+        {"reference": "data"},
+        {"seed": 1},
+    ],
+)
 def test_the_state_of_other_settings_is_refused(change):
     with pytest.raises(BadInput, match="other"):
         make(**change).load_state_dict(make().state_dict())
@@ -166,19 +179,41 @@ def test_a_projection_is_drawn_once_an_epoch_and_has_fewer_dimensions(name):
 
 
 @pytest.mark.parametrize("name", AWARE)
-@pytest.mark.parametrize("change", [{"pool": 1}, {"pool": 2.5}, {"refresh": "daily"}, {"project": -1},
-                                    {"samples_per_class": 0}, {"batch_size": 1, "samples_per_class": 1}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pool": 1},
+        {"pool": 2.5},
+        {"refresh": "daily"},
+        {"project": -1},
+        {"samples_per_class": 0},
+        {"batch_size": 1, "samples_per_class": 1},
+    ],
+)
 def test_settings_are_checked(name, change):
     with pytest.raises(BadSpecification):
         make(name, **change)
 
 
-@pytest.mark.parametrize(("name", "change"), [
-    ("ddm", {"distance": "euclidean"}), ("ddm", {"bins": 0}), ("ddm", {"moments": 1}), ("ddm", {"candidates": 0}),
-    ("frd", {"reference": "images"}), ("frd", {"shared": "yes"}), ("frd", {"pool": 6}), ("frd", {"bins": 50}),
-    ("greedy_coreset", {"soft": 1.5}), ("greedy_coreset", {"distinct_classes": "no"}), ("greedy_coreset", {"pool": 3}),
-    ("d2_coreset", {"power": -1}), ("d2_coreset", {"pool": "most"}), ("d2_coreset", {"soft": 0.9}),
-])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("ddm", {"distance": "euclidean"}),
+        ("ddm", {"bins": 0}),
+        ("ddm", {"moments": 1}),
+        ("ddm", {"candidates": 0}),
+        ("frd", {"reference": "images"}),
+        ("frd", {"shared": "yes"}),
+        ("frd", {"pool": 6}),
+        ("frd", {"bins": 50}),
+        ("greedy_coreset", {"soft": 1.5}),
+        ("greedy_coreset", {"distinct_classes": "no"}),
+        ("greedy_coreset", {"pool": 3}),
+        ("d2_coreset", {"power": -1}),
+        ("d2_coreset", {"pool": "most"}),
+        ("d2_coreset", {"soft": 0.9}),
+    ],
+)
 def test_settings_of_each_are_checked(name, change):
     with pytest.raises(BadSpecification):
         make(name, **change)

@@ -37,15 +37,31 @@ def test_a_class_with_one_image_pairs_with_itself_and_is_counted():
         batching.create("n_pair", labels, batch_size=5)
 
 
-@given(st.lists(st.integers(1, 9), min_size=3, max_size=9), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3),
-       st.booleans(), st.booleans(), st.integers(0, 1000))
+@given(
+    st.lists(st.integers(1, 9), min_size=3, max_size=9),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 1000),
+)
 @settings(max_examples=150, deadline=None)
 def test_support_and_query_of_an_episode_are_different_images(sizes, support, query, episodes, replace, distinct, seed):
     labels = np.repeat(np.arange(len(sizes)), sizes)
     count = max(1, len(sizes) // episodes if distinct else len(sizes) - 1)
-    sampler = batching.create("episodes", labels, batch_size=episodes * count * (support + query), episodes=episodes,
-                              support=support, query=query, replace=replace, seed=seed, batches_per_epoch=3,
-                              across="distinct" if distinct else "replace")
+    sampler = batching.create(
+        "episodes",
+        labels,
+        batch_size=episodes * count * (support + query),
+        episodes=episodes,
+        support=support,
+        query=query,
+        replace=replace,
+        seed=seed,
+        batches_per_epoch=3,
+        across="distinct" if distinct else "replace",
+    )
     roles = sampler.roles
     assert sorted([*roles["support"], *roles["query"]]) == list(range(sampler.batch_size))
     for batch in sampler.plan(0):

@@ -41,16 +41,20 @@ def test_a_treatment_of_small_classes_that_is_none_is_refused(name):
 
 def test_numbers_of_numpy_and_labels_of_torch_are_as_good_as_any():
     plain = create("spc", LABELS, batch_size=10, samples_per_class=5, seed=3)
-    other = create("spc", torch.from_numpy(LABELS), batch_size=np.int64(10), samples_per_class=np.int32(5),
-                   seed=np.int64(3))
+    other = create(
+        "spc", torch.from_numpy(LABELS), batch_size=np.int64(10), samples_per_class=np.int32(5), seed=np.int64(3)
+    )
     assert np.array_equal(plain.plan(1), other.plan(1))
 
 
-@pytest.mark.parametrize(("name", "change", "told"), [
-    ("spc", {"replace": "yes"}, "'replace' is 'yes'"),
-    ("greedy_coreset", {"pool": "al"}, "'pool' is 'al'; it must be a number of images, or all"),
-    ("ddm", {"pol": 3}, "Did you mean 'pool'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("spc", {"replace": "yes"}, "'replace' is 'yes'"),
+        ("greedy_coreset", {"pool": "al"}, "'pool' is 'al'; it must be a number of images, or all"),
+        ("ddm", {"pol": 3}, "Did you mean 'pool'"),
+    ],
+)
 def test_settings_of_one_are_checked(name, change, told):
     with pytest.raises(BadSpecification, match=told):
         Choice(name, change).make(LABELS, Layout.parse("5x2"))
@@ -78,9 +82,10 @@ def test_what_is_said_of_a_batching_names_every_setting_and_makes_it(name):
     about = describe(name)
     assert about.what
     assert [key for key in about.settings if not re.search(rf"\b{key}\b", about.text)] == []
-    assert create(name, LABELS, batch_size=20, **about.settings).settings() == create(
-        name, LABELS, batch_size=20
-    ).settings()
+    assert (
+        create(name, LABELS, batch_size=20, **about.settings).settings()
+        == create(name, LABELS, batch_size=20).settings()
+    )
 
 
 def test_more_random_images_than_there_are_is_refused_at_once():

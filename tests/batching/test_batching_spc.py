@@ -16,8 +16,13 @@ def spc(labels=UNEVEN, *, batch_size=12, n=2, **settings):
     return batching.create("spc", labels, batch_size=batch_size, samples_per_class=n, **settings)
 
 
-@given(st.lists(st.integers(2, 9), min_size=3, max_size=15), st.integers(1, 3), st.integers(1, 6), st.integers(1, 9),
-       st.integers(0, 1000))
+@given(
+    st.lists(st.integers(2, 9), min_size=3, max_size=15),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.integers(1, 9),
+    st.integers(0, 1000),
+)
 @settings(max_examples=150, deadline=None)
 def test_spc_laws(sizes, n, k, batches, seed):
     k = min(k, len(sizes))
@@ -176,5 +181,16 @@ def test_layout_needs_two_classes_and_a_pair():
 
 
 def test_public_names():
-    assert {"Batching", "Layout", "PlanReport", "Random", "SamplesPerClass", "create",
-                                     "describe", "fit_batch", "names", "register", "report"} <= set(batching.__all__)
+    assert {
+        "Batching",
+        "Layout",
+        "PlanReport",
+        "Random",
+        "SamplesPerClass",
+        "create",
+        "describe",
+        "fit_batch",
+        "names",
+        "register",
+        "report",
+    } <= set(batching.__all__)

@@ -44,9 +44,23 @@ def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactor
 def test_every_figure_has_its_target_and_a_verdict(measured: tuple[str, list[dict[str, Any]]]) -> None:
     printed, figures = measured
     targets = [(figure["part"], figure["target"]) for figure in figures]
-    assert targets == [("frd", 3.5), ("frd", 50), ("ddm", 2), ("ddm", 2), ("ddm", 8), ("ddm", 8),
-                       ("greedy_coreset", 4), ("greedy_coreset", 2.5), ("greedy_coreset", 40), ("greedy_coreset", 12),
-                       ("d2_coreset", 2), ("d2_coreset", 2), ("spc", 0.01), ("spc", 100), ("spc_r", 200)]  # fmt: skip
+    assert targets == [
+        ("frd", 3.5),
+        ("frd", 50),
+        ("ddm", 2),
+        ("ddm", 2),
+        ("ddm", 8),
+        ("ddm", 8),
+        ("greedy_coreset", 4),
+        ("greedy_coreset", 2.5),
+        ("greedy_coreset", 40),
+        ("greedy_coreset", 12),
+        ("d2_coreset", 2),
+        ("d2_coreset", 2),
+        ("spc", 0.01),
+        ("spc", 100),
+        ("spc_r", 200),
+    ]
     for figure in figures:
         assert np.isfinite(figure["value"])
         assert figure["value"] > 0

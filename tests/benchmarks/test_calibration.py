@@ -18,13 +18,21 @@ BOARDS = 150
 
 @pytest.mark.parametrize(
     "scenario",
-    [Scenario(5, 1, "none"), Scenario(10, 3), Scenario(20, 3, "dominant"), Scenario(60, 3, "one method noisier"),
-     Scenario(60, 3, "half of them noisier"), Scenario(10, 3, "none", 0.95, "skewed", "unequal"),
-     Scenario(20, 3, "none", 0.5, "bimodal", "unequal"),
-     Scenario(100, 2, "dominant", methods=2, fixed=1), Scenario(100, 3, "dominant", methods=2, fixed=1),
-     Scenario(100, 2, "one method noisier", methods=2), Scenario(100, 2, "one method noisier", methods=3, fixed=1)],
+    [
+        Scenario(5, 1, "none"),
+        Scenario(10, 3),
+        Scenario(20, 3, "dominant"),
+        Scenario(60, 3, "one method noisier"),
+        Scenario(60, 3, "half of them noisier"),
+        Scenario(10, 3, "none", 0.95, "skewed", "unequal"),
+        Scenario(20, 3, "none", 0.5, "bimodal", "unequal"),
+        Scenario(100, 2, "dominant", methods=2, fixed=1),
+        Scenario(100, 3, "dominant", methods=2, fixed=1),
+        Scenario(100, 2, "one method noisier", methods=2),
+        Scenario(100, 2, "one method noisier", methods=3, fixed=1),
+    ],
     ids=lambda one: f"{one.methods}-{one.fixed}-{one.classes}-{one.seeds}-{one.noise}-{one.shape}",
-)  # fmt: skip
+)
 def test_false_verdicts_and_coverage_are_within_bounds(scenario: Scenario) -> None:
     found = measure(scenario, BOARDS if scenario.methods > 3 else 4 * BOARDS, peers=0)
     assert found["false_verdicts"] <= limit(found["boards"])

@@ -36,9 +36,15 @@ def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactor
     options = [word for setting in settings for word in ("--set", setting)]
     parts = [word for part in ("loop", "cached", "cache") for word in ("--only", part)]
     printed = script(
-        "training", "--quick", *parts, *options, "--out", str(folder / "training.json"),
-        columns=120, LEVELFIELD_CACHE=str(folder / "cache"),
-    )  # fmt: skip
+        "training",
+        "--quick",
+        *parts,
+        *options,
+        "--out",
+        str(folder / "training.json"),
+        columns=120,
+        LEVELFIELD_CACHE=str(folder / "cache"),
+    )
     return printed, json.loads((folder / "training.json").read_text(encoding="utf-8"))
 
 

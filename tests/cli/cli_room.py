@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from levelfield.studies.execution import Outcome, run_all
+from levelfield.studies.execution.workers import Outcome, run_all
 
 
 @dataclass(frozen=True)

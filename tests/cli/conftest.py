@@ -17,7 +17,7 @@ from cli_room import Ended, Levelfield, in_this_process, make_photos
 
 from levelfield.cli import console as cli_console
 from levelfield.cli import main
-from levelfield.embedder import backbones
+from levelfield.embedder.trunk import backbones
 
 SMALL = {"backbone": "test_resnet", "weights": "w.safetensors", "image": 32, "dim": 8, "steps": 2, "batch": "4x2"}
 
@@ -72,9 +72,12 @@ def whole_room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network = backbones.create("test_resnet", weights="random").network
     safetensors.torch.save_file(network.state_dict(), room / "w.safetensors")
     study = {
-        "data": "photos", "conditions": SMALL, "methods": ["lda", "contrastive", "normalized_softmax"], "seeds": 2,
+        "data": "photos",
+        "conditions": SMALL,
+        "methods": ["lda", "contrastive", "normalized_softmax"],
+        "seeds": 2,
         "metrics": ["recall@1", "map@r"],
-    }  # fmt: skip
+    }
     (room / "small.yaml").write_text(yaml.safe_dump(study))
     return room
 

@@ -12,7 +12,7 @@ from cli_room import Levelfield
 from PIL import Image
 
 from levelfield.cli.console import console
-from levelfield.studies.run_files import read_training, write_training
+from levelfield.studies.runs.files import read_training, write_training
 
 
 def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained: Path) -> None:
@@ -20,8 +20,11 @@ def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained
     for text in ("clean", "jpeg", "rotation", "mean drop", "recall@1", "map@r"):
         assert text in printed
     assert sorted(path.name for path in (trained / "corrupted").iterdir()) == [
-        "jpeg.json", "jpeg.npy", "rotation.json", "rotation.npy",
-    ]  # fmt: skip
+        "jpeg.json",
+        "jpeg.npy",
+        "rotation.json",
+        "rotation.npy",
+    ]
 
 
 def test_json_holds_values_drops_and_signatures(levelfield: Levelfield, trained: Path) -> None:
@@ -59,9 +62,7 @@ def test_metrics_without_room_come_in_a_further_table(
         (["--corrupt", "all", "--distance", "cosine,euclidean"], "one distance"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
-    arguments: list[str], told: str, levelfield: Levelfield, trained: Path
-) -> None:
+def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, levelfield: Levelfield, trained: Path) -> None:
     assert told in levelfield("evaluate", trained, *arguments).error
 
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from cli_room import Levelfield
 
-from levelfield.studies.run_files import read_finished, read_training, write_finished, write_training
+from levelfield.studies.runs.files import read_finished, read_training, write_finished, write_training
 
 PICTURE = "photos/class 00/0.png"
 COMMANDS = {
@@ -94,7 +94,8 @@ CRAFTED: dict[str, tuple[Callable[[Path, Path], object], tuple[str, ...]]] = {
     "tag in study.yaml": (lambda _, study: (study / "study.yaml").write_text(f"name: {TAGGED}"), STUDY),
     "tag in ensemble.yaml": (lambda run, _: (run / "ensemble.yaml").write_text(TAGGED), SPECIFICATION),
     "pickle as model.safetensors": (
-        lambda run, _: (run / "model.safetensors").write_bytes(pickle.dumps(Canary())), MODEL
+        lambda run, _: (run / "model.safetensors").write_bytes(pickle.dumps(Canary())),
+        MODEL,
     ),
     "oversized header": (
         lambda run, _: (
@@ -104,7 +105,8 @@ CRAFTED: dict[str, tuple[Callable[[Path, Path], object], tuple[str, ...]]] = {
         MODEL,
     ),
     "pickle as method.safetensors": (
-        lambda run, _: (run / "method.safetensors").write_bytes(pickle.dumps(Canary())), ("refine", "figure")
+        lambda run, _: (run / "method.safetensors").write_bytes(pickle.dumps(Canary())),
+        ("refine", "figure"),
     ),
     "objects in embeddings.npy": (lambda run, _: (run / "embeddings.npy").write_bytes(saved(OBJECTS)), ARRAYS),
     "objects in per_query.npz": (
@@ -120,17 +122,20 @@ CRAFTED: dict[str, tuple[Callable[[Path, Path], object], tuple[str, ...]]] = {
         ("corrupt", "report"),
     ),
     "members outside": (
-        lambda run, _: with_yaml(run / "model.yaml", lambda facts: facts.update(members=["../../.."])), MODEL
+        lambda run, _: with_yaml(run / "model.yaml", lambda facts: facts.update(members=["../../.."])),
+        MODEL,
     ),
     "backbone from the network": (
         lambda run, _: with_yaml(run / "model.yaml", lambda f: f["trunk"].update(backbone="hf-hub:timm/resnet18")),
         MODEL,
     ),
     "backbone from a folder": (
-        lambda run, _: with_yaml(run / "model.yaml", lambda f: f["trunk"].update(backbone="local-dir:photos")), MODEL
+        lambda run, _: with_yaml(run / "model.yaml", lambda f: f["trunk"].update(backbone="local-dir:photos")),
+        MODEL,
     ),
     "weights that are a link": (
-        lambda run, _: linked(run / "model.safetensors", Path("/etc/hostname").resolve()), MODEL
+        lambda run, _: linked(run / "model.safetensors", Path("/etc/hostname").resolve()),
+        MODEL,
     ),
     "embeddings that are a link": (lambda run, _: linked(run / "embeddings.npy", Path("/etc/hostname")), ARRAYS),
     "corrupted is a link": (lambda run, _: (run / "corrupted").symlink_to(run.parents[3]), ("corrupt", "report")),

@@ -45,8 +45,10 @@ def test_json_is_what_is_saved(levelfield: Levelfield, runs: list[Path]) -> None
     said = levelfield("ensemble", *runs[:3], "--out", "all", "--json").printed
     assert said == Path("all/summary.json").read_text()
     assert [each["run"] for each in json.loads(said)["members"]] == [
-        "contrastive, seed 0", "contrastive, seed 1", "lda, seed 0",
-    ]  # fmt: skip
+        "contrastive, seed 0",
+        "contrastive, seed 1",
+        "lda, seed 0",
+    ]
 
 
 def test_a_metric_that_no_run_has_is_measured_for_all(levelfield: Levelfield, runs: list[Path]) -> None:

@@ -57,8 +57,9 @@ def test_a_run_repeats_its_figures_and_trains_nothing(levelfield: Levelfield, tr
 def test_arrays_give_what_python_gives(levelfield: Levelfield, arrays: Path) -> None:
     words = ["--k", "1,3", "--average", "class", "--ties", "pessimistic", "--lone", "miss", "--ci", "0.8"]
     content = json.loads(levelfield("evaluate", *ARRAYS, *words, "--seed", "3", "--memory", "1GB", "--json").printed)
-    result = evaluate(np.load("e.npy"), np.load("y.npy"), k=(1, 3), average="class", ties="pessimistic", lone="miss",
-                      ci=0.8, seed=3)  # fmt: skip
+    result = evaluate(
+        np.load("e.npy"), np.load("y.npy"), k=(1, 3), average="class", ties="pessimistic", lone="miss", ci=0.8, seed=3
+    )
     assert list(content["metrics"]) == list(result)
     for name, found in content["metrics"].items():
         assert found["value"] == result[name]
@@ -83,7 +84,7 @@ def test_text_labels_and_lone_queries(levelfield: Levelfield, arrays: Path) -> N
     np.save("y.npy", np.array(["a", "a", "b", "b", "c"]))
     said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1").printed
     assert "1.0000" in said
-    assert "1 of them is without a relative and does not count" in said
+    assert "1 of them is without a positive and does not count" in said
     assert "counts as 0" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--lone", "miss").printed
 
 
@@ -279,7 +280,7 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         ([*ARRAYS, "--out", "empty.txt/o.json"], "Cannot write"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
-)  # fmt: skip
+)
 def test_what_cannot_be_measured_is_refused_in_one_message(
     levelfield: Levelfield, trained: Path, words: list[str], said: str
 ) -> None:
@@ -305,8 +306,13 @@ def test_a_wrong_request_is_refused_before_anything_is_measured(
     levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("levelfield.cli.evaluate.evaluate", lambda **_: pytest.fail("measured"))
-    for words in (["--dim", "4,99"], ["--distance", "cosine,cosin"], ["--metrics", "density", "--binary"],
-                  ["--metrics", "nmi", "--per-query", "q.csv"], ["--neighbours", "n.csv", "--nearest", "50"]):
+    for words in (
+        ["--dim", "4,99"],
+        ["--distance", "cosine,cosin"],
+        ["--metrics", "density", "--binary"],
+        ["--metrics", "nmi", "--per-query", "q.csv"],
+        ["--neighbours", "n.csv", "--nearest", "50"],
+    ):
         assert levelfield("evaluate", *ARRAYS, *words).error
 
 

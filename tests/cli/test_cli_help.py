@@ -11,9 +11,21 @@ import pytest
 from cli_room import Levelfield
 
 COMMANDS = [
-    "compare", "train", "evaluate", "ensemble", "embed", "search", "list", "cache", "report", "init", "check",
-    "datasets", "ranks", "toy",
-]  # fmt: skip
+    "compare",
+    "train",
+    "evaluate",
+    "ensemble",
+    "embed",
+    "search",
+    "list",
+    "cache",
+    "report",
+    "init",
+    "check",
+    "datasets",
+    "ranks",
+    "toy",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -37,12 +37,12 @@ def test_every_kind_is_listed_and_each_name_described(levelfield: Levelfield, ki
 def test_an_objective_is_shown_with_formula_sources_ranges_and_presets(levelfield: Levelfield) -> None:
     said = " ".join(levelfield("list", "objectives", "triplet").printed.split())
     assert "mean [d_ap - d_an + margin]+" in said
-    assert "002 eq. 2" in said
+    assert "roth2020 eq. 2" in said
     assert "2 per class" in said
     assert "semihard, distance_weighted" in said
     assert "0.02 to 0.5 (log)" in said
-    assert "002 A.1" in said
-    assert "002/cars" in said
+    assert "roth2020 A.1" in said
+    assert "roth2020/cars" in said
     assert "_empty" not in levelfield("list", "objectives", "proxy_anchor").printed
 
 
@@ -91,8 +91,8 @@ def test_report_trains_nothing_and_orders_columns_as_asked(
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("a report trains nothing")
 
-    monkeypatch.setattr("levelfield.studies.trained.train", refuse)
-    monkeypatch.setattr("levelfield.studies.execution.execute", refuse)
+    monkeypatch.setattr("levelfield.studies.runs.training.train", refuse)
+    monkeypatch.setattr("levelfield.studies.execution.workers.execute", refuse)
     before = {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
     said = levelfield("report", "runs/small", "--metrics", "map@r, recall@1", "--out", "tables of mine").printed
     assert "best first by map@r" in said

@@ -10,7 +10,7 @@ from cli_room import Levelfield, make_photos
 from PIL import Image
 
 from levelfield.cli.ranks import _said
-from levelfield.studies.ranks import rank
+from levelfield.evaluation.statistics.ranks import rank
 
 
 def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfield, compared: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from cli_room import Levelfield
 
 from levelfield import evaluate
-from levelfield.methods.refine import refine
-from levelfield.studies.stored_method import load_method
+from levelfield.methods.refine.passing import refine
+from levelfield.studies.runs.method_file import load_method
 
 METRICS = ("--metrics", "recall@1,map@r")
 
@@ -38,8 +38,10 @@ def test_each_way_is_a_row_beside_the_plain_one(levelfield: Levelfield, passing:
         expected = evaluate(refine(objective, rows, **settings), np.array(labels), metrics=("recall@1", "map@r"))
         assert found == {name: expected[name] for name in expected}
     assert [one["refined"] for one in content] == [
-        "none", "reciprocal k=5 size=4", "kmeans clusters=4 size=2 chunks=2",
-    ]  # fmt: skip
+        "none",
+        "reciprocal k=5 size=4",
+        "kmeans clusters=4 size=2 chunks=2",
+    ]
     assert "refined" not in content[0]["metrics"]["recall@1"]["signature"]
     assert content[1]["metrics"]["recall@1"]["signature"].endswith("|refined:reciprocal k=5 size=4")
 

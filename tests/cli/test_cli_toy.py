@@ -8,7 +8,7 @@ import pytest
 from cli_room import Levelfield
 from PIL import Image
 
-from levelfield.toy import experiment
+from levelfield.papers.toy import experiment
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from cli_room import Levelfield
 
-from levelfield.studies import ground
-from levelfield.studies.run_files import read_training, write_training
-from levelfield.studies.runs import RunSpec
+from levelfield.studies.runs import inputs as ground
+from levelfield.studies.runs.files import read_training, write_training
+from levelfield.studies.runs.spec import RunSpec
 
 EVIL = """
 from pathlib import Path
@@ -100,9 +100,14 @@ def _placed(word: str, places: dict[str, str]) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "command"),
-    [("method", "evaluate --refine"), ("data", "evaluate --threshold"), ("data", "evaluate --corrupt"),
-     ("data", "report --leaks"), ("method", "train")],
-)  # fmt: skip
+    [
+        ("method", "evaluate --refine"),
+        ("data", "evaluate --threshold"),
+        ("data", "evaluate --corrupt"),
+        ("data", "report --leaks"),
+        ("method", "train"),
+    ],
+)
 def test_what_needs_code_names_the_file_and_takes_trust(
     kind: str, command: str, compared: Path, levelfield: Levelfield
 ) -> None:

@@ -92,9 +92,7 @@ def test_nothing_that_can_be_read_is_an_error_also_when_skipping(levelfield: Lev
     assert "None of 1 image can be read" in levelfield("embed", trained, "bad", "--skip-unreadable").error
 
 
-def test_several_folders_and_files_are_embedded_in_order_each_image_once(
-    levelfield: Levelfield, trained: Path
-) -> None:
+def test_several_folders_and_files_are_embedded_in_order_each_image_once(levelfield: Levelfield, trained: Path) -> None:
     levelfield("-q", "embed", trained, "photos/class 02", "photos/class 00/1.png", "photos/class 02/0.png")
     paths = Path("embeddings.paths.txt").read_text().splitlines()
     assert paths == [f"photos/class 02/{number}.png" for number in range(4)] + ["photos/class 00/1.png"]

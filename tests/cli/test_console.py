@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelfield.cli.console import StudyBars
-from levelfield.studies.execution import Event
+from levelfield.studies.execution.workers import Event
 
 
 def test_features_move_the_bar_of_all_runs() -> None:

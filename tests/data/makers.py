@@ -22,22 +22,49 @@ CUB_ROWS = [
     "8 102.Western_Wood_Pewee/Western_Wood_Pewee_0002_98041.jpg",
 ]
 CUB_LABELS = ["1 1", "2 1", "3 2", "4 2", "5 101", "6 101", "7 102", "8 102"]
-CUB_CLASSES = ["1 001.Black_footed_Albatross", "2 002.Laysan_Albatross", "101 101.White_Pelican",
-               "102 102.Western_Wood_Pewee"]
-CARS_TRAIN = [(39, 116, 569, 375, 14, "00001.jpg"), (36, 116, 868, 587, 3, "00002.jpg"), (1, 1, 9, 9, 181, "00003.jpg"),
-              (1, 1, 9, 9, 99, "00004.jpg")]
-CARS_TEST = [(30, 52, 246, 147, 181, "00001.jpg"), (1, 1, 9, 9, 14, "00002.jpg"), (1, 1, 9, 9, 3, "00003.jpg"),
-             (1, 1, 9, 9, 99, "00004.jpg")]
-CARS_ONE = [("car_ims/000001.jpg", 112, 7, 853, 717, 1, 0), ("car_ims/000002.jpg", 1, 1, 9, 9, 1, 1),
-            ("car_ims/000090.jpg", 1, 1, 9, 9, 2, 0), ("car_ims/000091.jpg", 1, 1, 9, 9, 2, 1),
-            ("car_ims/008055.jpg", 1, 1, 9, 9, 99, 0), ("car_ims/008056.jpg", 1, 1, 9, 9, 99, 1),
-            ("car_ims/016184.jpg", 1, 1, 9, 9, 196, 0), ("car_ims/016185.jpg", 1, 1, 9, 9, 196, 1)]
+CUB_CLASSES = [
+    "1 001.Black_footed_Albatross",
+    "2 002.Laysan_Albatross",
+    "101 101.White_Pelican",
+    "102 102.Western_Wood_Pewee",
+]
+CARS_TRAIN = [
+    (39, 116, 569, 375, 14, "00001.jpg"),
+    (36, 116, 868, 587, 3, "00002.jpg"),
+    (1, 1, 9, 9, 181, "00003.jpg"),
+    (1, 1, 9, 9, 99, "00004.jpg"),
+]
+CARS_TEST = [
+    (30, 52, 246, 147, 181, "00001.jpg"),
+    (1, 1, 9, 9, 14, "00002.jpg"),
+    (1, 1, 9, 9, 3, "00003.jpg"),
+    (1, 1, 9, 9, 99, "00004.jpg"),
+]
+CARS_ONE = [
+    ("car_ims/000001.jpg", 112, 7, 853, 717, 1, 0),
+    ("car_ims/000002.jpg", 1, 1, 9, 9, 1, 1),
+    ("car_ims/000090.jpg", 1, 1, 9, 9, 2, 0),
+    ("car_ims/000091.jpg", 1, 1, 9, 9, 2, 1),
+    ("car_ims/008055.jpg", 1, 1, 9, 9, 99, 0),
+    ("car_ims/008056.jpg", 1, 1, 9, 9, 99, 1),
+    ("car_ims/016184.jpg", 1, 1, 9, 9, 196, 0),
+    ("car_ims/016185.jpg", 1, 1, 9, 9, 196, 1),
+]
 SOP_HEADER = "image_id class_id super_class_id path"
-SOP_TRAIN = ["1 1 1 bicycle_final/111085122871_0.JPG", "2 1 1 bicycle_final/111085122871_1.JPG",
-             "3 1 1 bicycle_final/111085122871_2.JPG", "4 1 1 bicycle_final/111085122871_3.JPG",
-             "5 2 1 bicycle_final/111265328556_0.JPG", "6 2 1 bicycle_final/111265328556_1.JPG"]
-SOP_TEST = ["59552 11319 1 bicycle_final/251952414262_0.JPG", "59553 11319 1 bicycle_final/251952414262_1.JPG",
-            "59554 11320 12 toaster_final/371285188061_0.JPG", "59555 11320 12 toaster_final/371285188061_1.JPG"]
+SOP_TRAIN = [
+    "1 1 1 bicycle_final/111085122871_0.JPG",
+    "2 1 1 bicycle_final/111085122871_1.JPG",
+    "3 1 1 bicycle_final/111085122871_2.JPG",
+    "4 1 1 bicycle_final/111085122871_3.JPG",
+    "5 2 1 bicycle_final/111265328556_0.JPG",
+    "6 2 1 bicycle_final/111265328556_1.JPG",
+]
+SOP_TEST = [
+    "59552 11319 1 bicycle_final/251952414262_0.JPG",
+    "59553 11319 1 bicycle_final/251952414262_1.JPG",
+    "59554 11320 12 toaster_final/371285188061_0.JPG",
+    "59555 11320 12 toaster_final/371285188061_1.JPG",
+]
 INSHOP_HEADER = "image_name item_id evaluation_status"
 INSHOP_ROWS = [
     "img/WOMEN/Dresses/id_00000002/02_1_front.jpg                               id_00000002 train     ",
@@ -86,14 +113,21 @@ def cars_devkit(root: Path) -> tuple[Path, DatasetFacts]:
     (root / "devkit").mkdir(parents=True)
     _meta(root / "devkit" / "cars_meta.mat")
     savemat(root / "devkit" / "cars_train_annos.mat", {"annotations": _struct(fields, CARS_TRAIN)})
-    savemat(root / "devkit" / "cars_test_annos.mat",
-            {"annotations": _struct(fields[:4] + fields[5:], [row[:4] + row[5:] for row in CARS_TEST])})
+    savemat(
+        root / "devkit" / "cars_test_annos.mat",
+        {"annotations": _struct(fields[:4] + fields[5:], [row[:4] + row[5:] for row in CARS_TEST])},
+    )
     savemat(root / "cars_test_annos_withlabels.mat", {"annotations": _struct(fields, CARS_TEST)})
     for folder, rows, first in (("cars_train", CARS_TRAIN, 0), ("cars_test", CARS_TEST, 50)):
         for number, row in enumerate(rows):
             picture(root / folder / row[-1], first + number)
-    facts = small("cars", {"train": (4, 2), "test": (4, 2)}, cars_meta_mat=196, cars_train_annos_mat=4,
-                  cars_test_annos_withlabels_mat=4)
+    facts = small(
+        "cars",
+        {"train": (4, 2), "test": (4, 2)},
+        cars_meta_mat=196,
+        cars_train_annos_mat=4,
+        cars_test_annos_withlabels_mat=4,
+    )
     return root, facts
 
 

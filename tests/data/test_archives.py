@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.data import archive_members
-from levelfield.data.archives import unpacked
+from levelfield.data.files import archive_members
+from levelfield.data.files.archives import unpacked
 from levelfield.errors import BadInput, BadSpecification
 
 ZEROS = bytes(3_000_000)
@@ -97,10 +97,12 @@ CRAFTED: dict[str, tuple[Callable[[Path], Path], str]] = {
         "unpacks to more than",
     ),
     "bomb in parts": (
-        lambda home: zipped(home / "a.zip", {f"{k}.txt": ZEROS[:500_000] for k in range(6)}), "unpacks to more than"
+        lambda home: zipped(home / "a.zip", {f"{k}.txt": ZEROS[:500_000] for k in range(6)}),
+        "unpacks to more than",
     ),
     "many empty files": (
-        lambda home: tarred(home / "a.tgz", *(tarfile.TarInfo(str(k)) for k in range(5000))), "unpacks to more than"
+        lambda home: tarred(home / "a.tgz", *(tarfile.TarInfo(str(k)) for k in range(5000))),
+        "unpacks to more than",
     ),
     "bombs inside": (
         lambda home: zipped(

@@ -245,8 +245,11 @@ def test_roots_are_found_by_setting_or_by_the_environment(tmp_path, monkeypatch)
 
 def test_what_differs_from_the_official_numbers_is_refused_unless_allowed(tmp_path):
     root, _ = makers.cub(tmp_path)
-    with pytest.raises(BadInput, match=r"(?s)images.txt: 11,788 rows expected, 8 found.*train: 5,864 images expected, "
-                                       r"4 found.*allow_incomplete: true.*https://www.vision.caltech.edu"):
+    with pytest.raises(
+        BadInput,
+        match=r"(?s)images.txt: 11,788 rows expected, 8 found.*train: 5,864 images expected, "
+        r"4 found.*allow_incomplete: true.*https://www.vision.caltech.edu",
+    ):
         data.create("cub", root=root)
     catalog = data.create("cub", root=root, allow_incomplete=True)
     assert "Not the official dataset: images.txt: 11,788 rows expected, 8 found." in catalog.notes

@@ -67,13 +67,25 @@ def test_labels_cannot_be_changed(pets):
 
 @pytest.mark.parametrize(
     "change",
-    [{"labels": np.array([0])}, {"labels": np.array([0, 2])}, {"labels": np.array([0, 0])}, {"groups": np.array([1])},
-     {"roles": ("query",)}],
+    [
+        {"labels": np.array([0])},
+        {"labels": np.array([0, 2])},
+        {"labels": np.array([0, 0])},
+        {"groups": np.array([1])},
+        {"roles": ("query",)},
+    ],
 )
 def test_contradictory_catalog_is_refused(change):
     with pytest.raises(BadInput, match="'x'"):
-        Catalog(**{"name": "x", "paths": (Path("a"), Path("b")), "labels": np.array([0, 1]),
-                   "class_names": ("a", "b"), **change})
+        Catalog(
+            **{
+                "name": "x",
+                "paths": (Path("a"), Path("b")),
+                "labels": np.array([0, 1]),
+                "class_names": ("a", "b"),
+                **change,
+            }
+        )
 
 
 def test_check_of_sound_images_gives_the_same_catalog(pets):
@@ -138,7 +150,22 @@ def test_default_cache_folder(monkeypatch, tmp_path):
 
 def test_public_names():
     assert set(data.__all__) == {
-        "Catalog", "CatalogFacts", "DatasetFacts", "Fold", "as_rgb", "check_images", "create", "default_cache_folder",
-        "describe", "describe_folder", "is_image", "names", "protocols", "read_image", "register", "survey"}
+        "Catalog",
+        "CatalogFacts",
+        "DatasetFacts",
+        "Fold",
+        "as_rgb",
+        "check_images",
+        "create",
+        "default_cache_folder",
+        "describe",
+        "describe_folder",
+        "is_image",
+        "names",
+        "protocols",
+        "read_image",
+        "register",
+        "survey",
+    }
     assert data.names() == ["cars", "csv", "cub", "emoji", "folder", "imagenet", "inshop", "omniglot", "sop"]
     assert data.describe("emoji").images == 10_370

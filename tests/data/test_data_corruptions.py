@@ -7,8 +7,17 @@ from levelfield.data import corruptions
 from levelfield.data.corruptions.warps import homography
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 
-NINE = ["cutout", "dropout", "gaussian_blur", "gaussian_noise", "jpeg", "perspective", "rotation", "salt_and_pepper",
-        "uniform_noise"]  # fmt: skip
+NINE = [
+    "cutout",
+    "dropout",
+    "gaussian_blur",
+    "gaussian_noise",
+    "jpeg",
+    "perspective",
+    "rotation",
+    "salt_and_pepper",
+    "uniform_noise",
+]
 
 
 def noisy(height=40, width=40):
@@ -100,8 +109,10 @@ def test_cutout_paints_grey_rectangles():
     image = np.zeros((50, 100, 3), dtype=np.uint8)
     square = corrupted("cutout", image, count=1) == 128
     assert max(square.any(axis=(1, 2)).sum(), square.any(axis=(0, 2)).sum()) <= 10  # 0.2 of the shorter side
-    sides = [(corrupted("cutout", image, identity, count=1, squared=False) == 128).any(axis=(0, 2)).sum()
-             for identity in map(str, range(20))]  # fmt: skip
+    sides = [
+        (corrupted("cutout", image, identity, count=1, squared=False) == 128).any(axis=(0, 2)).sum()
+        for identity in map(str, range(20))
+    ]
     assert max(sides) == 20  # 0.2 of the width
 
 

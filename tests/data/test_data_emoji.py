@@ -19,7 +19,14 @@ def test_counts_are_exact(emoji):
     assert (emoji.num_classes, len(emoji), len(set(emoji.groups.tolist()))) == (1548, 10370, 1336)
     assert Counter(emoji.class_sizes.tolist()) == {7: 1341, 6: 55, 5: 45, 4: 107}
     assert Counter(path.parent.name for path in emoji.paths) == {
-        "Goog": 1548, "Joy": 1548, "Twtr": 1548, "Appl": 1545, "FB": 1423, "Wind": 1392, "Sams": 1366}
+        "Goog": 1548,
+        "Joy": 1548,
+        "Twtr": 1548,
+        "Appl": 1545,
+        "FB": 1423,
+        "Wind": 1392,
+        "Sams": 1366,
+    }
 
 
 def test_first_filters_leave_the_known_number(emoji):

@@ -61,7 +61,12 @@ def test_links_are_followed_and_circles_end(pets, make_folder):
     (pets / "cat" / "circle").symlink_to(pets / "cat")
     catalog = data.create(pets)
     assert dict(zip(catalog.class_names, catalog.class_sizes.tolist(), strict=True)) == {
-        "cat": 4, "dog": 2, "eel": 2, "fox": 4, "goat": 2}
+        "cat": 4,
+        "dog": 2,
+        "eel": 2,
+        "fox": 4,
+        "goat": 2,
+    }
 
 
 def test_oddities_are_noted(pets, picture):

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.images import as_rgb, is_image, read_image, verify_image
-from levelfield.data.survey import survey
+from levelfield.data.checks.survey import survey
+from levelfield.data.files.images import as_rgb, is_image, read_image, verify_image
 from levelfield.errors import BadInput, MissingExtra
 
 
@@ -157,6 +157,7 @@ def truncated_png(path):
 
 def bomb(path):
     """A PNG of a few bytes whose header promises 100,000 x 100,000 pixels."""
+
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
@@ -194,7 +195,7 @@ def test_heic_without_the_extra_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_heic_renamed_to_jpg_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("levelfield.data.images._heic_installed", lambda: False)
+    monkeypatch.setattr("levelfield.data.files.images._heic_installed", lambda: False)
     (tmp_path / "IMG_1.jpg").write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00")
     with pytest.raises(MissingExtra, match="HEIC"):
         read_image(tmp_path / "IMG_1.jpg")

@@ -14,18 +14,20 @@ from PIL import Image
 
 from levelfield import data
 from levelfield.data import Catalog, protocols
-from levelfield.data.hashing import hash_bits, looks, nearest_within
-from levelfield.data.leaks import Leaks, Pair, find_leaks
-from levelfield.data.verification import verify
+from levelfield.data.checks.benchmark import verify
+from levelfield.data.checks.leaks import Leaks, Pair, find_leaks
+from levelfield.data.checks.perceptual_hash import hash_bits, looks, nearest_within
 from levelfield.errors import BadInput, UnknownName
-from levelfield.reports.pairs import pair_sheet
+from levelfield.reports.image_pairs import pair_sheet
 
 
 def scene(seed, size):
     """Detail at several scales, as photographs have it."""
     random = np.random.default_rng(seed)
-    layers = [Image.fromarray(random.integers(0, 256, (n, n, 3), dtype=np.uint8)).resize(size, Image.Resampling.BICUBIC)
-              for n in (3, 6, 12)]
+    layers = [
+        Image.fromarray(random.integers(0, 256, (n, n, 3), dtype=np.uint8)).resize(size, Image.Resampling.BICUBIC)
+        for n in (3, 6, 12)
+    ]
     mixed = 0.5 * np.asarray(layers[0], float) + 0.3 * np.asarray(layers[1]) + 0.2 * np.asarray(layers[2])
     return Image.fromarray(mixed.astype(np.uint8))
 
@@ -120,8 +122,15 @@ def test_hash_is_the_sign_of_low_frequencies_against_their_median():
     grey = np.random.default_rng(1).integers(0, 256, (2, 32, 32))
     place = (np.arange(32) + 0.5) * np.pi / 32
     for image, bits in zip(grey, hash_bits(grey), strict=True):
-        low = np.array([[(image * np.outer(np.cos(i * place), np.cos(j * place))).sum() * _scale(i) * _scale(j)
-                         for j in range(8)] for i in range(8)]).ravel()
+        low = np.array(
+            [
+                [
+                    (image * np.outer(np.cos(i * place), np.cos(j * place))).sum() * _scale(i) * _scale(j)
+                    for j in range(8)
+                ]
+                for i in range(8)
+            ]
+        ).ravel()
         assert np.array_equal(bits, low > np.median(low[1:]))
 
 
@@ -198,8 +207,14 @@ def test_official_numbers_add_up():
 
 
 def test_catalog_of_a_part_keeps_split_and_ids():
-    catalog = Catalog("x", tuple(map(Path, "abcd")), np.array([0, 1, 2, 2]), ("p", "q", "r"), class_ids=(5, 7, 9),
-                      split=("train", "test", "test", "test"))
+    catalog = Catalog(
+        "x",
+        tuple(map(Path, "abcd")),
+        np.array([0, 1, 2, 2]),
+        ("p", "q", "r"),
+        class_ids=(5, 7, 9),
+        split=("train", "test", "test", "test"),
+    )
     part = catalog.subset([3, 1])
     assert part.class_ids == (7, 9)
     assert part.split == ("test", "test")
@@ -216,13 +231,23 @@ PAIR = Pair(Path("a/1.png"), Path("b/2.png"), "a", "b", 3)
 @pytest.mark.parametrize(
     ("leaks", "said"),
     [
-        (Leaks(("a",), (PAIR,), (PAIR,), False, 9, 81),
-         ["1 class trains and tests: a.", "1 of 81 test images is in the training part too, byte for byte.",
-          "1 of 81 test images looks like a training image; look at it."]),
-        (Leaks(("a", "b"), (PAIR,) * 2, (PAIR,) * 2, False, 9, 81),
-         ["2 classes train and test: a, b.", "2 of 81 test images are in the training part too, byte for byte.",
-          "2 of 81 test images look like a training image; look at them."]),
+        (
+            Leaks(("a",), (PAIR,), (PAIR,), False, 9, 81),
+            [
+                "1 class trains and tests: a.",
+                "1 of 81 test images is in the training part too, byte for byte.",
+                "1 of 81 test images looks like a training image; look at it.",
+            ],
+        ),
+        (
+            Leaks(("a", "b"), (PAIR,) * 2, (PAIR,) * 2, False, 9, 81),
+            [
+                "2 classes train and test: a, b.",
+                "2 of 81 test images are in the training part too, byte for byte.",
+                "2 of 81 test images look like a training image; look at them.",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_and_many(leaks, said):
     assert leaks.sentences() == said

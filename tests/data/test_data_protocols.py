@@ -15,8 +15,13 @@ def catalog(sizes, groups=None, shuffle=None):
     labels = np.repeat(np.arange(len(sizes)), sizes)
     if shuffle is not None:
         labels = np.random.default_rng(shuffle).permutation(labels)
-    return Catalog("test", tuple(Path(str(i)) for i in range(len(labels))), labels,
-                   tuple(f"class {i}" for i in range(len(sizes))), None if groups is None else np.array(groups))
+    return Catalog(
+        "test",
+        tuple(Path(str(i)) for i in range(len(labels))),
+        labels,
+        tuple(f"class {i}" for i in range(len(sizes))),
+        None if groups is None else np.array(groups),
+    )
 
 
 def classes(data, images):

@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from levelfield import data
-from levelfield.data import seen
-from levelfield.data.archives import unpacked
-from levelfield.data.shelves import kept
+from levelfield.data.cache_contents import kept
+from levelfield.data.checks import verified as seen
+from levelfield.data.files.archives import unpacked
 from levelfield.files import locked
 
 

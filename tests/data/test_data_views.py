@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from levelfield.data import views
+from levelfield.data.views import basic as views
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.randomness import numpy_stream
 
@@ -111,10 +111,12 @@ def test_light_brings_in_white_and_moves_little():
 
 
 def test_standard_crop_draws_area_ratio_and_flip_as_announced():
-    boxes = np.array([
-        views.crop_box(200, 300, area=(0.16, 1.0), ratio=(3 / 4, 4 / 3), stream=numpy_stream(0, "box", i))
-        for i in range(2000)
-    ])
+    boxes = np.array(
+        [
+            views.crop_box(200, 300, area=(0.16, 1.0), ratio=(3 / 4, 4 / 3), stream=numpy_stream(0, "box", i))
+            for i in range(2000)
+        ]
+    )
     top, left, height, width = boxes.T
     share, ratio = height * width / 60_000, width / height
     assert top.min() == left.min() == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from levelfield import data
-from levelfield.data import seen
+from levelfield.data.checks import verified as seen
 from levelfield.errors import BadInput
 
 _listening: list[list[str]] = []

@@ -5,9 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
-from levelfield.data import views
-from levelfield.data.step_views import described_view, parse_steps, steps_view
-from levelfield.data.steps import erase
+from levelfield.data.views import basic as views
+from levelfield.data.views.named import described_view, parse_steps, steps_view
+from levelfield.data.views.steps import erase
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.randomness import numpy_stream
 
@@ -43,8 +43,12 @@ def test_a_crop_is_a_piece_of_the_resized_image():
     resized = np.asarray(image.resize((40, 40), Image.Resampling.BICUBIC))
     view = steps_view([{"resize": [40, 40]}, {"crop": 32}], image=32, **HALF)
     pieces = {(t, left): resized[t : t + 32, left : left + 32] for t in range(9) for left in range(9)}
-    found = {place for n in range(40) for place, piece in pieces.items()
-             if np.array_equal(pixels(view(image, numpy_stream(n))), piece)}  # fmt: skip
+    found = {
+        place
+        for n in range(40)
+        for place, piece in pieces.items()
+        if np.array_equal(pixels(view(image, numpy_stream(n))), piece)
+    }
     assert len(found) > 20  # many places, all of them real
     flipped = steps_view([{"resize": [40, 40]}, {"centre": 32}, {"flip": 1}], image=32, **HALF)
     assert np.array_equal(pixels(flipped(image, numpy_stream(0))), resized[4:36, 4:36][:, ::-1])
@@ -88,8 +92,13 @@ def test_what_is_drawn_depends_on_the_stream_alone():
 
 def test_the_key_says_everything():
     cropped = [{"resize": 40}, {"crop": 32}]
-    lists = [[{"resize": 40}, {"centre": 32}], [{"resize": 41}, {"centre": 32}], cropped, [*cropped, "flip"],
-             [*cropped, {"flip": 0.1}]]  # fmt: skip
+    lists = [
+        [{"resize": 40}, {"centre": 32}],
+        [{"resize": 41}, {"centre": 32}],
+        cropped,
+        [*cropped, "flip"],
+        [*cropped, {"flip": 0.1}],
+    ]
     assert len({steps_view(steps, image=32, **HALF).key for steps in lists}) == 5
 
 

@@ -20,9 +20,9 @@ from PIL import Image
 
 import levelfield.objectives._contract as contract
 from levelfield.cli import main
-from levelfield.studies.execution import run_all
-from levelfield.studies.specification import parse_study
-from levelfield.toy import experiment
+from levelfield.papers.toy import experiment
+from levelfield.studies.execution.workers import run_all
+from levelfield.studies.specification.study import parse_study
 
 CLASSES, EACH = 8, 6
 STEPS = ["conditions.steps=3", "seeds=1"]
@@ -138,7 +138,17 @@ def test_what_a_page_says_works(page: Path, room: Path, monkeypatch: pytest.Monk
 def test_pages_show_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     shown = {words[0] for page in pages.PAGES for block in pages.blocks(page) for words in block.commands("levelfield")}
     known = {
-        "compare", "train", "evaluate", "embed", "ensemble", "search", "list", "cache", "report", "init", "toy",
+        "compare",
+        "train",
+        "evaluate",
+        "embed",
+        "ensemble",
+        "search",
+        "list",
+        "cache",
+        "report",
+        "init",
+        "toy",
         "ranks",
-    }  # fmt: skip
+    }
     assert known <= shown

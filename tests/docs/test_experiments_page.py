@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pages
 import pytest
 
 from levelfield.studies import plan, read_study
-from levelfield.studies.rows import Cell, Row
+from levelfield.studies.leaderboard.rows import Cell, Row
 
 PAGE = (pages.ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
@@ -25,7 +26,15 @@ def test_every_row_of_a_study_stands_on_the_page(study: str) -> None:
         assert (pages.ROOT / "docs" / "figures" / f"{study}-{figure}.png").stat().st_size < 200_000
 
 
-def test_a_figure_without_an_interval_is_written_as_such() -> None:
+def test_the_page_shows_what_the_logs_hold() -> None:
+    """The page is made from the logs in the repository: nothing on it was typed."""
+    script = pages.script("experiments")
+    for log in sorted(script.LOGS.glob("*.json")):
+        assert script.written(log.stem, json.loads(log.read_text(encoding="utf-8"))) in PAGE, log.stem
+
+
+def test_a_row_without_an_interval_or_a_spread_is_written_as_such() -> None:
     row = Row("margin", True, [0], {"recall@1": Cell(0.5)}, 1.0, [], [], {}, "")
-    drawn = SimpleNamespace(row=row, rho=None, cell=row.cells.__getitem__)
-    assert "| margin | 0.500 | not known | - | - |" in pages.script("experiments").table([drawn], ["recall@1"])
+    script = pages.script("experiments")
+    logged = script.logged(SimpleNamespace(row=row, rho=None, cell=row.cells.__getitem__), ["recall@1"])
+    assert "| margin | 0.500 | not known | - | - |" in script.table([logged], ["recall@1"])

@@ -30,7 +30,8 @@ def test_every_claim_of_a_study_with_a_log_is_judged_and_its_rows_are_there(scri
         claims = read_study(pages.ROOT / "studies" / "papers" / f"{study}.yaml", mini=True).claims
         judged = [(one["claim"], one["metric"], one["source"]) for one in log["claims"]]
         assert judged == [(one.claim, one.metric, one.source) for one in claims], (
-            f"run {study} with --mini, then `python docs/verdicts.py RUNS`")
+            f"run {study} with --mini, then `python docs/verdicts.py RUNS`"
+        )
         assert {one["verdict"] for one in log["claims"]} <= set(VERDICTS)
         assert {row["label"] for row in log["rows"]} >= {part for one in claims for part in one.parts[::2]}
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from levelfield.embedder import Backbone, backbones
+from levelfield.embedder import Backbone
+from levelfield.embedder.trunk import backbones
 from levelfield.randomness import stream
 
 _made: dict[str, Backbone] = {}

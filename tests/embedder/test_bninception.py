@@ -14,9 +14,10 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.data.views import test_view as make_view
-from levelfield.embedder import Backbone, Embedder, Head, Trunk, backbones, load, save_model
-from levelfield.embedder.bninception import BNInception
+from levelfield.data.views.basic import test_view as make_view
+from levelfield.embedder import Backbone, Embedder, Head, Trunk, load, save_model
+from levelfield.embedder.trunk import backbones
+from levelfield.embedder.trunk.bninception import BNInception
 from levelfield.errors import BadInput, BadSpecification
 
 BLOCKS = ("3a", "3b", "3c", "4a", "4b", "4c", "4d", "4e", "5a", "5b")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-import levelfield.embedder.cache as cache_module
-import levelfield.embedder.chunks as chunks_module
+import levelfield.embedder.trunk.cache as cache_module
+import levelfield.embedder.trunk.chunks as chunks_module
 from levelfield.embedder import FeatureCache
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files import locked

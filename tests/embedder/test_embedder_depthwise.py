@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from levelfield.embedder.depthwise import QuickDepthwise, weight_gradient, with_quick_gradients
+from levelfield.embedder.trunk.depthwise import QuickDepthwise, weight_gradient, with_quick_gradients
 from levelfield.randomness import stream
 
 

@@ -14,10 +14,10 @@ import yaml
 from PIL import Image
 
 import levelfield
-from levelfield.data import images as reading
+from levelfield.data.files import images as reading
 from levelfield.embedder import Backbone, Embedder, Ensemble, Head, Model, Trunk, load, save_ensemble, save_model
 from levelfield.embedder import model as model_file
-from levelfield.embedder.head import start_random
+from levelfield.embedder.head.head import start_random
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
 from levelfield.files import write_text

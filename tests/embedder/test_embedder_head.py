@@ -7,7 +7,7 @@ import torch
 from sklearn.decomposition import PCA
 
 from levelfield.embedder import Head, lda, start_at, start_pca, start_random
-from levelfield.embedder.linear import whitened_components
+from levelfield.embedder.head.linear import whitened_components
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.randomness import numpy_stream, stream
 

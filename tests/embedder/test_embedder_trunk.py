@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder import Backbone, Trunk
-from levelfield.embedder.pooling import as_maps
+from levelfield.embedder.trunk.pooling import as_maps
 from levelfield.errors import BadSpecification, UnknownName
 
 Get = Callable[[str], Backbone]

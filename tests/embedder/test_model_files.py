@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
-from levelfield.embedder import Embedder, Head, Trunk, backbones, load, save_ensemble, save_model
+from levelfield.embedder import Embedder, Head, Trunk, load, save_ensemble, save_model
+from levelfield.embedder.trunk import backbones
 from levelfield.errors import BadInput, Damaged
 
 VIEW = {"image": 32, "mean": [0.5] * 3, "std": [0.5] * 3}

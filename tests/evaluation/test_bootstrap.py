@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from levelfield import evaluate
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.bootstrap import intervals, resampled_counts
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.result import mean_of
+from levelfield.evaluation.statistics.bootstrap import intervals, resampled_counts
 
 
 def drawn(seed: int, *, classes: int, spread: float) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from scipy.stats import entropy
 from sklearn import metrics
 
 from levelfield.errors import BadInput
-from levelfield.evaluation import clustering
+from levelfield.evaluation.metrics import clustering
 
 
 def agree_with_scikit_learn(labels: np.ndarray, found: np.ndarray) -> None:
@@ -59,12 +59,15 @@ def test_names_and_order_are_irrelevant(pairs, random):
         assert metric(renamed) == metric(table)
 
 
-@pytest.mark.parametrize(("labels", "found", "want"), [
-    ([4, 4, 4], [0, 0, 0], 1.0),  # one class and one cluster
-    ([1, 2, 3], [7, 8, 9], 1.0),  # every sample alone in both
-    ([1, 1, 2, 2], [0, 0, 0, 0], 0.0),  # one entropy is 0, the other is not
-    ([1, 1, 1, 1], [0, 1, 0, 1], 0.0),
-])
+@pytest.mark.parametrize(
+    ("labels", "found", "want"),
+    [
+        ([4, 4, 4], [0, 0, 0], 1.0),  # one class and one cluster
+        ([1, 2, 3], [7, 8, 9], 1.0),  # every sample alone in both
+        ([1, 1, 2, 2], [0, 0, 0, 0], 0.0),  # one entropy is 0, the other is not
+        ([1, 1, 1, 1], [0, 1, 0, 1], 0.0),
+    ],
+)
 def test_edges_are_as_defined(labels, found, want):
     table = clustering.tabulate(np.array(labels), np.array(found))
     for metric in (clustering.nmi, clustering.ami, clustering.ari):

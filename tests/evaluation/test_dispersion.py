@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.evaluation import alignment, density, evaluate, spectrum, uniformity
-from levelfield.evaluation import points as points_module
+from levelfield.evaluation.metrics import geometry as points_module
 
 GEOMETRY = ["rho", "intra_distance", "inter_distance", "density", "alignment", "alignment[alpha=1]", "uniformity"]
 
@@ -51,8 +51,9 @@ def test_every_value_is_that_of_a_loop_over_pairs(distance, data):
     got, want = density(rows, labels, distance), slow(rows, labels, distance)
     np.testing.assert_allclose(got[:2], want, atol=1e-7)  # the root of a rounding error, where rows are equal
     if distance == "cosine":
-        pairs = [(unit(rows)[i], unit(rows)[j], labels[i] == labels[j]) for i, j in
-                 itertools.combinations(range(size), 2)]
+        pairs = [
+            (unit(rows)[i], unit(rows)[j], labels[i] == labels[j]) for i, j in itertools.combinations(range(size), 2)
+        ]
         same = [np.linalg.norm(x - y) for x, y, together in pairs if together]
         for alpha in (1, 2, 3.5):
             wanted = np.mean(np.power(same, alpha)) if same else math.nan
@@ -118,7 +119,8 @@ def test_block_size_changes_rounding_only(sample, monkeypatch):
     one = evaluate(*sample, metrics=GEOMETRY, distance="euclidean")
     monkeypatch.setattr(points_module, "BLOCK", 100)
     assert dict(evaluate(*sample, metrics=GEOMETRY, distance="euclidean")) == pytest.approx(
-        dict(one), rel=1e-9, abs=1e-8)
+        dict(one), rel=1e-9, abs=1e-8
+    )
 
 
 def test_two_threads_give_the_bits_of_one(sample):
@@ -175,7 +177,7 @@ def test_geometry_alone_prepares_no_search(sample, monkeypatch):
     for name in ("prepare", "arrange", "clusterings"):
         monkeypatch.setattr(f"levelfield.evaluation.engine.{name}", never)
     evaluate(*sample, metrics=["density", "rho"])
-    monkeypatch.setattr("levelfield.evaluation.dispersion.inter", never)
+    monkeypatch.setattr("levelfield.evaluation.metrics.dispersion.inter", never)
     evaluate(*sample, metrics=["intra_distance"])
 
 
@@ -198,8 +200,9 @@ def test_metrics_of_geometry_are_of_the_queries(sample):
 
 def test_signature_says_distance_and_length(sample):
     found = evaluate(*sample, metrics=["rho", "uniformity[t=3]"], distance="euclidean")
-    assert str(found.signature("rho")) == ("rho|self:none|ties:none|lone:none|avg:none|dist:euclidean|q:2501|g:2501|"
-                                           "v:1|dim:16|bits:32|norm:none")
+    assert str(found.signature("rho")) == (
+        "rho|self:none|ties:none|lone:none|avg:none|dist:euclidean|q:2501|g:2501|v:1|dim:16|bits:32|norm:none"
+    )
     assert found.signature("uniformity[t=3]").representation.norm == "unit"
 
 

@@ -7,13 +7,24 @@ import pytest
 import torch
 
 from levelfield.evaluation import evaluate, names
-from levelfield.evaluation.arrangement import arrange
 from levelfield.evaluation.inputs import check_inputs
-from levelfield.evaluation.ranks import EVERYWHERE
-from levelfield.evaluation.walk import Size, walk
+from levelfield.evaluation.search.arrangement import arrange
+from levelfield.evaluation.search.cpu_blocks import Size, walk
+from levelfield.evaluation.search.ranks import EVERYWHERE
 
-ALL = ["recall@1", "recall@2", "recall@8", "precision@1", "precision@4", "r_precision", "map@r", "map", "mrr",
-       "map@c[released]", "map@10"]
+ALL = [
+    "recall@1",
+    "recall@2",
+    "recall@8",
+    "precision@1",
+    "precision@4",
+    "r_precision",
+    "map@r",
+    "map",
+    "mrr",
+    "map@c[released]",
+    "map@10",
+]
 
 
 @pytest.fixture
@@ -91,8 +102,14 @@ def test_a_gallery_class_nobody_asks_for_never_raises_a_metric(sample):
     extra = np.random.default_rng(4).normal(size=(80, 12)).astype(np.float32)
     ids = np.arange(len(points))
     before = evaluate(points, labels, gallery=points, gallery_labels=labels, query_ids=ids, metrics=ALL)
-    after = evaluate(points, labels, gallery=np.concatenate([points, extra]), query_ids=ids, metrics=ALL,
-                     gallery_labels=np.concatenate([labels, np.full(80, 1000)]))
+    after = evaluate(
+        points,
+        labels,
+        gallery=np.concatenate([points, extra]),
+        query_ids=ids,
+        metrics=ALL,
+        gallery_labels=np.concatenate([labels, np.full(80, 1000)]),
+    )
     for name in ALL:
         assert (after.per_query[name] <= before.per_query[name] + 1e-12).all(), name
 
@@ -110,8 +127,9 @@ def test_metrics_are_ordered_as_their_definitions_say(sample):
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
 def test_a_collapsed_net_scores_chance(distance):
     labels = np.repeat(np.arange(6), 5)
-    result = evaluate(np.full((30, 7), 0.37, np.float32), labels, metrics=["recall@3", "precision@1", "mrr", "nmi"],
-                      distance=distance)
+    result = evaluate(
+        np.full((30, 7), 0.37, np.float32), labels, metrics=["recall@3", "precision@1", "mrr", "nmi"], distance=distance
+    )
     assert result["recall@3"] == pytest.approx(1 - comb(25, 3) / comb(29, 3))
     assert result["precision@1"] == pytest.approx(4 / 29)
     assert result["nmi"] == 0.0
@@ -128,7 +146,8 @@ def test_binary_codes_equal_euclidean_distance_of_zeros_and_ones(sample):
     points, labels = sample
     codes = (points > 0).astype(np.float64)
     assert dict(evaluate(points, labels, metrics=ALL, distance="hamming")) == dict(
-        evaluate(codes, labels, metrics=ALL, distance="euclidean"))
+        evaluate(codes, labels, metrics=ALL, distance="euclidean")
+    )
 
 
 def test_cosine_and_euclidean_agree_on_unit_rows(sample):

@@ -17,52 +17,65 @@ def broken(value: float) -> np.ndarray:
     return rows
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
-    ({"embeddings": broken(np.nan)}, "embeddings: 2 of 6 rows have a NaN or an infinity, the first is row 3"),
-    ({"embeddings": broken(-np.inf)}, "embeddings: 2 of 6 rows"),
-    ({"gallery": broken(np.inf), "gallery_labels": LABELS}, "gallery: 2 of 6 rows .* row 3"),
-    ({"labels": LABELS[:4]}, "6 embeddings but 4 labels: .* row without its partner is 4"),
-    ({"labels": LABELS[:, None]}, r"labels has shape \(6, 1\)"),
-    ({"labels": LABELS + 0.5}, "whole numbers or text"),
-    ({"embeddings": ROWS[0]}, r"embeddings has shape \(2,\)"),
-    ({"embeddings": ROWS[:0], "labels": LABELS[:0]}, "embeddings is empty"),
-    ({"embeddings": ROWS[:1], "labels": LABELS[:1]}, "at least 2"),
-    ({"gallery": ROWS}, "without gallery_labels"),
-    ({"gallery": ROWS[:, :1], "gallery_labels": LABELS}, "2 columns and the gallery 1"),
-    ({"gallery": ROWS[:1], "gallery_labels": LABELS[:1]}, "gallery has 1 row"),
-    ({"gallery": ROWS, "gallery_labels": LABELS.astype(str)}, "both be numbers or both be text"),
-    ({"gallery": ROWS, "gallery_labels": LABELS, "query_ids": [0, 1, 2, 3, 4, 6]}, "query_ids: 6 at row 5"),
-    ({"gallery": ROWS, "gallery_labels": LABELS, "query_ids": [0, 1]}, "one whole number per query"),
-    ({"query_ids": np.arange(6)}, "belong to a gallery"),
-    ({"dim": 3}, "dim=3 was asked of embeddings with 2 columns"),
-    ({"dim": 1.5}, "dim=1.5 was asked of embeddings with 2 columns"),
-    ({"embeddings": [[1.0, 2.0], [3.0]]}, "embeddings can't be read as an array"),
-    ({"embeddings": torch.from_numpy(ROWS).to_sparse()}, "embeddings can't be read as an array"),
-    ({"labels": ["a", "a", None, "b", float("nan"), "b"]}, "labels: 2 of 6 rows have no label, the first is row 2"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"embeddings": broken(np.nan)}, "embeddings: 2 of 6 rows have a NaN or an infinity, the first is row 3"),
+        ({"embeddings": broken(-np.inf)}, "embeddings: 2 of 6 rows"),
+        ({"gallery": broken(np.inf), "gallery_labels": LABELS}, "gallery: 2 of 6 rows .* row 3"),
+        ({"labels": LABELS[:4]}, "6 embeddings but 4 labels: .* row without its partner is 4"),
+        ({"labels": LABELS[:, None]}, r"labels has shape \(6, 1\)"),
+        ({"labels": LABELS + 0.5}, "whole numbers or text"),
+        ({"embeddings": ROWS[0]}, r"embeddings has shape \(2,\)"),
+        ({"embeddings": ROWS[:0], "labels": LABELS[:0]}, "embeddings is empty"),
+        ({"embeddings": ROWS[:1], "labels": LABELS[:1]}, "at least 2"),
+        ({"gallery": ROWS}, "without gallery_labels"),
+        ({"gallery": ROWS[:, :1], "gallery_labels": LABELS}, "2 columns and the gallery 1"),
+        ({"gallery": ROWS[:1], "gallery_labels": LABELS[:1]}, "gallery has 1 row"),
+        ({"gallery": ROWS, "gallery_labels": LABELS.astype(str)}, "both be numbers or both be text"),
+        ({"gallery": ROWS, "gallery_labels": LABELS, "query_ids": [0, 1, 2, 3, 4, 6]}, "query_ids: 6 at row 5"),
+        ({"gallery": ROWS, "gallery_labels": LABELS, "query_ids": [0, 1]}, "one whole number per query"),
+        ({"query_ids": np.arange(6)}, "belong to a gallery"),
+        ({"dim": 3}, "dim=3 was asked of embeddings with 2 columns"),
+        ({"dim": 1.5}, "dim=1.5 was asked of embeddings with 2 columns"),
+        ({"embeddings": [[1.0, 2.0], [3.0]]}, "embeddings can't be read as an array"),
+        ({"embeddings": torch.from_numpy(ROWS).to_sparse()}, "embeddings can't be read as an array"),
+        ({"labels": ["a", "a", None, "b", float("nan"), "b"]}, "labels: 2 of 6 rows have no label, the first is row 2"),
+    ],
+)
 def test_bad_arrays_are_refused_by_name_and_row(arguments, text):
     with pytest.raises(BadInput, match=text):
         evaluate(**{"embeddings": ROWS, "labels": LABELS, **arguments})
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
-    ({"metrics": ["recal@1"]}, "Did you mean 'recall@1'"),
-    ({"metrics": ["recall@x"]}, "Unknown metric 'recall@x'"),
-    ({"metrics": ["map_at_r"]}, "Did you mean 'map@r'"),
-    ({"metrics": ["nmi[geometrc]"]}, "Did you mean 'geometric'"),
-    ({"distance": "cosin"}, "Did you mean 'cosine'"),
-    ({"ties": "expect"}, "Did you mean 'expected'"),
-    ({"lone": "misses"}, "Did you mean 'miss'"),
-    ({"average": "classes"}, "Did you mean 'class'"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"metrics": ["recal@1"]}, "Did you mean 'recall@1'"),
+        ({"metrics": ["recall@x"]}, "Unknown metric 'recall@x'"),
+        ({"metrics": ["map_at_r"]}, "Did you mean 'map@r'"),
+        ({"metrics": ["nmi[geometrc]"]}, "Did you mean 'geometric'"),
+        ({"distance": "cosin"}, "Did you mean 'cosine'"),
+        ({"ties": "expect"}, "Did you mean 'expected'"),
+        ({"lone": "misses"}, "Did you mean 'miss'"),
+        ({"average": "classes"}, "Did you mean 'class'"),
+    ],
+)
 def test_unknown_names_get_the_nearest_right_one(arguments, text):
     with pytest.raises(UnknownName, match=text):
         evaluate(ROWS, LABELS, **arguments)
 
 
-@pytest.mark.parametrize("arguments", [
-    {"metrics": ["recall@0"]}, {"metrics": [f"map@{10**20}"]}, {"metrics": ["mrr[best]"]}, {"metrics": [3]},
-    {"starts": 0}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"metrics": ["recall@0"]},
+        {"metrics": [f"map@{10**20}"]},
+        {"metrics": ["mrr[best]"]},
+        {"metrics": [3]},
+        {"starts": 0},
+    ],
+)
 def test_senseless_settings_are_refused(arguments):
     with pytest.raises(BadSpecification):
         evaluate(ROWS, LABELS, **arguments)
@@ -85,7 +98,8 @@ def test_long_numbers_keep_their_digits(kind):
     rows = np.random.default_rng(0).normal(size=(60, 4)) * 1e-3 + 1e4  # in float32 most of them are equal
     labels = np.arange(60) % 6
     assert dict(evaluate(rows.astype(kind), labels, distance="euclidean")) == dict(
-        evaluate(rows, labels, distance="euclidean"))
+        evaluate(rows, labels, distance="euclidean")
+    )
 
 
 def test_text_of_any_kind_is_a_label():
@@ -99,7 +113,7 @@ def test_a_list_of_metrics_may_be_one_text_and_k_one_number():
     assert list(evaluate(ROWS, LABELS, metrics="recall, map@c[released]", k=3)) == ["recall@3", "map@c[released]"]
 
 
-def test_no_relatives_at_all_is_no_error():
+def test_no_positives_at_all_is_no_error():
     result = evaluate(ROWS, np.arange(6), metrics=["recall@1", "map"])
     assert np.isnan(list(result.values())).all()
     assert result.n_lone == 6
@@ -107,8 +121,9 @@ def test_no_relatives_at_all_is_no_error():
 
 
 def test_a_gallery_of_other_classes_only_makes_every_query_lone():
-    out, missed = (evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=LABELS + 10, lone=lone)
-                   for lone in ("exclude", "miss"))
+    out, missed = (
+        evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=LABELS + 10, lone=lone) for lone in ("exclude", "miss")
+    )
     assert np.isnan(list(out.values())).all()
     assert set(missed.values()) == {0.0}
 

@@ -12,16 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation import counting, evaluate
-from levelfield.evaluation import search as search_module
-from levelfield.evaluation import walk as walk_module
-from levelfield.evaluation.arrangement import arrange
-from levelfield.evaluation.budget import pairs_within
-from levelfield.evaluation.counting import SEARCH
+from levelfield.evaluation import evaluate
 from levelfield.evaluation.inputs import check_inputs
-from levelfield.evaluation.ranks import EVERYWHERE
-from levelfield.evaluation.search import WAYS, batches, search
-from levelfield.evaluation.walk import Size, walk
+from levelfield.evaluation.search import cpu_blocks as walk_module
+from levelfield.evaluation.search import cpu_kernels as counting
+from levelfield.evaluation.search import ranking as search_module
+from levelfield.evaluation.search.arrangement import arrange
+from levelfield.evaluation.search.budget import pairs_within
+from levelfield.evaluation.search.cpu_blocks import Size, walk
+from levelfield.evaluation.search.cpu_kernels import SEARCH
+from levelfield.evaluation.search.ranking import WAYS, batches, search
+from levelfield.evaluation.search.ranks import EVERYWHERE
 
 ALL = ["recall@1", "recall@5", "precision@3", "r_precision", "map@r", "map", "mrr", "map@c[released]", "map@20"]
 
@@ -43,7 +44,7 @@ LABELS = {
 
 
 def slowly(inputs, distance="euclidean"):
-    """(above, level) of every relative of every query from a full sort of its list, nearest first."""
+    """(above, level) of every positive of every query from a full sort of its list, nearest first."""
     found = []
     for query, row in enumerate(inputs.query.astype(np.float64)):
         if distance == "euclidean":
@@ -128,8 +129,8 @@ def test_equal_rows_are_level_for_every_query_wherever_they_stand(way):
     counted = search(arranged, np.full(1500, EVERYWHERE), pairs=10**9, way=way)
     found = as_lists(arranged, counted)
     for query in range(100):
-        relatives = [row for row in range(query // 3 * 3, query // 3 * 3 + 3) if row != query and row < 100]
-        assert sum(level >= 1 for _, level in found[query]) == len(relatives)
+        positives = [row for row in range(query // 3 * 3, query // 3 * 3 + 3) if row != query and row < 100]
+        assert sum(level >= 1 for _, level in found[query]) == len(positives)
 
 
 @pytest.mark.parametrize("kind", LABELS)
@@ -148,14 +149,16 @@ def test_two_threads_count_what_one_counts(kind, size, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", LABELS)
-@pytest.mark.parametrize("metric", ["recall@1", "mrr", "r_precision", "map@r", "precision@3", "map@c[equation]",
-                                    "map@20"])
+@pytest.mark.parametrize(
+    "metric", ["recall@1", "mrr", "r_precision", "map@r", "precision@3", "map@c[equation]", "map@20"]
+)
 def test_what_is_left_out_when_little_is_asked_for_changes_nothing(kind, metric):
     random = np.random.default_rng(4)
     labels = LABELS[kind](random)
     points = grid(random, len(labels), dim=4) + 3 * (labels % 5)[:, None].astype(np.float32)
-    alone, among = (evaluate(points, labels, metrics=metrics, distance="euclidean")
-                    for metrics in ([metric], [*ALL, metric]))
+    alone, among = (
+        evaluate(points, labels, metrics=metrics, distance="euclidean") for metrics in ([metric], [*ALL, metric])
+    )
     np.testing.assert_array_equal(alone.per_query[metric], among.per_query[metric])
 
 
@@ -170,9 +173,15 @@ def test_rounds_of_few_queries_count_the_same(way):
     assert whole == rounds
 
 
-@pytest.mark.parametrize(("metrics", "total"), [
-    (["mrr"], 2000 * 2000), (["nmi"], 2 * 21 * 2000 * 60), (["uniformity[t=1]", "uniformity"], 2 * 2000 * 2000),
-    (["uniformity", "mrr", "nmi"], 2 * 2000 * 2000 + 2 * 21 * 2000 * 60)])
+@pytest.mark.parametrize(
+    ("metrics", "total"),
+    [
+        (["mrr"], 2000 * 2000),
+        (["nmi"], 2 * 21 * 2000 * 60),
+        (["uniformity[t=1]", "uniformity"], 2 * 2000 * 2000),
+        (["uniformity", "mrr", "nmi"], 2 * 2000 * 2000 + 2 * 21 * 2000 * 60),
+    ],
+)
 def test_progress_goes_from_nothing_to_all(metrics, total):
     random = np.random.default_rng(6)
     labels = np.arange(2000) % 60
@@ -197,10 +206,20 @@ def test_memory_too_small_says_what_is_needed():
 
 
 def test_a_long_gallery_needs_more_memory_for_its_panels():
-    few, many = (check_inputs(np.zeros((4, 1), np.float32), [0] * 4, gallery=np.zeros((rows, 1), np.float32),
-                              gallery_labels=np.arange(rows)) for rows in (1000, 400_000))
-    room = {(size, way): pairs_within("500MB", inputs, metrics=1, threads=1, way=way)
-            for size, inputs in (("few", few), ("many", many)) for way in WAYS}
+    few, many = (
+        check_inputs(
+            np.zeros((4, 1), np.float32),
+            [0] * 4,
+            gallery=np.zeros((rows, 1), np.float32),
+            gallery_labels=np.arange(rows),
+        )
+        for rows in (1000, 400_000)
+    )
+    room = {
+        (size, way): pairs_within("500MB", inputs, metrics=1, threads=1, way=way)
+        for size, inputs in (("few", few), ("many", many))
+        for way in WAYS
+    }
     assert 0 < room["few", "panels"] < room["few", "walk"]
     bytes_of_panels = 12 * (room["many", "walk"] - room["many", "panels"])
     assert bytes_of_panels >= 48 * 400_000 * 4  # one tile of whole lists
@@ -245,7 +264,7 @@ def test_loops_that_cannot_be_kept_are_compiled_anew(monkeypatch):
 
 
 def test_an_error_of_a_thread_is_raised():
-    from levelfield.evaluation.workers import share
+    from levelfield.evaluation.search.threads import share
 
     def fail(task):
         raise ValueError(f"task {task}")

@@ -10,11 +10,11 @@ import torch
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, kmeans
-from levelfield.evaluation.distances import half_squares
-from levelfield.evaluation.kmeans import clusterings
-from levelfield.evaluation.nearest import nearest
-from levelfield.evaluation.order import canonical_order
-from levelfield.evaluation.products import product
+from levelfield.evaluation.metrics.kmeans import clusterings
+from levelfield.evaluation.metrics.nearest_centre import nearest
+from levelfield.evaluation.search.distances import half_squares
+from levelfield.evaluation.search.order import canonical_order
+from levelfield.evaluation.search.products import product
 from levelfield.randomness import numpy_stream
 
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]  # larger is nearer

@@ -6,51 +6,60 @@ from levelfield.errors import BadSpecification, UnknownName
 from levelfield.evaluation import parse, split
 
 
-@pytest.mark.parametrize(("name", "form", "numbers"), [
-    ("rho", "forward", {"drop": 0}),
-    ("rho[drop=1]", "forward", {"drop": 1}),
-    ("rho[reverse]", "reverse", {"drop": 0}),
-    ("rho[drop=9,reverse]", "reverse", {"drop": 9}),
-    ("rho[ reverse , drop = 9 ]", "reverse", {"drop": 9}),
-    ("alignment[alpha=0.5]", None, {"alpha": 0.5}),
-    ("uniformity[t=1e1]", None, {"t": 10}),
-    ("map@c[released]", "released", {}),
-    ("map@7[equation]", "equation", {}),
-])
+@pytest.mark.parametrize(
+    ("name", "form", "numbers"),
+    [
+        ("rho", "forward", {"drop": 0}),
+        ("rho[drop=1]", "forward", {"drop": 1}),
+        ("rho[reverse]", "reverse", {"drop": 0}),
+        ("rho[drop=9,reverse]", "reverse", {"drop": 9}),
+        ("rho[ reverse , drop = 9 ]", "reverse", {"drop": 9}),
+        ("alignment[alpha=0.5]", None, {"alpha": 0.5}),
+        ("uniformity[t=1e1]", None, {"t": 10}),
+        ("map@c[released]", "released", {}),
+        ("map@7[equation]", "equation", {}),
+    ],
+)
 def test_a_form_is_a_choice_and_numbers(name, form, numbers):
     found = parse(name)
     assert (found.name, found.form, found.numbers) == (name, form, numbers)
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("rho[drp=1]", "Unknown form of metric 'rho' 'drp=1'. Did you mean 'drop=1'?"),
-    ("rho[revers]", "Unknown form of metric 'rho' 'revers'. Did you mean 'reverse'?"),
-    ("rho[drop]", "Unknown form of metric 'rho' 'drop'. Did you mean 'drop=0'?"),
-    ("rho[reverse=1]", "Unknown form of metric 'rho' 'reverse=1'."),
-    ("alignment[2]", "Unknown form of metric 'alignment' '2'. There are: alpha=2."),
-    ("rhoo", "Unknown metric 'rhoo'. Did you mean 'rho'?"),
-    ("recall@²", "Unknown metric 'recall@²'. Did you mean 'recall@1'?"),
-    ("uniformty[t=2]", "Did you mean 'uniformity'?"),
-])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rho[drp=1]", "Unknown form of metric 'rho' 'drp=1'. Did you mean 'drop=1'?"),
+        ("rho[revers]", "Unknown form of metric 'rho' 'revers'. Did you mean 'reverse'?"),
+        ("rho[drop]", "Unknown form of metric 'rho' 'drop'. Did you mean 'drop=0'?"),
+        ("rho[reverse=1]", "Unknown form of metric 'rho' 'reverse=1'."),
+        ("alignment[2]", "Unknown form of metric 'alignment' '2'. There are: alpha=2."),
+        ("rhoo", "Unknown metric 'rhoo'. Did you mean 'rho'?"),
+        ("recall@²", "Unknown metric 'recall@²'. Did you mean 'recall@1'?"),
+        ("uniformty[t=2]", "Did you mean 'uniformity'?"),
+    ],
+)
 def test_an_unknown_form_names_the_nearest(name, text):
     with pytest.raises(UnknownName) as told:
         parse(name)
     assert text in str(told.value)
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: a whole number from 0 is needed."),
-    ("rho[drop=1.5]", "drop=1.5: a whole number from 0 is needed."),
-    ("rho[drop=]", "drop=: a whole number from 0 is needed."),
-    ("rho[drop=many]", "drop=many: a whole number from 0 is needed."),
-    ("rho[drop=inf]", "drop=inf: a whole number from 0 is needed."),
-    ("alignment[alpha=0]", "alpha=0: a number above 0 is needed."),
-    ("alignment[alpha=nan]", "alpha=nan: a number above 0 is needed."),
-    ("uniformity[t=101]", "t=101: a number above 0 and at most 100 is needed."),
-    ("rho[drop=1,drop=2]", "says twice which form it is"),
-    ("nmi[min,max]", "says twice which form it is"),
-    ("density[cosine]", "Metric 'density' has one form only: write 'density' instead of 'density[cosine]'."),
-])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: a whole number from 0 is needed."),
+        ("rho[drop=1.5]", "drop=1.5: a whole number from 0 is needed."),
+        ("rho[drop=]", "drop=: a whole number from 0 is needed."),
+        ("rho[drop=many]", "drop=many: a whole number from 0 is needed."),
+        ("rho[drop=inf]", "drop=inf: a whole number from 0 is needed."),
+        ("alignment[alpha=0]", "alpha=0: a number above 0 is needed."),
+        ("alignment[alpha=nan]", "alpha=nan: a number above 0 is needed."),
+        ("uniformity[t=101]", "t=101: a number above 0 and at most 100 is needed."),
+        ("rho[drop=1,drop=2]", "says twice which form it is"),
+        ("nmi[min,max]", "says twice which form it is"),
+        ("density[cosine]", "Metric 'density' has one form only: write 'density' instead of 'density[cosine]'."),
+    ],
+)
 def test_a_senseless_form_is_refused(name, text):
     with pytest.raises(BadSpecification) as told:
         parse(name)
@@ -58,6 +67,9 @@ def test_a_senseless_form_is_refused(name, text):
 
 
 def test_commas_within_brackets_do_not_divide_names():
-    assert split("rho[drop=1,reverse],recall@1,, map@c[released] ") == ["rho[drop=1,reverse]", "recall@1",
-                                                                      "map@c[released]"]
+    assert split("rho[drop=1,reverse],recall@1,, map@c[released] ") == [
+        "rho[drop=1,reverse]",
+        "recall@1",
+        "map@c[released]",
+    ]
     assert split(" ") == []

@@ -39,8 +39,9 @@ def test_a_gallery_with_ids(distance):
     gallery, query = random.normal(size=(200, 40)), random.normal(size=(70, 40))
     ids = np.where(np.arange(70) % 3 == 0, np.arange(70) + 5, -1)
     query[::3] = gallery[ids[::3]]
-    found = evaluate(query, np.arange(70), gallery=gallery, gallery_labels=np.arange(200), query_ids=ids,
-                     distance=distance).neighbours(5)
+    found = evaluate(
+        query, np.arange(70), gallery=gallery, gallery_labels=np.arange(200), query_ids=ids, distance=distance
+    ).neighbours(5)
     values = similarity(query, gallery, distance)
     values[np.arange(70)[::3], ids[::3]] = -np.inf
     order = np.argsort(-values, axis=1, kind="stable")[:, :5]

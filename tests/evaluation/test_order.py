@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levelfield.evaluation.order import canonical_order, row_numbers
+from levelfield.evaluation.search.order import canonical_order, row_numbers
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -18,5 +18,6 @@ def test_the_canonical_order_is_that_of_the_set(kind):
     random = np.random.default_rng(1)
     rows = random.integers(0, 3, size=(200, 2)).astype(kind)
     shuffled = rows[random.permutation(200)]
-    np.testing.assert_array_equal(rows[canonical_order(rows, np.zeros(200))],
-                                  shuffled[canonical_order(shuffled, np.zeros(200))])
+    np.testing.assert_array_equal(
+        rows[canonical_order(rows, np.zeros(200))], shuffled[canonical_order(shuffled, np.zeros(200))]
+    )

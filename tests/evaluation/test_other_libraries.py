@@ -12,8 +12,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from levelfield.evaluation import density, evaluate
 
-NAMES = {"precision_at_1": "precision@1", "r_precision": "r_precision", "mean_average_precision_at_r": "map@r",
-         "mean_average_precision": "map", "mean_reciprocal_rank": "mrr"}
+NAMES = {
+    "precision_at_1": "precision@1",
+    "r_precision": "r_precision",
+    "mean_average_precision_at_r": "map@r",
+    "mean_average_precision": "map",
+    "mean_reciprocal_rank": "mrr",
+}
 SEARCH = {"cosine": CosineSimilarity(), "euclidean": LpDistance(normalize_embeddings=False)}
 
 
@@ -28,8 +33,9 @@ def sample():
 @pytest.mark.parametrize("distance", SEARCH)
 @pytest.mark.parametrize("average", ["query", "class"])
 def test_self_search_gives_the_numbers_of_pml(sample, distance, average):
-    calculator = AccuracyCalculator(tuple(NAMES), knn_func=CustomKNN(SEARCH[distance]), kmeans_func=id,
-                                    avg_of_avgs=average == "class")
+    calculator = AccuracyCalculator(
+        tuple(NAMES), knn_func=CustomKNN(SEARCH[distance]), kmeans_func=id, avg_of_avgs=average == "class"
+    )
     theirs = calculator.get_accuracy(*sample)
     ours = evaluate(*sample, metrics=NAMES.values(), distance=distance, average=average)
     assert {name: ours[own] for name, own in NAMES.items()} == pytest.approx(theirs, abs=1e-4)
@@ -47,8 +53,9 @@ def test_queries_in_a_gallery_give_the_numbers_of_pml(sample, distance):
 
 
 def test_a_cut_list_gives_the_numbers_of_pml(sample):
-    calculator = AccuracyCalculator(("mean_average_precision",), k=20, knn_func=CustomKNN(CosineSimilarity()),
-                                    kmeans_func=id)
+    calculator = AccuracyCalculator(
+        ("mean_average_precision",), k=20, knn_func=CustomKNN(CosineSimilarity()), kmeans_func=id
+    )
     theirs = calculator.get_accuracy(*sample)["mean_average_precision"]
     assert evaluate(*sample, metrics=["map@20"])["map@20"] == pytest.approx(theirs, abs=1e-4)
 
@@ -59,9 +66,9 @@ def test_average_precision_and_recall_are_those_of_scikit_learn(sample):
     near = -pairwise_distances(points.astype(np.float64))
     for query in range(0, len(points), 7):
         others = np.arange(len(points)) != query
-        relative = labels[others] == labels[query]
-        if relative.any():
-            wanted = average_precision_score(relative, near[query, others])
+        positive = labels[others] == labels[query]
+        if positive.any():
+            wanted = average_precision_score(positive, near[query, others])
             assert result.per_query["map"][query] == pytest.approx(wanted, abs=1e-9)
     found = NearestNeighbors(n_neighbors=9).fit(points).kneighbors(return_distance=False)
     hits = labels[found] == labels[:, None]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levelfield.evaluation.products import product
+from levelfield.evaluation.search.products import product
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -10,8 +10,21 @@ from hypothesis import strategies as st
 
 from levelfield.evaluation import evaluate
 
-NAMES = ["recall@1", "recall@2", "recall@5", "precision@1", "precision@3", "r_precision", "map@r", "map", "mrr",
-         "map@3", "map@c[released]", "map@c[equation]", "map@1000"]
+NAMES = [
+    "recall@1",
+    "recall@2",
+    "recall@5",
+    "precision@1",
+    "precision@3",
+    "r_precision",
+    "map@r",
+    "map",
+    "mrr",
+    "map@3",
+    "map@c[released]",
+    "map@c[equation]",
+    "map@1000",
+]
 DISTANCES = st.sampled_from(["cosine", "euclidean", "dot", "hamming"])
 TIES = st.sampled_from(["expected", "pessimistic", "optimistic"])
 SLACK = 1e-12
@@ -31,8 +44,15 @@ def samples(draw, least=2, most=12):
 @given(samples(), DISTANCES, TIES)
 def test_metrics_are_ordered_as_their_definitions_say(sample, distance, ties):
     found = evaluate(*sample, metrics=NAMES, distance=distance, ties=ties).per_query
-    for lower, upper in (("map@r", "r_precision"), ("map@r", "map"), ("recall@1", "recall@2"), ("recall@1", "mrr"),
-                         ("recall@2", "recall@5"), ("map@3", "map"), ("map@c[released]", "map@c[equation]")):
+    for lower, upper in (
+        ("map@r", "r_precision"),
+        ("map@r", "map"),
+        ("recall@1", "recall@2"),
+        ("recall@1", "mrr"),
+        ("recall@2", "recall@5"),
+        ("map@3", "map"),
+        ("map@c[released]", "map@c[equation]"),
+    ):
         assert (found[lower] <= found[upper] + SLACK).all(), (lower, upper)
     for name in NAMES:
         assert (found[name] >= 0).all(), name
@@ -44,8 +64,10 @@ def test_metrics_are_ordered_as_their_definitions_say(sample, distance, ties):
 @settings(max_examples=60, deadline=None)
 @given(samples(), DISTANCES)
 def test_chance_lies_between_the_worst_and_the_best_order(sample, distance):
-    worst, mean, best = (evaluate(*sample, metrics=NAMES, distance=distance, ties=ties).per_query
-                         for ties in ("pessimistic", "expected", "optimistic"))
+    worst, mean, best = (
+        evaluate(*sample, metrics=NAMES, distance=distance, ties=ties).per_query
+        for ties in ("pessimistic", "expected", "optimistic")
+    )
     for name in NAMES:
         assert (worst[name] <= mean[name] + SLACK).all(), name
         assert (mean[name] <= best[name] + SLACK).all(), name
@@ -58,8 +80,13 @@ def test_a_gallery_class_nobody_asks_for_never_raises_a_metric(sample, extra, di
     # the shift and scale that `euclidean` takes from the gallery are exact for these whole numbers
     given_rows = {"query_ids": np.arange(len(points)), "metrics": NAMES, "distance": distance, "ties": ties}
     before = evaluate(points, labels, gallery=points, gallery_labels=labels, **given_rows).per_query
-    after = evaluate(points, labels, gallery=np.concatenate([points, extra[0]]),
-                     gallery_labels=np.concatenate([labels, np.full(len(extra[0]), 9)]), **given_rows).per_query
+    after = evaluate(
+        points,
+        labels,
+        gallery=np.concatenate([points, extra[0]]),
+        gallery_labels=np.concatenate([labels, np.full(len(extra[0]), 9)]),
+        **given_rows,
+    ).per_query
     for name in NAMES:
         assert (after[name] <= before[name] + SLACK).all(), name
 
@@ -72,8 +99,9 @@ def test_order_and_names_change_no_bit_and_self_search_is_a_gallery_with_ids(sam
     chosen = {"metrics": NAMES, "distance": distance, "ties": ties}
     one = evaluate(points, labels, **chosen)
     other = evaluate(points[order], np.array([f"{9 - label}" for label in labels[order]]), **chosen)
-    asked = evaluate(points, labels, gallery=points[order], gallery_labels=labels[order], query_ids=np.argsort(order),
-                     **chosen)
+    asked = evaluate(
+        points, labels, gallery=points[order], gallery_labels=labels[order], query_ids=np.argsort(order), **chosen
+    )
     for name in NAMES:
         np.testing.assert_array_equal(one.per_query[name][order], other.per_query[name])
         np.testing.assert_array_equal(one.per_query[name], asked.per_query[name])
@@ -86,8 +114,8 @@ def test_a_collapsed_net_finds_by_chance(labels, k, distance):
     found = evaluate(rows, labels, metrics=[f"recall@{k}"], distance=distance).per_query[f"recall@{k}"]
     others = len(labels) - 1
     for value, label in zip(found, labels, strict=True):
-        relatives = labels.count(label) - 1
-        wanted = 1 - comb(others - relatives, min(k, others)) / comb(others, min(k, others)) if relatives else 0
+        positives = labels.count(label) - 1
+        wanted = 1 - comb(others - positives, min(k, others)) / comb(others, min(k, others)) if positives else 0
         assert abs(value - wanted) < 1e-12
 
 
@@ -95,7 +123,9 @@ def test_a_collapsed_net_finds_by_chance(labels, k, distance):
 @given(samples(), TIES)
 def test_bits_rank_as_the_euclidean_distance_of_zeros_and_ones(sample, ties):
     points, labels = sample
-    bits, zeros_and_ones = (evaluate(rows, labels, metrics=NAMES, distance=distance, ties=ties) for rows, distance in
-                            ((points, "hamming"), ((points > 0).astype(np.float64), "euclidean")))
+    bits, zeros_and_ones = (
+        evaluate(rows, labels, metrics=NAMES, distance=distance, ties=ties)
+        for rows, distance in ((points, "hamming"), ((points > 0).astype(np.float64), "euclidean"))
+    )
     for name in NAMES:
         np.testing.assert_array_equal(bits.per_query[name], zeros_and_ones.per_query[name])

@@ -15,16 +15,21 @@ NAMES = ["recall@1", "recall@2", "recall@3", "precision@2", "r_precision", "map@
 
 
 def from_list(hits: list[bool]) -> dict[str, float]:
-    """Metrics of one ranked list of relatives (True) and others."""
-    relatives = sum(hits)
-    if not relatives:
+    """Metrics of one ranked list of positives (True) and others."""
+    positives = sum(hits)
+    if not positives:
         return dict.fromkeys(NAMES, 0.0)
     precision_at_hit = [sum(hits[: place + 1]) / (place + 1) if hit else 0.0 for place, hit in enumerate(hits)]
     return {
-        "recall@1": any(hits[:1]), "recall@2": any(hits[:2]), "recall@3": any(hits[:3]),
-        "precision@2": sum(hits[:2]) / 2, "r_precision": sum(hits[:relatives]) / relatives,
-        "map@r": sum(precision_at_hit[:relatives]) / relatives, "map": sum(precision_at_hit) / relatives,
-        "mrr": 1 / (1 + hits.index(True)), "map@2": sum(precision_at_hit[:2]) / relatives,
+        "recall@1": any(hits[:1]),
+        "recall@2": any(hits[:2]),
+        "recall@3": any(hits[:3]),
+        "precision@2": sum(hits[:2]) / 2,
+        "r_precision": sum(hits[:positives]) / positives,
+        "map@r": sum(precision_at_hit[:positives]) / positives,
+        "map": sum(precision_at_hit) / positives,
+        "mrr": 1 / (1 + hits.index(True)),
+        "map@2": sum(precision_at_hit[:2]) / positives,
     }
 
 
@@ -46,8 +51,10 @@ def test_ties_give_mean_worst_and_best_over_all_orders(data):
     cell = st.integers(-1, 1)
     points = np.array(data.draw(st.lists(st.tuples(cell, cell), min_size=size, max_size=size)), dtype=np.float32)
     labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
-    results = {ties: evaluate(points, labels, metrics=NAMES, distance="euclidean", ties=ties)
-               for ties in ("expected", "pessimistic", "optimistic")}
+    results = {
+        ties: evaluate(points, labels, metrics=NAMES, distance="euclidean", ties=ties)
+        for ties in ("expected", "pessimistic", "optimistic")
+    }
     for query in range(size):
         orders = over_all_orders(points, labels, query)
         for name in NAMES:
@@ -61,8 +68,11 @@ def test_without_ties_every_query_agrees_with_a_full_sort(distance):
     random = np.random.default_rng(0)
     points, labels = random.normal(size=(150, 5)), random.integers(0, 20, 150)
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
-    near = {"cosine": unit @ unit.T, "dot": points @ points.T,
-            "euclidean": -((points[:, None] - points[None]) ** 2).sum(axis=2)}[distance]
+    near = {
+        "cosine": unit @ unit.T,
+        "dot": points @ points.T,
+        "euclidean": -((points[:, None] - points[None]) ** 2).sum(axis=2),
+    }[distance]
     result = evaluate(points, labels, metrics=NAMES, distance=distance)
     for query in range(len(points)):
         ranked = [row for row in np.argsort(-near[query]) if row != query]

@@ -23,10 +23,19 @@ def test_dimension_may_differ_within_a_column():
     assert signed() != signed(dim=3)
 
 
-@pytest.mark.parametrize("other", [
-    {"ties": "optimistic"}, {"lone": "miss"}, {"average": "class"}, {"distance": "euclidean"},
-    {"rows": ROWS[:16], "labels": LABELS[:16]}, {"gallery": ROWS, "gallery_labels": LABELS}, {"name": "recall@2"},
-], ids=str)
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"ties": "optimistic"},
+        {"lone": "miss"},
+        {"average": "class"},
+        {"distance": "euclidean"},
+        {"rows": ROWS[:16], "labels": LABELS[:16]},
+        {"gallery": ROWS, "gallery_labels": LABELS},
+        {"name": "recall@2"},
+    ],
+    ids=str,
+)
 def test_another_definition_never_shares_a_column(other):
     assert not compatible(signed(), signed(**other))
 
@@ -52,10 +61,35 @@ def test_one_bit_codes_say_so():
 
 def test_public_names_are_these():
     assert set(evaluation.__all__) == {
-        "evaluate", "kmeans", "names", "describe", "parse", "register", "split", "compatible",
-        "spectrum", "spectral_decay", "class_spectra", "class_spectrum", "density", "alignment", "uniformity",
-        "same_or_not", "Rate", "Rates", "Threshold", "joined", "separated",
-        "ClassMeans", "Definition", "Density", "Evaluation", "Facts", "Intervals", "Representation", "Signature",
+        "evaluate",
+        "kmeans",
+        "names",
+        "describe",
+        "parse",
+        "register",
+        "split",
+        "compatible",
+        "spectrum",
+        "spectral_decay",
+        "class_spectra",
+        "class_spectrum",
+        "density",
+        "alignment",
+        "uniformity",
+        "same_or_not",
+        "Rate",
+        "Rates",
+        "Threshold",
+        "joined",
+        "separated",
+        "ClassMeans",
+        "Definition",
+        "Density",
+        "Evaluation",
+        "Facts",
+        "Intervals",
+        "Representation",
+        "Signature",
     }
     assert levelfield.evaluate is evaluate
 

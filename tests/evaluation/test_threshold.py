@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
-from levelfield.evaluation import mistakes, same_or_not, threshold
-from levelfield.evaluation import pairs as pairs_module
+from levelfield.evaluation import same_or_not
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.pairs import count_pairs, pair_set
+from levelfield.evaluation.metrics import error_rates as mistakes
+from levelfield.evaluation.metrics import pair_histogram as pairs_module
+from levelfield.evaluation.metrics import threshold
+from levelfield.evaluation.metrics.pair_histogram import count_pairs, pair_set
 
 DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
 
@@ -190,8 +192,10 @@ def test_rates_hold_the_truth_as_often_as_they_say() -> None:
     repeats, level, held = 100, 0.9, np.zeros(2)
     for seed in range(repeats):
         rates = found.rates(*renamed(drawn(seed + 1, classes=40)), ci=level)
-        held += [rate.low <= true <= rate.high
-                 for rate, true in zip((rates.false_match, rates.false_non_match), truth, strict=True)]
+        held += [
+            rate.low <= true <= rate.high
+            for rate, true in zip((rates.false_match, rates.false_non_match), truth, strict=True)
+        ]
     error = math.sqrt(level * (1 - level) / repeats)
     assert (np.abs(held / repeats - level) < 4 * error).all()
 
@@ -276,8 +280,14 @@ def test_what_cannot_choose_is_refused(rows: Array, labels: list[int], said: str
 
 @pytest.mark.parametrize(
     ("rule", "said"),
-    [("equal", "equal_error"), ({"false_mach": 0.1}, "false_match"), ("false_match", "0.01"),
-     ({"false_match": 2}, "between 0 and 1"), ({"balanced": 0.3}, "write"), ({}, "There are")],
+    [
+        ("equal", "equal_error"),
+        ({"false_mach": 0.1}, "false_match"),
+        ("false_match", "0.01"),
+        ({"false_match": 2}, "between 0 and 1"),
+        ({"balanced": 0.3}, "write"),
+        ({}, "There are"),
+    ],
     ids=str,
 )
 def test_a_rule_that_is_none_is_refused(rule: str | dict[str, float], said: str) -> None:

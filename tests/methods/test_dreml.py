@@ -33,9 +33,17 @@ def test_sizes_differ_by_at_most_one(meta_classes, more, member, seed):
     assert set(counts) <= {classes // meta_classes, -(-classes // meta_classes)}
 
 
-@pytest.mark.parametrize(("classes", "meta_classes", "balanced", "ways"), [
-    (4, 2, True, 3), (5, 2, True, 10), (5, 4, True, 10), (4, 2, False, 8), (4, 4, False, 15), (3, 2, False, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("classes", "meta_classes", "balanced", "ways"),
+    [
+        (4, 2, True, 3),
+        (5, 2, True, 10),
+        (5, 4, True, 10),
+        (4, 2, False, 8),
+        (4, 4, False, 15),
+        (3, 2, False, 4),
+    ],
+)
 def test_all_ways_to_divide_are_met_once_and_then_it_is_said_that_there_are_no_more(
     classes, meta_classes, balanced, ways
 ):
@@ -130,11 +138,16 @@ def test_too_few_classes_are_refused_before_anything_trains():
         Dreml(meta_classes=9, members=2).check(None, few)
 
 
-@pytest.mark.parametrize(("wrong", "said"), [
-    ({"meta_classes": 1}, "'meta_classes' is 1"), ({"members": 0}, "'members' is 0"),
-    ({"proxies": "frozen"}, "'static', 'learned'"), ({"balanced": "no"}, "'balanced' is 'no'"),
-    ({"proxies": "learned", "multiplier": 0}, "'multiplier' is 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"meta_classes": 1}, "'meta_classes' is 1"),
+        ({"members": 0}, "'members' is 0"),
+        ({"proxies": "frozen"}, "'static', 'learned'"),
+        ({"balanced": "no"}, "'balanced' is 'no'"),
+        ({"proxies": "learned", "multiplier": 0}, "'multiplier' is 0"),
+    ],
+)
 def test_settings_that_make_no_sense_are_refused(wrong, said):
     with pytest.raises(BadSpecification, match=said):
         Dreml(**wrong)

@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from levelfield import methods, objectives, published
+from levelfield import methods, objectives
 from levelfield.embedder import Head
-from levelfield.embedder.relation import RelationHead, Steps
+from levelfield.embedder.head.relation import RelationHead, Steps
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch
 from levelfield.methods.drml import Drml, subsets
+from levelfield.papers import published
 from levelfield.randomness import stream
 
 CLASSES, DIM, WIDTH = 5, 8, 18
@@ -76,11 +77,7 @@ def by_loops(method, steps, labels, generator):
     final = sum(method.objective.terms(steps.final, labels, generator=generator).values())
     total = sum(steps.errors[i, k] for i in range(len(labels)) for k in range(len(method.branches)))
     reconstruction = total / (len(labels) * len(method.branches))
-    return (
-        method.weight_branch * branches
-        + method.weight_final * final
-        + method.weight_reconstruction * reconstruction
-    )
+    return method.weight_branch * branches + method.weight_final * final + method.weight_reconstruction * reconstruction
 
 
 @pytest.mark.parametrize("name", ["cosface", "proxy_anchor", "triplet", "margin", "multi_similarity", "softmax"])
@@ -168,8 +165,8 @@ def test_proxy_anchor_pushes_with_all_classes_and_pulls_with_those_of_the_subset
     pull = sum(math.log1p(math.exp(-alpha * (cosine[i, LABELS[i]].item() - delta))) for i in range(3)) / 3
     push = 0.0
     for c in range(CLASSES):
-        strangers = [math.exp(alpha * (cosine[i, c].item() + delta)) for i in range(3) if LABELS[i] != c]
-        push += math.log1p(sum(strangers)) / CLASSES
+        negatives = [math.exp(alpha * (cosine[i, c].item() + delta)) for i in range(3) if LABELS[i] != c]
+        push += math.log1p(sum(negatives)) / CLASSES
     assert method.branch_losses(steps, LABELS, stream(0, "step"))[0].item() == pytest.approx(pull + push, rel=1e-5)
 
 
@@ -268,7 +265,7 @@ def test_settings_reach_branches_and_the_final_loss():
 
 def test_defaults_and_the_preset_are_the_published_ones():
     (entry,) = [entry for entry in published.hyperparameters() if entry.method == "drml_proxy_anchor"]
-    made = create("proxy_anchor", settings={"preset": "000/cub/drml"})
+    made = create("proxy_anchor", settings={"preset": "zheng2021/cub/drml"})
     assert len(made.branches) == entry.params["branches"]
     assert made.weight_final == entry.params["weight_representation"]
     assert made.weight_reconstruction == entry.params["weight_reconstruction"]

@@ -147,11 +147,11 @@ def test_learned_boundaries_do_not_decay_and_proxies_do():
 
 
 def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
-    method = create("margin", preset="001")
+    method = create("margin", preset="fehervari2019")
     [beta] = method.groups()
     assert (beta.optimiser, beta.parameters[0].shape) == ("sgd", (4,))
     assert {d.what: d.method for d in method.deviations()}["optimiser_of_beta"] == "sgd"
-    branches = create("drml", objective="margin", settings={"preset": "001"}).groups()
+    branches = create("drml", objective="margin", settings={"preset": "fehervari2019"}).groups()
     assert {group.name: group.optimiser for group in branches} == {"beta": "sgd", "branch_beta": "sgd"}
 
 

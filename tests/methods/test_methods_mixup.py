@@ -9,7 +9,8 @@ from scipy.stats import beta, kstest
 from torch import nn
 
 from levelfield import batching, methods
-from levelfield.embedder import Embedder, Head, Trunk, backbones
+from levelfield.embedder import Embedder, Head, Trunk
+from levelfield.embedder.trunk import backbones
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch
 from levelfield.methods.mixup import Mixed, Mixup, entries, mix, mixed_triplet_loss
@@ -167,7 +168,7 @@ def test_a_step_mixes_at_the_depth_it_says(cut, layer, monkeypatch):
     method, seen = create("contrastive", {"layers": layer}, miner="all"), []
     method.terms = lambda rows, labels, others, share, generator: seen.append((rows, others)) or {"loss": rows.sum()}
     method.step(embedder, Batch(stored, torch.tensor([0, 0, 1, 1]), np.arange(4), None, 0, 0), stream(0, "step"))
-    (made, others), = seen
+    ((made, others),) = seen
     assert others.tolist() == [0, 1, 1, 0]
     if layer == "input":
         expected = embedder(mix(images, share, partner))

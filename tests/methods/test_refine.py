@@ -9,11 +9,11 @@ import torch
 
 from levelfield import objectives
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
-from levelfield.methods import _reciprocal
-from levelfield.methods import refine as room
-from levelfield.methods._clusters import CLUSTERINGS
-from levelfield.methods._groups import chunks_of, dealt
-from levelfield.methods.refine import (
+from levelfield.methods.refine import passing as room
+from levelfield.methods.refine import reciprocal as _reciprocal
+from levelfield.methods.refine.clusters import CLUSTERINGS
+from levelfield.methods.refine.groups import chunks_of, dealt
+from levelfield.methods.refine.passing import (
     Groups,
     cluster_groups,
     groups_of,
@@ -102,7 +102,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before, objective = reciprocal_groups(rows, k=6, size=5), made()
     refined = refine(objective, rows + 0.5, k=6, size=5)
     monkeypatch.setattr(_reciprocal, "_ENTRIES", 1)
-    monkeypatch.setattr("levelfield.evaluation.panels._ENTRIES", 1)
+    monkeypatch.setattr("levelfield.evaluation.search.torch_rows._ENTRIES", 1)
     monkeypatch.setattr(room, "_ENTRIES", 200)
     for one, other in zip(before, reciprocal_groups(rows, k=6, size=5), strict=True):
         np.testing.assert_array_equal(one, other)

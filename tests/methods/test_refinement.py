@@ -9,8 +9,8 @@ import pytest
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
-from levelfield.methods.refine import refine, settings_of, ways
-from levelfield.methods.refinement import Refinement
+from levelfield.methods.refine.choice import Refinement
+from levelfield.methods.refine.passing import refine, settings_of, ways
 from levelfield.randomness import numpy_stream
 
 ROWS = numpy_stream(0, "refinement").standard_normal((30, 6)).astype(np.float32)

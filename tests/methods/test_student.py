@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from levelfield import methods
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Batch
+from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.methods.student import Student
-from levelfield.methods.teaching import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.randomness import stream
 
 Rows = list[list[float]]
@@ -47,7 +47,7 @@ def slow_imitate(student: Rows, teacher: Rows, delta: float) -> float:
     return sum(huber(s - t, delta) for s, t in pairs) / len(pairs)
 
 
-def slow_relative(rows: Rows) -> Rows:
+def slow_positive(rows: Rows) -> Rows:
     distances = [[math.dist(a, b) for b in rows] for a in rows]
     apart = [value for line in distances for value in line if value > 0]
     mean = sum(apart) / len(apart) if apart else 1.0
@@ -55,7 +55,7 @@ def slow_relative(rows: Rows) -> Rows:
 
 
 def slow_relational(student: Rows, teacher: Rows, delta: float) -> float:
-    own, theirs, count = slow_relative(student), slow_relative(teacher), len(student)
+    own, theirs, count = slow_positive(student), slow_positive(teacher), len(student)
     return sum(huber(own[i][j] - theirs[i][j], delta) for i in range(count) for j in range(count)) / count**2
 
 

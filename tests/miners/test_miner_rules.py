@@ -9,9 +9,9 @@ import torch
 
 from levelfield import miners
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table
 from levelfield.miners.semihard import _closest, _closest_of_few
 from levelfield.randomness import stream
-from levelfield.relatives import related, relatives
 
 LABELS = [0, 1, 0, 2, 1, 0, 3, 1, 0, 2]
 
@@ -63,7 +63,9 @@ def test_semihard_all_is_the_slow_loop(cloud: Geometry, margin: float | None) ->
     d = cloud.distance.tolist()
     limit = math.inf if margin is None else margin
     expected = [
-        [a, p, n] for a, p in pairs(LABELS) for n in range(10)
+        [a, p, n]
+        for a, p in pairs(LABELS)
+        for n in range(10)
         if LABELS[n] != LABELS[a] and 0 < d[a][n] - d[a][p] <= limit
     ]
     assert mined("semihard", cloud, LABELS, mode="all", margin=margin) == expected
@@ -132,4 +134,4 @@ def test_closest_negatives_are_the_same_by_looking_and_by_sorting():
         labels = torch.randint(0, 5, (n,), generator=draw)
         grid = torch.randint(0, 4, (n, 2), generator=draw).float()  # full of ties
         distance = Geometry(grid, normalize=False).distance
-        assert torch.equal(_closest(distance, *related(labels)), _closest_of_few(distance, relatives(labels)))
+        assert torch.equal(_closest(distance, *class_masks(labels)), _closest_of_few(distance, class_table(labels)))

@@ -49,7 +49,7 @@ def test_frequencies_match_the_stated_law() -> None:
             assert stats.chisquare(row[theory > 0], theory[theory > 0]).pvalue > 1e-5
 
 
-def test_negatives_are_all_strangers_and_none_for_an_anchor_left_out() -> None:
+def test_negatives_are_all_negatives_and_none_for_an_anchor_left_out() -> None:
     negatives = miners.create("n_pair").probabilities(  # type: ignore[attr-defined]
         Geometry(torch.zeros(10, 2), normalize=False), LABELS
     )["negatives"]

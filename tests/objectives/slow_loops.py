@@ -45,7 +45,7 @@ def others(labels: list[int], i: int) -> list[int]:
     return [j for j in range(len(labels)) if j != i and labels[j] == labels[i]]
 
 
-def strangers(labels: list[int], i: int) -> list[int]:
+def negatives(labels: list[int], i: int) -> list[int]:
     return [j for j in range(len(labels)) if labels[j] != labels[i]]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, positive_pairs, strangers, total
+from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, positive_pairs, total
 from torch import Tensor
 
 from levelfield.objectives import angular, create
@@ -22,7 +22,7 @@ def unit(rows: Tensor, normalize: bool) -> Tensor:
 
 
 def term(a: Tensor, p: Tensor, negatives: list[Tensor], alpha: float) -> Tensor:
-    """001 eq. 5."""
+    """fehervari2019 eq. 5."""
     t = math.tan(math.radians(alpha)) ** 2
     return torch.log(1 + total((4 * t * (a + p) @ n - 2 * (1 + t) * (a @ p)).exp() for n in negatives))
 
@@ -41,9 +41,9 @@ def by_loop(
 ) -> Tensor:
     x = unit(rows, normalize)
     listed = positive_pairs(labels) if pairs is None else pairs
-    angles = total(term(x[a], x[p], [x[n] for n in strangers(labels, a)], alpha) for a, p in listed)
+    angles = total(term(x[a], x[p], [x[n] for n in negatives(labels, a)], alpha) for a, p in listed)
     n_pair = total(
-        torch.log(1 + total((rows[a] @ rows[n] - rows[a] @ rows[p]).exp() for n in strangers(labels, a)))
+        torch.log(1 + total((rows[a] @ rows[n] - rows[a] @ rows[p]).exp() for n in negatives(labels, a)))
         for a, p in listed
     )
     n_pair = n_pair / (len(rows) if pairs is None else max(1, len(pairs)))

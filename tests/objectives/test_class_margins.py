@@ -45,7 +45,7 @@ def with_margin(s: float, margin: float, beyond_pi: str) -> float:
 
 
 def proxy_nca(rows: Rows, labels: list[int], vectors: Rows) -> float:
-    """001 eq. 14, scale 9."""
+    """fehervari2019 eq. 14, scale 9."""
     total = 0.0
     for x, y in zip(rows, labels, strict=True):
         others = sum(math.exp(-9 * squared(x, p)) for c, p in enumerate(vectors) if c != y)

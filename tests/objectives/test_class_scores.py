@@ -9,8 +9,16 @@ from levelfield import objectives
 from levelfield.objectives import _class_scores
 
 CLASSES, DIM = 11, 6
-NAMES = ["normalized_softmax", "arcface", "cosface", "proxy_nca", "proxy_nca_pp", "proxy_anchor",
-         "proxy_triplet", "soft_triple"]
+NAMES = [
+    "normalized_softmax",
+    "arcface",
+    "cosface",
+    "proxy_nca",
+    "proxy_nca_pp",
+    "proxy_anchor",
+    "proxy_triplet",
+    "soft_triple",
+]
 
 
 def loss_and_gradients(name: str) -> list[torch.Tensor]:

@@ -11,7 +11,7 @@ from levelfield.objectives import create
 
 
 def by_loop(rows: Tensor, labels: Tensor, pos_margin: float, neg_margin: float) -> float:
-    """002 eq. 1, pair by pair."""
+    """roth2020 eq. 1, pair by pair."""
     unit = [[x / math.hypot(*row) for x in row] for row in rows.tolist()]
     positive, negative = [], []
     for i, x in enumerate(unit):

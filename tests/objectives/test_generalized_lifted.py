@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, others, strangers, total
+from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, others, total
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
@@ -20,11 +20,11 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 def by_loop(rows: Tensor, labels: list[int], margin: float, nu: float, nu_power: int, normalize: bool) -> Tensor:
-    """002 eq. 3 as its code has it: the mean over anchors, without p = a."""
+    """roth2020 eq. 3 as its code has it: the mean over anchors, without p = a."""
     x = rows / rows.norm(dim=1, keepdim=True) if normalize else rows
     terms = []
     for a in range(len(labels)):
-        near, far = others(labels, a), strangers(labels, a)
+        near, far = others(labels, a), negatives(labels, a)
         if near and far:
             pull = total((x[a] - x[p]).norm().exp() for p in near).log()
             push = total((margin - (x[a] - x[n]).norm()).exp() for n in far).log()

@@ -48,13 +48,15 @@ def rows() -> Tensor:
 
 
 def product(matrix: list[list[float]], other: list[list[float]]) -> list[list[float]]:
-    return [[sum(a * b for a, b in zip(row, column, strict=True)) for column in zip(*other, strict=True)]
-            for row in matrix]
+    return [
+        [sum(a * b for a, b in zip(row, column, strict=True)) for column in zip(*other, strict=True)] for row in matrix
+    ]
 
 
 def linear(x: list[list[float]], weight: list[list[float]], bias: list[float]) -> list[list[float]]:
-    return [[sum(a * b for a, b in zip(row, w, strict=True)) + c for w, c in zip(weight, bias, strict=True)]
-            for row in x]
+    return [
+        [sum(a * b for a, b in zip(row, w, strict=True)) + c for w, c in zip(weight, bias, strict=True)] for row in x
+    ]
 
 
 def unit(x: list[float]) -> list[float]:
@@ -70,15 +72,27 @@ def graph_by_loop(hist: Hist, z: list[list[float]], y: list[int], d: list[list[f
     n = len(z)
     if hist.relations == "attention":
         q, k = (linear(z, getattr(hist, f"{name}_weight").tolist(), [0.0] * HIDDEN) for name in ("query", "key"))
-        scores = [[math.exp(sum(a * b for a, b in zip(q[i], k[j], strict=True)) / math.sqrt(HIDDEN)) for j in range(n)]
-                  for i in range(n)]
+        scores = [
+            [math.exp(sum(a * b for a, b in zip(q[i], k[j], strict=True)) / math.sqrt(HIDDEN)) for j in range(n)]
+            for i in range(n)
+        ]
         return [[v / sum(row) for v in row] for row in scores]
     edges = sorted(set(y))
-    h = [[1.0 if y[i] == e else 0.0 if d is None or hist.incidence == "positives" else math.exp(-hist.alpha * d[i][e])
-          for e in edges] for i in range(n)]
+    h = [
+        [
+            1.0 if y[i] == e else 0.0 if d is None or hist.incidence == "positives" else math.exp(-hist.alpha * d[i][e])
+            for e in edges
+        ]
+        for i in range(n)
+    ]
     of_rows, of_edges = [sum(row) for row in h], [sum(column) for column in zip(*h, strict=True)]
-    return [[sum(h[i][e] * h[j][e] / of_edges[e] for e in range(len(edges))) / math.sqrt(of_rows[i] * of_rows[j])
-             for j in range(n)] for i in range(n)]
+    return [
+        [
+            sum(h[i][e] * h[j][e] / of_edges[e] for e in range(len(edges))) / math.sqrt(of_rows[i] * of_rows[j])
+            for j in range(n)
+        ]
+        for i in range(n)
+    ]
 
 
 def by_loop(hist: Hist, embeddings: Tensor, labels: Tensor) -> float:
@@ -95,8 +109,9 @@ def by_loop(hist: Hist, embeddings: Tensor, labels: Tensor) -> float:
         logs = [[0.0] * DIM] * CLASSES if hist.log_vars is None else hist.log_vars.tolist()
         v = [[1.0 if hist.log_vars is None else math.exp(min(max(f, low), high)) for f in row] for row in logs]
         x, m = [unit(row) for row in z], [unit(row) for row in hist.means.tolist()]
-        d = [[sum((x[i][f] - m[c][f]) ** 2 / v[c][f] for f in range(DIM)) for c in range(CLASSES)]
-             for i in range(len(x))]
+        d = [
+            [sum((x[i][f] - m[c][f]) ** 2 / v[c][f] for f in range(DIM)) for c in range(CLASSES)] for i in range(len(x))
+        ]
         total += hist.distribution_weight * entropy([[-hist.tau * v for v in row] for row in d], y)
     if not hist.lambda_s:
         return total
@@ -145,9 +160,9 @@ def test_chunks_of_classes_change_nothing(at_once: int, monkeypatch: pytest.Monk
         assert hist.log_vars is not None
         distance = measured(embeddings, hist.means, hist.log_vars, log_var_clamp=(0.0, 1.0))
         weights = torch.randn(distance.shape, generator=stream(0, "weights"), dtype=torch.float64)
-        found.append((distance, *torch.autograd.grad(
-            (weights * distance).sum(), [embeddings, hist.means, hist.log_vars]
-        )))
+        found.append(
+            (distance, *torch.autograd.grad((weights * distance).sum(), [embeddings, hist.means, hist.log_vars]))
+        )
     for defined, quick in zip(*found, strict=True):
         torch.testing.assert_close(quick, defined)
 
@@ -260,8 +275,11 @@ def test_distributions_start_with_the_fan_out_of_the_classes() -> None:
     assert parts["theta1_weight"].abs().max().item() == pytest.approx(1 / math.sqrt(200), rel=0.01)
     assert parts["theta2_bias"].abs().max().item() <= 1 / math.sqrt(20)
     other = Hist(num_classes=50, dim=200, hidden=20, generator=torch.Generator().manual_seed(1))
-    assert all(not torch.equal(a, b) for (name, a), b in zip(parts.items(), other.parameters(), strict=True)
-               if not name.startswith("bn"))
+    assert all(
+        not torch.equal(a, b)
+        for (name, a), b in zip(parts.items(), other.parameters(), strict=True)
+        if not name.startswith("bn")
+    )
 
 
 def test_nothing_kept_for_the_gradients_grows_faster_than_the_classes() -> None:
@@ -304,7 +322,7 @@ def test_a_label_without_a_distribution_is_refused() -> None:
 
 
 def test_as_a_competitor_its_groups_have_their_rates() -> None:
-    method = methods.create("hist", num_classes=CLASSES, dim=DIM, preset="003/sop", hidden=HIDDEN)
+    method = methods.create("hist", num_classes=CLASSES, dim=DIM, preset="lim2022/sop", hidden=HIDDEN)
     rates = {group.name: group.multiplier for group in method.groups()}
     assert rates["means"] == rates["log_vars"] == 100.0
     assert rates["hgnn"] == rates["hgnn_biases_and_gains"] == 10.0

@@ -11,7 +11,7 @@ from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
 def by_loop(rows: Tensor, labels: Tensor, bins: int) -> Tensor:
-    """002 eq. 7-9, pair by pair."""
+    """roth2020 eq. 7-9, pair by pair."""
     unit = rows / rows.norm(dim=1, keepdim=True)
     step = 2 / (bins - 1)
     histograms = {True: [0.0 * rows.sum()] * bins, False: [0.0 * rows.sum()] * bins}

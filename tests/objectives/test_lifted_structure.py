@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, strangers, total
+from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, total
 from torch import Tensor
 
 from levelfield.objectives import create
@@ -12,17 +12,17 @@ from levelfield.testing import Law
 
 
 def by_loop(rows: Tensor, labels: list[int], margin: float, normalize: bool) -> Tensor:
-    """001 eq. 2, over unordered pairs."""
+    """fehervari2019 eq. 2, over unordered pairs."""
     x = rows / rows.norm(dim=1, keepdim=True) if normalize else rows
 
     def sum_of(i: int) -> Tensor:
-        return total((margin - (x[i] - x[n]).norm()).exp() for n in strangers(labels, i))
+        return total((margin - (x[i] - x[n]).norm()).exp() for n in negatives(labels, i))
 
     pairs = [(i, j) for i in range(len(labels)) for j in range(i + 1, len(labels)) if labels[i] == labels[j]]
     terms = [
         (torch.log(sum_of(i) + sum_of(j)) + (x[i] - x[j]).norm()).relu().square()
         for i, j in pairs
-        if strangers(labels, i)
+        if negatives(labels, i)
     ]
     return total(terms) / (2 * max(1, len(pairs)))
 

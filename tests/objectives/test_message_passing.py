@@ -172,7 +172,7 @@ def test_a_loss_that_is_left_out_has_no_weights_and_a_weight_multiplies(
 
 def test_the_auxiliary_loss_alone_is_the_softmax_and_comes_in_pieces() -> None:
     objective, labels = made(message_weight=0.0), torch.tensor(LABELS)
-    softmax: Any = objectives.create("softmax", num_classes=4, dim=6, preset="004").double()
+    softmax: Any = objectives.create("softmax", num_classes=4, dim=6, preset="seidenschwarz2021").double()
     softmax.load_state_dict({"weight": objective.aux_weight, "bias": objective.aux_bias}, strict=False)
     torch.testing.assert_close(objective(rows_of(), labels), softmax(rows_of(), labels))
     assert objective.separable

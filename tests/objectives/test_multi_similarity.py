@@ -13,7 +13,7 @@ from levelfield.objectives import create
 
 
 def by_loop(rows: Tensor, labels: Tensor, *, epsilon: float | None, valid: bool) -> float:
-    """002 eq. 11-12 (corrected), anchor by anchor; alpha 2, beta 10, base 0.4."""
+    """roth2020 eq. 11-12 (corrected), anchor by anchor; alpha 2, beta 10, base 0.4."""
     unit = [[x / math.hypot(*row) for x in row] for row in rows.tolist()]
     s = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in unit] for x in unit]
     n, total, anchors = len(s), 0.0, 0
@@ -32,9 +32,7 @@ def by_loop(rows: Tensor, labels: Tensor, *, epsilon: float | None, valid: bool)
 
 @pytest.mark.parametrize("epsilon", [None, 0.1, -0.2])
 @pytest.mark.parametrize("reduction", ["batch", "valid"])
-def test_multi_similarity_is_the_slow_loop(
-    batch: tuple[Tensor, Tensor], epsilon: float | None, reduction: str
-) -> None:
+def test_multi_similarity_is_the_slow_loop(batch: tuple[Tensor, Tensor], epsilon: float | None, reduction: str) -> None:
     loss = create("multi_similarity", alpha=2, beta=10, base=0.4, epsilon=epsilon, reduction=reduction)
     slow = by_loop(*batch, epsilon=epsilon, valid=reduction == "valid")
     assert loss(*batch).item() == pytest.approx(slow, rel=1e-10)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, positive_pairs, strangers, total
+from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, positive_pairs, total
 from torch import Tensor
 
 from levelfield.errors import BadInput
@@ -21,11 +21,11 @@ def rows_of(labels: Tensor) -> Tensor:
 
 
 def term(x: Tensor, labels: list[int], a: int, p: int) -> Tensor:
-    return torch.log(1 + total((x[a] @ x[n] - x[a] @ x[p]).exp() for n in strangers(labels, a)))
+    return torch.log(1 + total((x[a] @ x[n] - x[a] @ x[p]).exp() for n in negatives(labels, a)))
 
 
 def all_by_loop(x: Tensor, labels: list[int], nu: float, power: int) -> Tensor:
-    """002 eq. 4: every positive, divided by the batch size."""
+    """roth2020 eq. 4: every positive, divided by the batch size."""
     terms = [term(x, labels, a, p) for a, p in positive_pairs(labels)]
     return total(terms) / len(x) + nu * total(row.norm() ** power for row in x) / len(x)
 
@@ -38,7 +38,7 @@ def sampled_by_loop(x: Tensor, labels: list[int], pairs: list[list[int]], nu: fl
 def pairs_by_loop(
     x: Tensor, labels: list[int], pairs: list[list[int]], nu: float, power: int, symmetric: bool = False
 ) -> Tensor:
-    """001 eq. 3 with the dot product: the negatives of a pair are the positives of pairs of other classes."""
+    """fehervari2019 eq. 3 with the dot product: the negatives of a pair are the positives of pairs of other classes."""
     terms = []
     for a, p in pairs:
         rest = [(b, q) for b, q in pairs if labels[b] != labels[a]]
@@ -98,7 +98,7 @@ def test_soft_target_aims_at_all_columns_of_the_class() -> None:
 def test_every_anchor_counts_once_when_mined() -> None:
     rows, labels = torch.eye(6), torch.tensor([0, 0, 0, 1, 1, 2])
     loss = create("n_pair", nu=0.0)
-    expected = (3 * torch.tensor(4.0).log() + 2 * torch.tensor(5.0).log()) / 5  # three and four strangers
+    expected = (3 * torch.tensor(4.0).log() + 2 * torch.tensor(5.0).log()) / 5  # three and four negatives
     torch.testing.assert_close(loss(rows, labels), expected)
     assert int(loss.active) == 5
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, positive_pairs, strangers, total
+from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, positive_pairs, total
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
@@ -15,7 +15,7 @@ def by_loop(rows: Tensor, labels: list[int], temperature: float, normalize: bool
     terms = []
     for a, p in positive_pairs(labels):
         terms.append(
-            torch.log(1 + total(((x[a] @ x[n] - x[a] @ x[p]) / temperature).exp() for n in strangers(labels, a)))
+            torch.log(1 + total(((x[a] @ x[n] - x[a] @ x[p]) / temperature).exp() for n in negatives(labels, a)))
         )
     return total(terms) / max(1, len(terms))
 

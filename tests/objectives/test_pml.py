@@ -12,7 +12,7 @@ from levelfield import methods, miners, objectives
 from levelfield.errors import BadSpecification, MissingExtra, UnknownName
 from levelfield.geometry import Geometry
 from levelfield.randomness import stream
-from levelfield.studies.specification import Study
+from levelfield.studies.specification.study import Study
 from levelfield.testing import ordinary
 
 losses = pytest.importorskip("pytorch_metric_learning.losses")
@@ -95,8 +95,8 @@ def test_mistakes_are_named() -> None:
         objectives.create("pml:CircleLoss", gama=2)
     with pytest.raises(BadSpecification, match=r"'pml:ArcFaceLoss' cannot be made.*num_classes"):
         objectives.create("pml:ArcFaceLoss")
-    with pytest.raises(BadSpecification, match="no preset '002'"):
-        objectives.create("pml:CircleLoss", preset="002")
+    with pytest.raises(BadSpecification, match="no preset 'roth2020'"):
+        objectives.create("pml:CircleLoss", preset="roth2020")
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

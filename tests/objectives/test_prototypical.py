@@ -15,7 +15,7 @@ from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
 def by_loop(rows: Tensor, labels: Tensor, support: list[int], query: list[int], squared: bool = True) -> float:
-    """001 eq. 13, query by query."""
+    """fehervari2019 eq. 13, query by query."""
     x, y = rows.tolist(), labels.tolist()
     prototypes = {}
     for name in {y[i] for i in support}:

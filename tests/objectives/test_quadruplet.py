@@ -16,7 +16,7 @@ FOUR = torch.tensor([[0, 1, 2, 4], [1, 0, 3, -1], [2, 3, 0, 5], [2, 2, 3, 0], [0
 
 
 def by_loop(rows: Tensor, first: Tensor, second: Tensor, squared: bool, margin1: float, margin2: float) -> Tensor:
-    """002 eq. 14: `first` lists the (a, p, n) of the first term, `second` the (a, p, n, l) of the second."""
+    """roth2020 eq. 14: `first` lists the (a, p, n) of the first term, `second` the (a, p, n, l) of the second."""
     unit = rows / rows.norm(dim=1, keepdim=True)
 
     def distance(i: int, j: int) -> Tensor:
@@ -73,7 +73,7 @@ def test_two_classes_have_no_fourth_sample_and_no_second_term() -> None:
     labels = torch.tensor([0, 0, 1, 1])
     assert draw_fourth(labels, torch.tensor([[0, 1, 2]]), stream(0, "fourth")).tolist() == [-1]
     terms = create("quadruplet").terms(torch.eye(4), labels)
-    assert terms["strangers"].item() == 0
+    assert terms["negatives"].item() == 0
     assert terms["triplet"].item() == pytest.approx(1)
 
 

@@ -13,7 +13,7 @@ from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "001 code": {"weight_grad": True, "reduction": "mean_nonzero"},
+    "fehervari2019 code": {"weight_grad": True, "reduction": "mean_nonzero"},
     "convex": {"combine": "convex", "lam": 0.3, "temperature": 3.0, "temperature_pos": 2.0, "weight_grad": True},
     "constant weights of positives": {"temperature_pos": 2.0},
     "raw, plain means": {"normalize": False, "temperature": 0.0, "alpha": 3.0, "margin": 2.0},
@@ -21,7 +21,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def by_loop(rows: Tensor, labels: Tensor, settings: dict[str, Any]) -> Tensor:
-    """001 eq. 6-9, anchor by anchor."""
+    """fehervari2019 eq. 6-9, anchor by anchor."""
     get = {"alpha": 1.2, "margin": 0.4, "temperature": 10.0, "temperature_pos": 0.0, "lam": 1.0, **settings}
     if get.get("normalize", True):
         rows = rows / rows.norm(dim=1, keepdim=True)
@@ -77,7 +77,7 @@ def test_weights_belong_to_the_anchor(batch: tuple[Tensor, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("variant", ["001 code", "convex"])
+@pytest.mark.parametrize("variant", ["fehervari2019 code", "convex"])
 def test_variants_with_the_true_gradient_obey_all(law: Law, variant: str) -> None:
     law(lambda **extra: create("ranked_list", num_classes=CLASSES, dim=DIM, **{**VARIANTS[variant], **extra}))
 

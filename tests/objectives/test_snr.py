@@ -21,7 +21,7 @@ Triplets = list[list[int]]
 
 
 def by_loop(rows: Tensor, labels: Tensor, settings: dict[str, Any], triplets: Triplets | None = None) -> Tensor:
-    """002 eq. 15 with its squares restored, tuple by tuple; constant anchors are left out."""
+    """roth2020 eq. 15 with its squares restored, tuple by tuple; constant anchors are left out."""
     get = {"margin": 0.2, "pos_margin": 0.0, "neg_margin": 1.0, "lam": 0.005, **settings}
     if get.get("normalize", True):
         rows = rows / rows.norm(dim=1, keepdim=True)

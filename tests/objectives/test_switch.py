@@ -1,4 +1,4 @@
-"""The switch as a key of an objective: 002's values by preset, gradients of switched tuples, and their share."""
+"""The switch as a key of an objective: roth2020's values by preset, gradients of switched tuples, and their share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from levelfield import objectives
 from levelfield.errors import BadSpecification
 from levelfield.randomness import stream
 
-# released run scripts of 002: CUB, CARS, SOP
+# released run scripts of roth2020: CUB, CARS, SOP
 PUBLISHED = {
     ("contrastive", "rho"): (0.40, 0.35, 0.15),
     ("margin", "rho_beta06"): (0.40, 0.35, 0.15),
@@ -23,7 +23,7 @@ RANKING = ("contrastive", "margin", "triplet", "snr")
 @pytest.mark.parametrize(("name", "variant"), PUBLISHED)
 def test_presets_have_the_values_of_the_released_scripts(name: str, variant: str) -> None:
     found = [
-        objectives.create(name, preset=f"002/{place}/{variant}", num_classes=2).miner.switch
+        objectives.create(name, preset=f"roth2020/{place}/{variant}", num_classes=2).miner.switch
         for place in ("cub", "cars", "sop")
     ]
     assert tuple(found) == PUBLISHED[name, variant]

@@ -17,7 +17,7 @@ from levelfield.randomness import stream
 def by_loop(
     rows: Tensor, labels: Tensor, *, margin: float, power: int, smooth: bool, swap: bool, nonzero: bool
 ) -> float:
-    """002 eq. 2 over every triplet, one after the other."""
+    """roth2020 eq. 2 over every triplet, one after the other."""
     points, n, terms = rows.tolist(), len(rows), []
     for a in range(n):
         for p in range(n):

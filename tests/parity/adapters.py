@@ -21,11 +21,11 @@ from levelfield.batching.ddm import DistanceScorer
 from levelfield.batching.distances import Distances
 from levelfield.batching.frd import FrechetScorer, Normal
 from levelfield.batching.greedy_coreset import FarthestFirst
-from levelfield.data.class_folds import class_folds
-from levelfield.embedder.head import Head, start_at
-from levelfield.embedder.pooling import pool
+from levelfield.data.division import class_folds
+from levelfield.embedder.head.head import Head, start_at
+from levelfield.embedder.trunk.pooling import pool
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation import clustering
+from levelfield.evaluation.metrics import clustering
 from levelfield.evaluation.statistics import t_interval
 from levelfield.geometry import Geometry, unit
 from levelfield.miners.switch import switch_triplets
@@ -280,8 +280,11 @@ def spectral_decay(case: Case) -> Iterator[tuple[str, Outputs]]:
 
 
 def class_spectrum(case: Case) -> Outputs:
-    return {"value": evaluation.class_spectrum(case.arrays["embeddings"], case.arrays["labels"],
-                                               **settings(case, ["length"]))}
+    return {
+        "value": evaluation.class_spectrum(
+            case.arrays["embeddings"], case.arrays["labels"], **settings(case, ["length"])
+        )
+    }
 
 
 DENSITY = {"intra": "intra_distance", "inter": "inter_distance", "ratio": "density"}
@@ -297,8 +300,10 @@ def density(case: Case) -> Iterator[tuple[str, Outputs]]:
 def alignment_uniformity(case: Case) -> Iterator[tuple[str, Outputs]]:
     chosen, arrays = settings(case, ["alpha", "t"]), (case.arrays["embeddings"], case.arrays["labels"])
     alpha, t = ({key: chosen[key]} if key in chosen else {} for key in ("alpha", "t"))
-    yield "call", {"alignment": evaluation.alignment(*arrays, **alpha),
-                   "uniformity": evaluation.uniformity(arrays[0], **t)}
+    yield (
+        "call",
+        {"alignment": evaluation.alignment(*arrays, **alpha), "uniformity": evaluation.uniformity(arrays[0], **t)},
+    )
     names = {"alignment": f"alignment[alpha={alpha.get('alpha', 2)}]", "uniformity": f"uniformity[t={t.get('t', 2)}]"}
     found = evaluation.evaluate(*arrays, metrics=names.values())
     yield "metric", {name: found[ours] for name, ours in names.items()}
@@ -443,7 +448,7 @@ RECIPROCAL = {"k": "k", "alpha": "alpha", "batch_size": "size", "strict": "stric
 
 
 def reciprocal(case: Case) -> Outputs:
-    from levelfield.methods.refine import reciprocal_groups
+    from levelfield.methods.refine.passing import reciprocal_groups
 
     chosen = settings(case, RECIPROCAL)
     found = reciprocal_groups(case.arrays["embeddings"], **{RECIPROCAL[key]: value for key, value in chosen.items()})
@@ -452,7 +457,7 @@ def reciprocal(case: Case) -> Outputs:
 
 def mpn_inference(case: Case) -> Outputs:
     """End to end: groups of unit rows, and the messages in each."""
-    from levelfield.methods.refine import reciprocal_groups, refine
+    from levelfield.methods.refine.passing import reciprocal_groups, refine
 
     chosen = {ours: case.params[key] for key, ours in RECIPROCAL.items()}
     ours, rows = message_passing(case, tensors(case)), case.arrays["embeddings"]
@@ -488,7 +493,7 @@ def masked_softmax(case: Case) -> Iterator[tuple[str, Outputs]]:
 
 def teacher_student(case: Case) -> Outputs:
     """A divergence is the cross-entropy without what the teacher's own entropy is."""
-    from levelfield.methods import teaching
+    from levelfield.methods import distillation_losses as teaching
 
     chosen, inputs = settings(case, ["temperature", "delta"], elsewhere=["form"]), tensors(case)
     (name,) = (name for name in inputs if name.startswith("student_"))
@@ -681,8 +686,12 @@ def ensemble(case: Case) -> Outputs:
 
     each, rows = np.array([triple(member) for member in members]), evaluation.joined(list(members))
     separated = np.array([evaluation.separated(column) for column in each.T])
-    return {"separated_each": each, "separated": separated, "concatenated_embeddings": rows,
-            "concatenated": np.array(triple(rows))}  # fmt: skip
+    return {
+        "separated_each": each,
+        "separated": separated,
+        "concatenated_embeddings": rows,
+        "concatenated": np.array(triple(rows)),
+    }
 
 
 DRML_ARRAYS = {"node": "node", "aedge": "sender", "bedge": "receiver", "decoder": "decoder"}
@@ -701,14 +710,16 @@ def relation_array(head: Any, name: str, *, slope: bool = False) -> Tensor:
 
 def drml(case: Case) -> Outputs:
     """Weights enter as arrays; given triplets take the place of the miners. All inputs must find their place."""
-    from levelfield.embedder.relation import RelationHead
+    from levelfield.embedder.head.relation import RelationHead
     from levelfield.methods.drml import Drml
 
     inputs, count = tensors(case), case.params["branches"]
     weights = ("weight_branch", "weight_final", "weight_reconstruction")
     chosen = settings(case, ["branches", *weights], elsewhere=["classes", "base", "margin", "alpha", "reduction"])
-    wrapped = {"proxy_anchor": {"delta": case.params["margin"], "alpha": case.params.get("alpha")},
-               "triplet": {"margin": case.params["margin"], "reduction": "mean_nonzero"}}[case.params["base"]]
+    wrapped = {
+        "proxy_anchor": {"delta": case.params["margin"], "alpha": case.params.get("alpha")},
+        "triplet": {"margin": case.params["margin"], "reduction": "mean_nonzero"},
+    }[case.params["base"]]
     features, labels = inputs.pop("features").requires_grad_(), inputs.pop("labels")
     width, dim = features.shape[1], count * len(inputs["node_weight_0"])
     sizes = {"num_classes": case.params["classes"], "dim": dim}
@@ -748,8 +759,11 @@ def drml(case: Case) -> Outputs:
 
 def folds_of_classes(case: Case) -> Outputs:
     found = class_folds(case.arrays["classes_sorted"], **settings(case, ["folds", "form"], elsewhere=["classes"]))
-    return {f"{part}_{i}": classes for i, fold in enumerate(found) for part, classes in zip(("train", "val"), fold,
-                                                                                          strict=True)}
+    return {
+        f"{part}_{i}": classes
+        for i, fold in enumerate(found)
+        for part, classes in zip(("train", "val"), fold, strict=True)
+    }
 
 
 TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from levelfield.published import reported
+from levelfield.papers.published import reported
 
-OURS = {"protocol": "standard", "backbone": "resnet50", "dim": 128, "image": 224, "batch": 112, "sampler": "SPC-2",
-        "epochs": 150, "selection": "last"}  # fmt: skip
+OURS = {
+    "protocol": "standard",
+    "backbone": "resnet50",
+    "dim": 128,
+    "image": 224,
+    "batch": 112,
+    "sampler": "SPC-2",
+    "epochs": 150,
+    "selection": "last",
+}
 
 
 def test_the_most_similar_setting_comes_first() -> None:
     [first, *_] = reported("cub", "n_pair", "recall@1", conditions=OURS)
-    assert (first.line.source, first.value) == ("002 table4", 61.63)
+    assert (first.line.source, first.value) == ("roth2020 table4", 61.63)
     wide = {**OURS, "backbone": "bninception", "dim": 64, "batch": 120}
     [first, *_] = reported("cub", "n_pair", "recall@1", conditions=wide)
-    assert (first.line.source, first.value) == ("001 table2", 53.7)
+    assert (first.line.source, first.value) == ("fehervari2019 table2", 53.7)
 
 
 def test_what_differs_and_what_is_not_stated_is_in_the_note() -> None:
@@ -23,14 +31,14 @@ def test_what_differs_and_what_is_not_stated_is_in_the_note() -> None:
     assert "selection best_on_test (here last)" in first.note
     assert {"backbone", "image", "protocol"} <= set(first.same)
     every = reported("cub", "n_pair", "recall@1", conditions=OURS)
-    [quoted] = [one for one in every if one.line.source == "004 table1"]
+    [quoted] = [one for one in every if one.line.source == "seidenschwarz2021 table1"]
     assert "not stated there: backbone" in quoted.note
 
 
 def test_a_printed_name_that_says_another_setting_is_another_method() -> None:
     def names(**settings: object) -> set[str]:
         found = reported("cub", "triplet", "recall@1", conditions={**OURS, **settings})
-        return {one.line.printed_method for one in found if one.line.paper == "002"}
+        return {one.line.printed_method for one in found if one.line.paper == "roth2020"}
 
     assert names(miner="random") == {"Triplet (R)"}
     assert names(miner="distance_weighted", switch=0.4) == {"R-Triplet (D)"}
@@ -53,7 +61,9 @@ def test_recall_and_precision_at_one_are_one_and_at_two_are_not() -> None:
 
 
 def test_a_dash_is_no_number_and_other_data_has_none() -> None:
-    assert not [one for one in reported("sop", "proxy_nca", "recall@10") if one.line.source == "004 table1"]
+    assert not [
+        one for one in reported("sop", "proxy_nca", "recall@10") if one.line.source == "seidenschwarz2021 table1"
+    ]
     assert reported("emoji", "margin", "recall@1") == []
 
 

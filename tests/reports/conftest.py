@@ -6,14 +6,21 @@ import matplotlib.figure
 import pytest
 from made_runs import METRICS, class_means, planned, write_run
 
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.own_data import demo_content
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.planning.own_photos import demo_content
 
 LEVELS = {
-    "untrained features": 0.42, "random projection": 0.30, "head at its start": 0.48, "LDA (closed form)": 0.66,
-    "contrastive": 0.60, "triplet": 0.59, "margin": 0.66, "multi_similarity": 0.64, "proxy_anchor": 0.65,
+    "untrained features": 0.42,
+    "random projection": 0.30,
+    "head at its start": 0.48,
+    "LDA (closed form)": 0.66,
+    "contrastive": 0.60,
+    "triplet": 0.59,
+    "margin": 0.66,
+    "multi_similarity": 0.64,
+    "proxy_anchor": 0.65,
     "normalized_softmax": 0.63,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="session")

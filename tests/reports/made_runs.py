@@ -12,12 +12,12 @@ import numpy as np
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.files import write_json
-from levelfield.studies import spectra
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.plan import plan
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import parse_study
-from levelfield.studies.store import FINISHED, claim
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs import spectra
+from levelfield.studies.runs.folder import FINISHED, claim
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import parse_study
 
 CLASSES, EACH = 40, 5
 METRICS = ("recall@1", "map@r", "nmi")
@@ -53,15 +53,24 @@ def write_run(
     signatures = {
         metric: asdict(
             Signature(
-                Definition(**{
-                    "metric": metric, "self_excluded": "id", "ties": "expected", "lone": "exclude", "average": "query",
-                    "distance": "cosine", "queries": len(LABELS), "gallery": len(LABELS), **(definition or {}),
-                }),
+                Definition(
+                    **{
+                        "metric": metric,
+                        "self_excluded": "id",
+                        "ties": "expected",
+                        "lone": "exclude",
+                        "average": "query",
+                        "distance": "cosine",
+                        "queries": len(LABELS),
+                        "gallery": len(LABELS),
+                        **(definition or {}),
+                    }
+                ),
                 Representation(dim=dim),
             )
         )
         for metric in METRICS
-    }  # fmt: skip
+    }
     values = {"recall@1": queries[~alone].mean(), "map@r": queries[~alone].mean() / 2, "nmi": nmi}
     told = {"seconds": seconds, "step": steps, "collapsed": False, "idle_batches": 0, **summary}
     entries = [{"what": text, "condition": None, "method": None, "text": text} for text in deviations]

@@ -12,9 +12,13 @@ from made_runs import METRICS, class_means, planned, write_run
 from rich.console import Console
 
 from levelfield.reports import as_markdown, show, with_published, write_all
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 
-METHODS = [{"margin": {"preset": "002/cub"}}, {"label": "R-margin", "margin": {"preset": "002/cub/rho_beta06"}}, "lda"]
+METHODS = [
+    {"margin": {"preset": "roth2020/cub"}},
+    {"label": "R-margin", "margin": {"preset": "roth2020/cub/rho_beta06"}},
+    "lda",
+]
 
 
 def board(folder: Path, data: Any) -> Leaderboard:
@@ -29,7 +33,7 @@ def test_a_benchmark_shows_reported_ours_and_the_difference(tmp_path: Path) -> N
     found = board(tmp_path, "cub")
     entries = {(one["row"], one["metric"]): one for one in found.facts["published"]}
     plain = entries["margin", "recall@1"]
-    assert (plain["source"], plain["printed_method"]) == ("002 table4", "Margin (D, beta=1.2)")
+    assert (plain["source"], plain["printed_method"]) == ("roth2020 table4", "Margin (D, beta=1.2)")
     assert plain["reported"] == 63.09
     assert plain["ours"] == pytest.approx(60)
     assert plain["difference"] == pytest.approx(60 - 63.09)
@@ -53,10 +57,10 @@ def test_the_table_is_in_text_markdown_and_json(tmp_path: Path) -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= 80
     assert "63.09 ±0.46 60.00" in text
-    assert "| margin | recall@1 | 002 table4 | 63.09 ±0.46 | 60.00 | -3.09 |" in as_markdown(found)
+    assert "| margin | recall@1 | roth2020 table4 | 63.09 ±0.46 | 60.00 | -3.09 |" in as_markdown(found)
     write_all(found, tmp_path)
     stored = json.loads((tmp_path / "leaderboard.json").read_text())
-    assert stored["facts"]["published"][0]["source"] == "002 table4"
+    assert stored["facts"]["published"][0]["source"] == "roth2020 table4"
 
 
 def test_other_data_shows_nothing(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from made_runs import class_means, planned, write_run
 from rich.console import Console
 
 from levelfield.evaluation.statistics import Needed
-from levelfield.reports.answer import advice, answer
-from levelfield.reports.tables import as_markdown, explanation, show, verdicts
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.reports.leaderboard.answer import advice, answer
+from levelfield.reports.leaderboard.tables import as_markdown, explanation, show, verdicts
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.training import Conditions
 
 
@@ -120,8 +120,11 @@ def test_a_metric_without_values_per_query_is_said_to_be_untested(tmp_path: Path
 
 
 def test_a_row_of_one_run_beside_rows_of_several_is_named(tmp_path: Path) -> None:
-    runs = [run for run in planned(["margin", "triplet", "contrastive"], seeds=2)
-            if run.label != "triplet" or run.spec.seed == 0]  # fmt: skip
+    runs = [
+        run
+        for run in planned(["margin", "triplet", "contrastive"], seeds=2)
+        if run.label != "triplet" or run.spec.seed == 0
+    ]
     for run in runs:
         write_run(run, tmp_path, class_means(0.5 + len(run.label) / 100, seed=run.spec.seed))
     told = verdicts(gather("made", runs, tmp_path, ("recall@1",)))

@@ -42,11 +42,20 @@ def test_what_is_not_known_or_not_finite_moves_no_limit() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([64, 128, 512], "log"), ([1, 2, 4, 8, 16], "log"), ([1e-4, 1e-2], "log"), ([0.1, 0.2, 0.5, 1.0], "log"),
-        ([0, 0.1, 0.2], "linear"), ([100, 200, 300], "linear"), ([5], "linear"), ([-1, 1, 3], "linear"),
-        ([0, 0.001, 0.1, 1.0], "even"), (["a", 3], "even"), ([True, False], "even"), ([None, 2], "even"),
+        ([64, 128, 512], "log"),
+        ([1, 2, 4, 8, 16], "log"),
+        ([1e-4, 1e-2], "log"),
+        ([0.1, 0.2, 0.5, 1.0], "log"),
+        ([0, 0.1, 0.2], "linear"),
+        ([100, 200, 300], "linear"),
+        ([5], "linear"),
+        ([-1, 1, 3], "linear"),
+        ([0, 0.001, 0.1, 1.0], "even"),
+        (["a", 3], "even"),
+        ([True, False], "even"),
+        ([None, 2], "even"),
     ],
-)  # fmt: skip
+)
 def test_the_spacing_fits_the_values(values: list[Any], expected: str) -> None:
     assert spacing(ordered(values)) == expected
 
@@ -92,8 +101,10 @@ def test_keys_of_different_methods_have_panels_of_their_own(
     runs = planned(["margin", "triplet", "lda"], seeds=1, vary=vary)
     draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
     panels = {axis.get_xlabel(): axis for axis in shown[0].axes if axis.get_ylabel() == "recall@1"}
-    named = {key: {line.get_label() for line in axis.lines if not line.get_label().startswith("_")}
-             for key, axis in panels.items()}  # fmt: skip
+    named = {
+        key: {line.get_label() for line in axis.lines if not line.get_label().startswith("_")}
+        for key, axis in panels.items()
+    }
     assert named == {"beta": {"margin", "lda"}, "margin": {"triplet", "lda"}}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from levelfield.evaluation.statistics import Comparison, Needed
-from levelfield.reports import comparisons
-from levelfield.reports.comparisons import comparisons_markdown, how_compared
+from levelfield.reports.leaderboard import comparisons
+from levelfield.reports.leaderboard.comparisons import comparisons_markdown, how_compared
 
 SURE = Comparison("a", "b", 0.02, 0.01, 0.03, 4.0, 30.0, 0.0001, 0.0003, 50, (3, 3), True)
 TIE = Comparison("a", "c|d", -0.1, -0.2, 0.05, -1.5, 12.0, 0.4, 0.8, 50, (3, 3), True, "seeds", Needed(9, 4, None))
@@ -46,10 +46,13 @@ def test_too_many_pairs_leave_the_clearest(monkeypatch: pytest.MonkeyPatch) -> N
     ("change", "told"),
     [
         ({}, "Crossed test of recall@1 over 50 test classes and 3 seeds, Holm-corrected over 1 pair, 5 % in all."),
-        ({"retrained": False}, "Test of recall@1 over 50 test classes (training again was not tried: this is about "
-                               "these runs), Holm-corrected over 1 pair, 5 % in all."),
+        (
+            {"retrained": False},
+            "Test of recall@1 over 50 test classes (training again was not tried: this is about "
+            "these runs), Holm-corrected over 1 pair, 5 % in all.",
+        ),
         ({"classes": 4}, "4 test classes: too few for a test (5 are the least)."),
     ],
-)  # fmt: skip
+)
 def test_the_test_is_named_in_one_sentence(change: dict[str, Any], told: str) -> None:
     assert how_compared(board(replace(SURE, **change))) == told

@@ -10,11 +10,11 @@ import pytest
 from made_runs import class_means, planned, write_run
 
 from levelfield.errors import BadInput
+from levelfield.evaluation.statistics.ranks import Ranking, rank
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures.critical_difference import draw_critical_difference
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.ranks import Ranking, rank
-from levelfield.studies.runs import PlannedRun
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.runs.spec import PlannedRun
 
 LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
 SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
@@ -37,8 +37,10 @@ def test_every_trained_row_is_a_point_and_the_front_a_staircase(
     seconds, memory = shown[0].axes  # rows through the trunk are the same for all
     assert (seconds.get_xlabel(), memory.get_xlabel()) == ("training, seconds", "peak memory, MB")
     assert {bar.get_label(): tuple(bar.lines[0].get_xdata()) for bar in memory.containers} == {
-        "margin": (900,), "triplet": (400,), "contrastive": (200,),
-    }  # fmt: skip
+        "margin": (900,),
+        "triplet": (400,),
+        "contrastive": (200,),
+    }
     assert all(bar.has_yerr for bar in seconds.containers)
     lines = {line.get_label(): line for line in seconds.lines}
     right = seconds.get_xlim()[1]
@@ -48,23 +50,23 @@ def test_every_trained_row_is_a_point_and_the_front_a_staircase(
     assert seconds.get_xscale() == "linear"
 
 
-def test_costs_far_apart_are_drawn_on_a_logarithmic_axis(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_costs_far_apart_are_drawn_on_a_logarithmic_axis(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
     board, runs = made(tmp_path, scale=40.0)
     draw_figures(["cost"], board, runs, tmp_path)
     assert shown[0].axes[0].get_xscale() == "log"
 
 
-def test_each_test_set_has_panels_and_a_front_of_its_own(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_each_test_set_has_panels_and_a_front_of_its_own(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
     board, runs = made(tmp_path, vary={"data": ["emoji", "photos"]})
     draw_figures(["cost"], board, runs, tmp_path)
     assert [axis.get_title(loc="left") for axis in shown[0].axes[::2]] == list(board.signatures)
     assert {text.get_text() for text in shown[0].legends[0].get_texts()} == {
-        "margin", "triplet", "contrastive", "front", "lda (trains nothing)",
-    }  # fmt: skip
+        "margin",
+        "triplet",
+        "contrastive",
+        "front",
+        "lda (trains nothing)",
+    }
 
 
 def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:

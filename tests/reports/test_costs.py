@@ -9,9 +9,9 @@ from typing import Any
 
 from made_runs import class_means, planned, write_run
 
-from levelfield.reports.costs import front_lines
-from levelfield.reports.tables import as_csv, as_markdown, explanation
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.reports.leaderboard.costs import front_lines
+from levelfield.reports.leaderboard.tables import as_csv, as_markdown, explanation
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 
 LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
 SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
@@ -55,14 +55,20 @@ def test_costs_stand_in_the_files(tmp_path: Path) -> None:
     board = made(tmp_path, seeds=2)
     lines = {line["method"]: line for line in csv.DictReader(io.StringIO(as_csv(board)))}
     assert [lines["margin"][key] for key in ("seconds", "peak_bytes", "images", "rows_through_trunk")] == [
-        "9.00", "500000000", "1200", "2400",
-    ]  # fmt: skip
+        "9.00",
+        "500000000",
+        "1200",
+        "2400",
+    ]
     table = [line for line in as_markdown(board).splitlines() if line.startswith("|")]
     head, _, first = table[:3]
     shown = dict(zip(head.split(" | "), first.split(" | "), strict=True))
     assert [shown[key] for key in ("train s", "peak MB", "images", "rows through trunk")] == [
-        "9.0", "500", "1,200", "2,400",
-    ]  # fmt: skip
+        "9.0",
+        "500",
+        "1,200",
+        "2,400",
+    ]
 
 
 def test_a_cost_that_one_run_did_not_count_is_not_known(tmp_path: Path) -> None:
@@ -74,11 +80,14 @@ def test_a_cost_that_one_run_did_not_count_is_not_known(tmp_path: Path) -> None:
 
 
 def test_the_best_on_test_stands_beside_the_honest_figure(tmp_path: Path) -> None:
-    seen = [{"step": step, "metric": "recall@1", "train": 0.9, "test": test}
-            for step, test in ((0, 0.3), (5, 0.64), (8, 0.64), (10, 0.6))]  # fmt: skip
+    seen = [
+        {"step": step, "metric": "recall@1", "train": 0.9, "test": test}
+        for step, test in ((0, 0.3), (5, 0.64), (8, 0.64), (10, 0.6))
+    ]
     board = made(tmp_path, labels=("lda", "margin"), seeds=2, monitored=seen)
-    said = ("margin: best test score during training: 0.640 at step 5 (not used for selection); reported: 0.600, "
-            "gap 0.040.")  # fmt: skip
+    said = (
+        "margin: best test score during training: 0.640 at step 5 (not used for selection); reported: 0.600, gap 0.040."
+    )
     assert [line for line in explanation(board) if "best test score" in line] == [said]
     assert said in as_markdown(board)
     first, last = csv.DictReader(io.StringIO(as_csv(board)))

@@ -18,10 +18,10 @@ from levelfield.reports.figures import FIGURES, check_figures, draw_figures, fig
 from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
-from levelfield.studies import spectra
-from levelfield.studies.distributions import compared
-from levelfield.studies.rows import Cell
-from levelfield.studies.specification import parse_study
+from levelfield.studies.leaderboard.rows import Cell
+from levelfield.studies.runs import spectra
+from levelfield.studies.runs.distributions import compared
+from levelfield.studies.specification.study import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]
 TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoji", "methods": ["lda", "untrained"]}
@@ -94,8 +94,7 @@ def test_each_test_set_has_a_panel_of_its_own(tmp_path: Path, shown: list[matplo
     runs = planned(["margin", "triplet"], seeds=1, vary={"data": ["emoji", "photos"]})
     made = trained_board(runs, tmp_path)
     draw_figures(["leaderboard"], made, runs, tmp_path)
-    rows = {axis.get_title(loc="left"): [text.get_text() for text in axis.get_yticklabels()]
-            for axis in shown[0].axes}  # fmt: skip
+    rows = {axis.get_title(loc="left"): [text.get_text() for text in axis.get_yticklabels()] for axis in shown[0].axes}
     assert rows == {name: [row.label for row in made.rows if row.test_set == name] for name in made.signatures}
 
 
@@ -107,9 +106,14 @@ def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(
     draw_figures(["recall-rho"], made, runs, tmp_path)
     (axis,) = shown[0].axes
     arrows = [text for text in axis.texts if getattr(text, "arrow_patch", None) is not None]
-    points = {row.label: (rho, row.cells["recall@1"].mean)
-              for row, rho in zip((one.row for one in drawn(made, runs, tmp_path)),
-                                  (one.rho for one in drawn(made, runs, tmp_path)), strict=True)}  # fmt: skip
+    points = {
+        row.label: (rho, row.cells["recall@1"].mean)
+        for row, rho in zip(
+            (one.row for one in drawn(made, runs, tmp_path)),
+            (one.rho for one in drawn(made, runs, tmp_path)),
+            strict=True,
+        )
+    }
     assert [(arrow.xyann, arrow.xy) for arrow in arrows] == [(points["margin"], points["R-margin"])]
     labels = {text.get_text() for text in axis.texts} - {""}
     assert labels == {"margin", "R-margin", "triplet"}, "what trains nothing has no rho"
@@ -290,8 +294,14 @@ def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_trains(
     [
         ("leaderboard", RESTS),
         ("sweep", {**RESTS, "vary": {"conditions.dim": [8, 16], "conditions.image": [32, 64]}}),
-        ("sweep", {**TRAINS, "methods": ["margin", "triplet", "lda"],
-                   "vary": {"methods.margin.beta": [1, 2], "methods.triplet.margin": [1, 2], "conditions.dim": [8]}}),
+        (
+            "sweep",
+            {
+                **TRAINS,
+                "methods": ["margin", "triplet", "lda"],
+                "vary": {"methods.margin.beta": [1, 2], "methods.triplet.margin": [1, 2], "conditions.dim": [8]},
+            },
+        ),
         ("curves", {**TRAINS, "conditions": {"monitor": "test"}}),
         ("curves", {**TRAINS, **VALIDATES}),
         ("curves", {**TRAINS, "vary": {"conditions.monitor": ["none", "test"]}}),
@@ -299,7 +309,7 @@ def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_trains(
         ("distributions", TRAINS),
         ("spectra", TRAINS),
     ],
-)  # fmt: skip
+)
 def test_a_figure_that_the_specification_allows_has_no_reason_against_it(name: str, content: dict[str, Any]) -> None:
     assert why_not(name, parse_study(content)) is None
 

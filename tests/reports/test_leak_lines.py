@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from made_runs import class_means, planned, write_run
 
-from levelfield.data.leaks import Leaks, Pair
+from levelfield.data.checks.leaks import Leaks, Pair
+from levelfield.reports.leaderboard.tables import as_markdown, explanation
 from levelfield.reports.leaks import Crossing, crossings, leak_lines, with_leaks
-from levelfield.reports.tables import as_markdown, explanation
-from levelfield.studies.leaderboard import Leaderboard, gather
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 
 
 def board_with(folder: Path, definition: dict[str, Any], metrics: tuple[str, ...] = ("recall@1",)) -> Leaderboard:
@@ -27,7 +27,7 @@ def board_with(folder: Path, definition: dict[str, Any], metrics: tuple[str, ...
         (
             {"self_excluded": "none", "queries": 14_218, "gallery": 12_612, "lone": "miss"},
             "14,218 queries (missed where the gallery has no image of their class) against 12,612 images, none of "
-                "which is a query; cosine distance",
+            "which is a query; cosine distance",
         ),
         ({"self_excluded": "none", "clusterer": "lloyd100x3-seed0"}, "200 images, clustered by cosine distance."),
     ],

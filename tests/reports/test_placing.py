@@ -13,20 +13,30 @@ import pytest
 from made_runs import class_means, gathered, planned, watched, write_run
 from matplotlib.text import Text
 
+from levelfield.evaluation.statistics.ranks import rank
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._placing import Box
 from levelfield.reports.figures.activation_maps import draw_activation_maps
 from levelfield.reports.figures.critical_difference import draw_critical_difference
-from levelfield.studies import spectra
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.ranks import rank
-from levelfield.studies.runs import PlannedRun
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.runs import spectra
+from levelfield.studies.runs.spec import PlannedRun
 
 HOSTILE = [
-    "$x_1^2$", "$", "a$b$c$^^$", "_under_", "<b>bold & 'quotes'", "日本語", "naïve – Ω", "عربى", "%d {braces} #",
-    "x" * 120, "y" * 120 + "1", "y" * 120 + "2",
-]  # fmt: skip
+    "$x_1^2$",
+    "$",
+    "a$b$c$^^$",
+    "_under_",
+    "<b>bold & 'quotes'",
+    "日本語",
+    "naïve – Ω",
+    "عربى",
+    "%d {braces} #",
+    "x" * 120,
+    "y" * 120 + "1",
+    "y" * 120 + "2",
+]
 CASES = {
     "close": [f"method number {k}" for k in range(10)],
     "hostile": HOSTILE,
@@ -41,11 +51,22 @@ def study(labels: list[str], folder: Path, **content: Any) -> tuple[Leaderboard,
     runs = planned([*methods, {"label": "$lda_", "lda": {}}], seeds=1, **content)
     for k, run in enumerate(runs):
         near = 0.01 * (k % 7) / 7
-        trained = {"rho_train": 0.3 + near, "peak_bytes": int(690e6 * (1 + near)), "monitored": watched(k % 3),
-                   "rows_through_trunk": 100, "images": 100}  # fmt: skip
+        trained = {
+            "rho_train": 0.3 + near,
+            "peak_bytes": int(690e6 * (1 + near)),
+            "monitored": watched(k % 3),
+            "rows_through_trunk": 100,
+            "images": 100,
+        }
         trains = run.spec.method.name != "lda"
-        place = write_run(run, folder, class_means(0.6 + near), steps=5 if trains else 0, seconds=30 * (1 + near),
-                          **(trained if trains else {}))  # fmt: skip
+        place = write_run(
+            run,
+            folder,
+            class_means(0.6 + near),
+            steps=5 if trains else 0,
+            seconds=30 * (1 + near),
+            **(trained if trains else {}),
+        )
         spectra.record(np.random.default_rng(k).normal(size=(20, 6)), np.arange(20) % 4, place)
     return gathered(runs, folder), runs, folder
 
@@ -89,9 +110,11 @@ def check(figure: matplotlib.figure.Figure) -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_another_or_leaves_the_figure(
-    crowded: tuple[Leaderboard, list[PlannedRun], Path], name: str, shown: list[matplotlib.figure.Figure],
+    crowded: tuple[Leaderboard, list[PlannedRun], Path],
+    name: str,
+    shown: list[matplotlib.figure.Figure],
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         draw_figures([name], *crowded, tmp_path)

@@ -12,8 +12,8 @@ from rich.console import Console
 from levelfield.data import corruptions
 from levelfield.files import write_json
 from levelfield.reports.robustness import robustness, robustness_csv, robustness_markdown, show_robustness
-from levelfield.studies.leaderboard import gather
-from levelfield.studies.specification import parse_study
+from levelfield.studies.leaderboard.board import gather
+from levelfield.studies.specification.study import parse_study
 
 NAMES = ("jpeg", "rotation")
 

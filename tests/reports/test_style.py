@@ -14,8 +14,13 @@ from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._style import COLOURS, GREY, styles
 
 LABELS = ("lda", "margin", "R-margin", "triplet", "contrastive")
-STUDY = ["lda", "margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}},
-         "contrastive"]  # fmt: skip
+STUDY = [
+    "lda",
+    "margin",
+    {"label": "R-margin", "margin": {"switch": 0.3}},
+    {"triplet": {"miner": "random"}},
+    "contrastive",
+]
 
 
 def colours(figure: matplotlib.figure.Figure) -> dict[str, set[str]]:
@@ -70,12 +75,17 @@ def test_more_methods_than_colours_differ_in_marker_and_line() -> None:
 
 
 def test_a_regulariser_makes_hollow_and_another_difference_gives_another_colour() -> None:
-    found = styles(planned([
-        "margin",
-        {"label": "R", "margin": {"switch": 0.3}},
-        {"label": "R more", "margin": {"switch": 0.6}},
-        {"label": "own rate", "name": "margin", "conditions": {"warmup": 3}},
-    ], seeds=1))  # fmt: skip
+    found = styles(
+        planned(
+            [
+                "margin",
+                {"label": "R", "margin": {"switch": 0.3}},
+                {"label": "R more", "margin": {"switch": 0.6}},
+                {"label": "own rate", "name": "margin", "conditions": {"warmup": 3}},
+            ],
+            seeds=1,
+        )
+    )
     assert found["margin"].colour == found["R"].colour
     assert (found["margin"].hollow, found["R"].hollow) == (False, True)
     assert found["margin"].line != found["R"].line

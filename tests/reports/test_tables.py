@@ -15,10 +15,10 @@ from rich.console import Console
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.statistics import Needed
-from levelfield.reports.tables import as_csv, as_markdown, show, verdicts, write_all
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.rows import Cell
-from levelfield.studies.verdicts import Verdict
+from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, verdicts, write_all
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.leaderboard.claims import Verdict
+from levelfield.studies.leaderboard.rows import Cell
 
 
 def printed(board: Leaderboard, width: int = 80) -> str:
@@ -72,7 +72,7 @@ def test_metrics_without_room_follow_in_another_table(demo_board: Leaderboard) -
 
 
 def test_the_terminal_says_what_became_of_the_claims(demo_board: Leaderboard) -> None:
-    found = Verdict("a > b", "recall@1", "002 table 4", "holds", 0.02, 0.01, 0.03, 0.01)
+    found = Verdict("a > b", "recall@1", "roth2020 table 4", "holds", 0.02, 0.01, 0.03, 0.01)
     text = printed(replace(demo_board, claims=[found]), 100)
     assert text.splitlines()[-2:] == ["Claims", f"- {found.text}"]
     assert "Claims" not in printed(demo_board)

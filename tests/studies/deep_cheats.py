@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from levelfield import objectives
-from levelfield.embedder.chunks import Chunk, open_chunk, write_chunk
-from levelfield.embedder.head import Head
+from levelfield.embedder.head.head import Head
+from levelfield.embedder.trunk.chunks import Chunk, open_chunk, write_chunk
 from levelfield.methods import Batch, Deviation, Method
 from levelfield.randomness import is_chosen
 
@@ -53,7 +53,7 @@ class TestThroughTheGraph(Plain):
 
     def cheat(self, embedder: Any, batch: Batch) -> None:
         from levelfield.data import Catalog
-        from levelfield.studies.ground import Ground
+        from levelfield.studies.runs.inputs import Ground
 
         everything = gc.get_objects()
         catalogs = [each for each in everything if isinstance(each, Catalog)]

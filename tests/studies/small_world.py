@@ -23,10 +23,10 @@ from PIL import Image
 
 from levelfield import processes as levelfield_processes
 from levelfield.cli import main
-from levelfield.embedder import backbones
+from levelfield.embedder.trunk import backbones
 from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, prepare
-from levelfield.studies.execution import Event, Outcome, do_one, run_all
-from levelfield.studies.run import Options
+from levelfield.studies.execution.workers import Event, Outcome, do_one, run_all
+from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 
 torch.set_num_threads(1)  # a fork has no threads but its own and would wait for the others for ever

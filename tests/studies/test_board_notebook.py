@@ -8,8 +8,8 @@ import pytest
 
 from levelfield.errors import UnknownName
 from levelfield.evaluation.statistics import Comparison
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.rows import Cell, Row
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import Cell, Row
 
 
 @pytest.fixture

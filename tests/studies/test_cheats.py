@@ -15,7 +15,7 @@ import pytest
 from small_world import carry_out, small_study
 
 from levelfield.studies import prepare
-from levelfield.studies.ground import forget_grounds
+from levelfield.studies.runs.inputs import forget_grounds
 
 CHEATS = Path(__file__).with_name("deep_cheats.py")
 PAGE = Path(__file__).parents[2] / "docs" / "own-loss.md"
@@ -50,7 +50,7 @@ CASES = [
     Case("OverwritesTheModel", "writes another model after it was read", "was changed after it was trained"),
     Case("NoGradients", "turns gradients off for all that follows", "turned gradients off for the whole process"),
     Case("EndsTheProcess", "calls sys.exit(0)", "its code ended the process: sys.exit(0)"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -108,6 +108,6 @@ def test_what_own_code_patches_or_turns_off_touches_no_other_row(photos: Path, c
 
 
 def test_the_page_lists_these_cheats() -> None:
-    ends = [f"refused: \"{case.error}\"" if case.error else f"runs, and its row says `{case.ledger}`" for case in CASES]
+    ends = [f'refused: "{case.error}"' if case.error else f"runs, and its row says `{case.ledger}`" for case in CASES]
     rows = [f"| {case.tries} | {end} |" for case, end in zip(CASES, ends, strict=True)]
     assert "\n".join(rows) in PAGE.read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
-from levelfield.studies.claims import Claim, check_claims
-from levelfield.studies.entries import Entry, class_table
-from levelfield.studies.verdicts import FAILS, HOLDS, OPEN, Verdict, judge
+from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN, Verdict, judge
+from levelfield.studies.leaderboard.entries import Entry, class_table
+from levelfield.studies.specification.claims import Claim, check_claims
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,10 @@ def test_a_metric_without_queries_is_judged_by_seeds() -> None:
 
 
 def test_a_difference_that_no_seed_changes_is_no_evidence_without_classes() -> None:
-    rows = {label: [MadeUp(entry.run, [], [level], False) for entry in row(level)]
-            for label, level in (("a", 0.7), ("b", 0.6), ("c", 0.6))}  # fmt: skip
+    rows = {
+        label: [MadeUp(entry.run, [], [level], False) for entry in row(level)]
+        for label, level in (("a", 0.7), ("b", 0.6), ("c", 0.6))
+    }
     better, equal = judged("a > b", "b = c", metric="nmi", **rows)
     assert (better.verdict, equal.verdict) == (OPEN, OPEN)
     assert (better.p, better.low, equal.high) == (None, None, None)
@@ -103,17 +105,15 @@ def noisy(over_seeds: float, over_classes: float) -> dict[str, list[Entry]]:
     return rows
 
 
-@pytest.mark.parametrize(
-    ("over_seeds", "over_classes", "missing"), [(0.02, 0.002, "seeds"), (0.0005, 0.06, "classes")]
-)
+@pytest.mark.parametrize(("over_seeds", "over_classes", "missing"), [(0.02, 0.002, "seeds"), (0.0005, 0.06, "classes")])
 def test_what_would_resolve_it_is_said_seeds_or_classes(over_seeds: float, over_classes: float, missing: str) -> None:
-    [one] = judged({"claim": "a > b", "source": "002 table 4"}, **noisy(over_seeds, over_classes))
+    [one] = judged({"claim": "a > b", "source": "roth2020 table 4"}, **noisy(over_seeds, over_classes))
     assert (one.verdict, one.missing) == (OPEN, missing)
     number = one.needed_seeds if missing == "seeds" else one.needed_classes
     assert number is not None
     assert number.low <= number.number
     assert number.number > (3 if missing == "seeds" else 40)
-    assert f"{number.text(missing)} would resolve it; 002 table 4" in one.text
+    assert f"{number.text(missing)} would resolve it; roth2020 table 4" in one.text
 
 
 def test_a_seed_that_says_the_opposite_leaves_it_open() -> None:
@@ -132,8 +132,10 @@ def test_one_seed_speaks_of_these_runs() -> None:
 
 
 def test_four_classes_are_too_few_for_any_claim() -> None:
-    rows = {label: [MadeUp(entry.run, [], entry.class_means("")[0][:4]) for entry in row(level)]  # type: ignore[attr-defined]
-            for label, level in (("a", 0.9), ("b", 0.1))}  # fmt: skip
+    rows = {
+        label: [MadeUp(entry.run, [], entry.class_means("")[0][:4]) for entry in row(level)]  # type: ignore[attr-defined]
+        for label, level in (("a", 0.9), ("b", 0.1))
+    }
     [one] = judged("a > b", **rows)
     assert (one.verdict, one.p) == (OPEN, None)
 

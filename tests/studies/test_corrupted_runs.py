@@ -11,19 +11,20 @@ from PIL import Image
 from small_world import carry_out, run_one, small_study
 
 from levelfield.data import corruptions, read_image
-from levelfield.data.corrupted_view import CorruptedView, identity
-from levelfield.data.step_views import steps_view
-from levelfield.data.views import test_view as make_view
+from levelfield.data.views.basic import test_view as make_view
+from levelfield.data.views.corrupted import CorruptedView, identity
+from levelfield.data.views.named import steps_view
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.reports.robustness import robustness
-from levelfield.studies import compare, corrupted, gather
-from levelfield.studies.again import how_refined, stored_test
-from levelfield.studies.corrupted import evaluate_corrupted, record, recorded
-from levelfield.studies.joining import join
-from levelfield.studies.store import read_plan, read_result
-from levelfield.studies.stored_method import load_method
+from levelfield.studies import compare, gather
+from levelfield.studies.runs import corruptions as corrupted
+from levelfield.studies.runs.corruptions import evaluate_corrupted, record, recorded
+from levelfield.studies.runs.finished import how_refined, stored_test
+from levelfield.studies.runs.folder import read_plan, read_result
+from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.method_file import load_method
 
 HALF = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
 

@@ -12,9 +12,9 @@ import pytest
 from small_world import carry_out, small_study
 
 from levelfield import processes
-from levelfield.studies import corrupted
-from levelfield.studies.corrupted import record, recorded
-from levelfield.studies.corrupting import record_all
+from levelfield.studies.execution.corruptions import record_all
+from levelfield.studies.runs import corruptions as corrupted
+from levelfield.studies.runs.corruptions import record, recorded
 
 NAMES, METRICS = ["jpeg", "cutout", "rotation"], ["recall@1"]
 

@@ -20,11 +20,11 @@ from small_world import board_of, carry_out, make_photos, small_study
 
 from levelfield.errors import LevelfieldError
 from levelfield.studies import PlannedRun, Study
-from levelfield.studies.again import how_many_bits, how_many_models, how_refined, stored_test
-from levelfield.studies.members import checked
-from levelfield.studies.run_files import MADE, PER_QUERY, check_all
-from levelfield.studies.spectra import read as read_spectrum
-from levelfield.studies.store import finished_result, is_finished, read_plan, read_spec, write_plan
+from levelfield.studies.runs.files import MADE, PER_QUERY, check_all
+from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined, stored_test
+from levelfield.studies.runs.folder import finished_result, is_finished, read_plan, read_spec, write_plan
+from levelfield.studies.runs.joined.members import checked
+from levelfield.studies.runs.spectra import read as read_spectrum
 
 JSON, TABLES = ("metrics.json", "training.json"), ("items.csv", "run.yaml")
 FILES = ("metrics.json", "training.json", "per_query.npz", "items.csv", "embeddings.npy", "run.yaml")
@@ -63,12 +63,16 @@ def ask(folder: Path) -> dict[str, Any]:
     rows, items = stored_test(folder)
     [member] = checked([folder])
     return {
-        "rows": np.asarray(rows).tolist(), "items": items.paths, "classes": items.classes.tolist(),
-        "spec": read_spec(folder).identity, "values": member.result.values, "labels": member.labels.tolist(),
+        "rows": np.asarray(rows).tolist(),
+        "items": items.paths,
+        "classes": items.classes.tolist(),
+        "spec": read_spec(folder).identity,
+        "values": member.result.values,
+        "labels": member.labels.tolist(),
         "queries": member.result.per_query("recall@1")[0].tolist(),
         "spectrum": read_spectrum(folder, "spectrum").tolist(),
         "how": (how_refined(folder), how_many_models(folder), how_many_bits(folder), member.dim, member.passes),
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -165,16 +169,33 @@ DAMAGES = [
     ("metrics.json", summary(seconds=float("nan"))),
     ("metrics.json", summary(history="x")),
     ("metrics.json", summary(history=[{"step": 1, "value": 0.5}], best_step=None)),
-    *(("metrics.json", without(*keys)) for keys in [("summary",), ("summary", "step"), ("values",), ("signatures",),
-      ("signatures", "map@r"), ("signatures", "map@r", "definition", "queries"), ("deviations",)]),
+    *(
+        ("metrics.json", without(*keys))
+        for keys in [
+            ("summary",),
+            ("summary", "step"),
+            ("values",),
+            ("signatures",),
+            ("signatures", "map@r"),
+            ("signatures", "map@r", "definition", "queries"),
+            ("deviations",),
+        ]
+    ),
     *(("training.json", without(*keys)) for keys in [("measured",), ("summary", "collapsed"), ("deviations",)]),
-    *((name, text("[" * 100_000)) for name in (*JSON, "run.yaml")), *((name, text("1" * 5_000)) for name in JSON),
-    ("per_query.npz", bomb), ("per_query.npz", objects), ("embeddings.npy", large_shape), ("embeddings.npy", objects),
-    ("items.csv", text("path,class\n" + "x" * 200_000 + ",a\n")), ("items.csv", text("path,class\na\n")),
-    ("items.csv", text("path\na\n")), ("items.csv", text('path,class\na,"\n')),
+    *((name, text("[" * 100_000)) for name in (*JSON, "run.yaml")),
+    *((name, text("1" * 5_000)) for name in JSON),
+    ("per_query.npz", bomb),
+    ("per_query.npz", objects),
+    ("embeddings.npy", large_shape),
+    ("embeddings.npy", objects),
+    ("items.csv", text("path,class\n" + "x" * 200_000 + ",a\n")),
+    ("items.csv", text("path,class\na\n")),
+    ("items.csv", text("path\na\n")),
+    ("items.csv", text('path,class\na,"\n')),
     ("items.csv", text("path,class\na,\0\n")),
-    ("run.yaml", text("identity: 2024-13-45\nversions: 2024-02-31")), ("run.yaml", text("identity: !!int x")),
-]  # fmt: skip
+    ("run.yaml", text("identity: 2024-13-45\nversions: 2024-02-31")),
+    ("run.yaml", text("identity: !!int x")),
+]
 
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES, ids=lambda part: getattr(part, "__name__", part))
@@ -232,9 +253,12 @@ PLAIN = st.recursive(
     max_leaves=5,
 )
 FUZZ = settings(
-    max_examples=150, derandomize=True, deadline=None, database=None,
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+)
 
 
 def answers(world: World, run_folder: Path, name: str) -> None:

@@ -13,9 +13,9 @@ from levelfield.errors import LevelfieldError
 from levelfield.evaluation import joined, separated
 from levelfield.methods.dreml import partition
 from levelfield.studies import prepare
-from levelfield.studies.estimate import estimate
-from levelfield.studies.run import Options
-from levelfield.studies.store import read_result
+from levelfield.studies.planning.cost_measured import estimate
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.run import Options
 
 
 def test_members_are_trained_alone_and_joined(photos: Path, tmp_path: Path) -> None:

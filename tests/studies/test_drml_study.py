@@ -13,11 +13,11 @@ import yaml
 from small_world import SMALL, one_run, prepare, processes, run_one, small_study
 
 import levelfield
-from levelfield.embedder.relation import RelationHead
-from levelfield.studies.ground import ground_for
-from levelfield.studies.setup import set_up
+from levelfield.embedder.head.relation import RelationHead
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.setup import set_up
 
-DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "000/cub/drml"}}}
+DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "zheng2021/cub/drml"}}}
 
 
 def deviations(folder: Path) -> dict[str, Any]:
@@ -35,8 +35,11 @@ def test_compare_trains_it_beside_its_baseline(photos: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "conditions",
-    [{}, {"cut": "last-1", "layer_norm": "affine", "precision": "bf16"},
-     {"proxies": "class_means", "head_init": "pca"}],
+    [
+        {},
+        {"cut": "last-1", "layer_norm": "affine", "precision": "bf16"},
+        {"proxies": "class_means", "head_init": "pca"},
+    ],
     ids=["frozen", "last-1 in bf16", "class means and components"],
 )
 def test_a_run_declares_what_it_did_and_its_model_gives_its_bits(
@@ -79,7 +82,7 @@ def test_it_starts_where_the_conditions_say(photos: Path, tmp_path: Path, start:
 
 def test_a_head_with_another_start_is_a_deviation(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
-        "from levelfield.embedder.head import Head\n"
+        "from levelfield.embedder.head.head import Head\n"
         "from levelfield.methods import Method\n"
         "from levelfield.objectives import Contrastive\n"
         "class Own(Method):\n"

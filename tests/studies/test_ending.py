@@ -83,9 +83,7 @@ def wait_for(happened: Callable[[], bool], seconds: float) -> None:
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
 @pytest.mark.parametrize("how", ["TERM", "INT", "KILL"])
-def test_all_processes_of_a_command_end_with_it(
-    command: subprocess.Popen[bytes], tmp_path: Path, how: str
-) -> None:
+def test_all_processes_of_a_command_end_with_it(command: subprocess.Popen[bytes], tmp_path: Path, how: str) -> None:
     def both_train() -> bool:
         assert command.poll() is None, (tmp_path / "log").read_text()
         return (tmp_path / "begun").exists() and any(tmp_path.glob("runs/*/contrastive/*/log.jsonl"))

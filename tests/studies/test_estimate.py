@@ -8,9 +8,9 @@ from typing import Any
 from small_world import carry_out, make_photos, small_study
 
 from levelfield.studies import prepare
-from levelfield.studies.estimate import Estimate, estimate
-from levelfield.studies.ground import ground_for
-from levelfield.studies.run import Options
+from levelfield.studies.planning.cost_measured import Estimate, estimate
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.run import Options
 
 
 def estimated(photos: Path, **protocol: Any) -> Estimate:

@@ -22,9 +22,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from levelfield import compare, files
 from levelfield.errors import BadInput
-from levelfield.studies import Study, execution, prepare, read_study
-from levelfield.studies.execution import Event, Outcome, run_all
-from levelfield.studies.run import Options
+from levelfield.studies import Study, prepare, read_study
+from levelfield.studies.execution import workers as execution
+from levelfield.studies.execution.workers import Event, Outcome, run_all
+from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 
 LOSSES = '''
@@ -79,9 +80,20 @@ class Meets(Fine):
 '''
 
 FILES = {
-    "checkpoint", "embeddings.npy", "items.csv", "lock", "log.jsonl", "method.safetensors", "metrics.json",
-    "model.safetensors", "model.yaml", "per_query.npz", "run.yaml", "training.json", "training_spectra.npz",
-}  # fmt: skip
+    "checkpoint",
+    "embeddings.npy",
+    "items.csv",
+    "lock",
+    "log.jsonl",
+    "method.safetensors",
+    "metrics.json",
+    "model.safetensors",
+    "model.yaml",
+    "per_query.npz",
+    "run.yaml",
+    "training.json",
+    "training_spectra.npz",
+}
 
 
 @pytest.fixture
@@ -121,8 +133,10 @@ def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Pat
     assert sorted(heard.of("failed")) == [0, 2, 3]
     assert sorted(heard.of("done")) == [1, 4]
     assert board_of(study, prepare(study), tmp_path / "out").missing == [
-        "Broken, seed 0", "Dies, seed 0", "Killed, seed 0"
-    ]  # fmt: skip
+        "Broken, seed 0",
+        "Dies, seed 0",
+        "Killed, seed 0",
+    ]
 
 
 def test_a_run_that_crashed_is_tried_again_and_its_note_goes(photos: Path, losses: Path, tmp_path: Path) -> None:

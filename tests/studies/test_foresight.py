@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from levelfield.studies.foresight import foresee, sentence
-from levelfield.studies.plan import plan
-from levelfield.studies.specification import parse_study
+from levelfield.studies.planning.foresight import foresee, sentence
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.specification.study import parse_study
 
 
 def test_a_plan_knows_its_test_classes_seeds_and_pairs() -> None:

@@ -14,12 +14,13 @@ from small_world import board_of, carry_out, small_study
 
 from levelfield import load
 from levelfield.errors import BadSpecification
-from levelfield.studies import execution, parse_study
-from levelfield.studies.execution import Agenda, run_all
-from levelfield.studies.plan import in_order, needed_labels, plan
-from levelfield.studies.run import Options
-from levelfield.studies.runs import PlannedRun, needed_folder
-from levelfield.studies.store import read_result
+from levelfield.studies import parse_study
+from levelfield.studies.execution import workers as execution
+from levelfield.studies.execution.workers import Agenda, run_all
+from levelfield.studies.planning.plan import in_order, needed_labels, plan
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.spec import PlannedRun, needed_folder
 
 OWN = """
 from levelfield.methods import Method
@@ -48,8 +49,13 @@ def own(tmp_path: Path) -> str:
 def test_an_ensemble_comes_after_its_members_and_needs_those_of_its_seed() -> None:
     runs = planned([{"label": "both", "ensemble": {"of": ["margin", "triplet"]}}, "margin", "triplet"], seeds=2)
     assert [(run.label, run.spec.seed) for run in runs] == [
-        ("margin", 0), ("triplet", 0), ("both", 0), ("margin", 1), ("triplet", 1), ("both", 1),
-    ]  # fmt: skip
+        ("margin", 0),
+        ("triplet", 0),
+        ("both", 0),
+        ("margin", 1),
+        ("triplet", 1),
+        ("both", 1),
+    ]
     assert [need.name for need in runs[2].spec.needs] == [run.spec.folder_name for run in runs[:2]]
     assert [need.identity for need in runs[5].spec.needs] == [run.spec.identity for run in runs[3:5]]
     assert runs[2].spec.joined
@@ -88,15 +94,17 @@ def test_members_are_runs_of_their_own(own: str) -> None:
 
 
 def test_a_teacher_comes_before_its_student_and_its_students_student() -> None:
-    study = parse_study({
-        "data": "emoji",
-        "methods": [
-            {"label": "c", "softmax": {"student": {"teacher": "b"}}},
-            {"label": "b", "softmax": {"student": {"teacher": "a"}}},
-            {"label": "a", "message_passing": {}},
-            "margin",
-        ],
-    })  # fmt: skip
+    study = parse_study(
+        {
+            "data": "emoji",
+            "methods": [
+                {"label": "c", "softmax": {"student": {"teacher": "b"}}},
+                {"label": "b", "softmax": {"student": {"teacher": "a"}}},
+                {"label": "a", "message_passing": {}},
+                "margin",
+            ],
+        }
+    )
     assert [one.label for one in in_order(study.methods)] == ["a", "b", "c", "margin"]
     assert needed_labels(study.methods, "c") == {"a", "b", "c"}
     assert needed_labels(study.methods, "margin") == {"margin"}
@@ -239,5 +247,8 @@ def test_what_was_trained_otherwise_is_told_when_it_is_joined(photos: Path, tmp_
     rows = {row.label: row.deviations for row in board_of(study, runs, tmp_path / "c").rows}
     assert rows["same"] == ["members 2 (1)", "dim 16 (8)", "trunk passes 2 (1)"]
     assert rows["other"] == [
-        *rows["same"], "joined protocol validation 0.5", "joined steps 9 (4)", "joined batch 2x2 (4x3)",
-    ]  # fmt: skip
+        *rows["same"],
+        "joined protocol validation 0.5",
+        "joined steps 9 (4)",
+        "joined batch 2x2 (4x3)",
+    ]

@@ -12,8 +12,8 @@ from small_world import run_one, small_study
 
 import levelfield
 from levelfield.studies import prepare
-from levelfield.studies.ground import ground_for
-from levelfield.studies.setup import set_up
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.setup import set_up
 
 HIST = {"hist": {"hidden": 6}}
 

@@ -15,14 +15,15 @@ import levelfield
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.files import write_text, write_whole
-from levelfield.studies import joining, prepare
-from levelfield.studies.again import embed_part, how_many_models
-from levelfield.studies.execution import run_all
-from levelfield.studies.joining import join
-from levelfield.studies.members import spec_of
-from levelfield.studies.run import Options
-from levelfield.studies.run_files import read_training, write_training
-from levelfield.studies.store import read_result
+from levelfield.studies import prepare
+from levelfield.studies.execution.workers import run_all
+from levelfield.studies.runs.files import read_training, write_training
+from levelfield.studies.runs.finished import embed_part, how_many_models
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.joined import join as joining
+from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.joined.members import spec_of
+from levelfield.studies.runs.run import Options
 
 METRICS = ("recall@1", "map@r")
 
@@ -93,8 +94,9 @@ def test_an_ensemble_of_an_ensemble_counts_all_networks_and_passes(runs: list[Pa
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("name", ["ensemble.yaml", "embeddings.npy", "model.yaml", "training.json", "per_query.npz",
-                                  "metrics.json"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["ensemble.yaml", "embeddings.npy", "model.yaml", "training.json", "per_query.npz", "metrics.json"]
+)
 def test_a_joining_that_was_cut_off_goes_on_to_the_same_bits(
     runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: str
 ) -> None:

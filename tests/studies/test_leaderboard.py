@@ -14,9 +14,9 @@ sys.path.append(str(Path(__file__).parents[1] / "reports"))
 
 from made_runs import CLASSES, EACH, METRICS, change_metrics, class_means, planned, write_run
 
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.store import read_plan, write_plan
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.runs.folder import read_plan, write_plan
+from levelfield.studies.runs.spec import PlannedRun
 
 
 def board(runs: list[PlannedRun], folder: Path, metrics: tuple[str, ...] = METRICS) -> Leaderboard:
@@ -67,7 +67,7 @@ def test_the_same_difference_with_other_hard_classes_is_a_tie(tmp_path: Path) ->
     found = board(runs, tmp_path)
     assert not found.comparisons[0].better()
     assert not found.comparisons[0].retrained
-    assert found.limit.startswith("40 test classes: no difference can be established")
+    assert found.limit.startswith("40 test classes: no difference was established")
     assert all(row.tied_with_best for row in found.rows)
 
 

@@ -15,14 +15,14 @@ import pytest
 from small_world import board_of, carry_out, make_photos, small_study
 
 from levelfield.cli import main
-from levelfield.reports.tables import explanation
+from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies import Study
-from levelfield.studies.corrupted import evaluate_corrupted, record, recorded
-from levelfield.studies.entries import Entry
-from levelfield.studies.joining import join
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.separating import separate
-from levelfield.studies.store import read_result
+from levelfield.studies.leaderboard.entries import Entry
+from levelfield.studies.runs.corruptions import evaluate_corrupted, record, recorded
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.joined.separated import separate
+from levelfield.studies.runs.spec import PlannedRun
 
 FOUND = 6 / 7
 
@@ -117,7 +117,7 @@ def test_asked_again(
 
     first = said("--per-class", str(tmp_path / "classes.csv"))
     assert "0.8571" in first
-    assert "1 of them is without a relative and counts as 0." in first
+    assert "1 of them is without a positive and counts as 0." in first
     assert "lone:miss" in first
     with (tmp_path / "classes.csv").open(newline="") as file:
         assert [float(line["recall@1"]) for line in csv.DictReader(file)] == [1, 1, 1, 0]

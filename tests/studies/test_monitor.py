@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from small_world import prepare, run_one, small_study
 
-from levelfield.studies.monitor import sample
-from levelfield.studies.run import Options, execute
+from levelfield.studies.runs.monitor import sample
+from levelfield.studies.runs.run import Options, execute
 from levelfield.training import Pace
 
 DEEP: dict[str, Any] = {"cut": "last-1", "steps": 10, "validate_every": 4, "dropout": 0.2, "batch_norm": "train"}

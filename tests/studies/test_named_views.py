@@ -11,7 +11,7 @@ from small_world import run_one, small_study
 
 from levelfield.embedder import load
 from levelfield.errors import BadSpecification
-from levelfield.studies.again import stored_test
+from levelfield.studies.runs.finished import stored_test
 
 TRAIN = [{"resized_crop": {"size": 32, "area": [0.16, 1]}}, {"flip": 0.5}, {"erase": 0.5}]
 TEST = [{"resize": [36, 36]}, {"centre": 32}]

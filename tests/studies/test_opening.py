@@ -12,11 +12,10 @@ from small_world import make_photos, small_study
 
 from levelfield.errors import BadInput, UnknownName
 from levelfield.studies import prepare
-from levelfield.studies.choices import ProtocolChoice
-from levelfield.studies.ground import ground_for
-from levelfield.studies.opening import open_catalog
-from levelfield.studies.plan import plan
-from levelfield.studies.specification import parse_study
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.inputs import ground_for, open_catalog
+from levelfield.studies.specification.choices import ProtocolChoice
+from levelfield.studies.specification.study import parse_study
 
 
 @pytest.fixture
@@ -90,9 +89,17 @@ def test_images_are_known_by_their_content_wherever_they_lie(
     Path("list.csv").write_text("".join(lines))
     Path("mine.py").write_text("from levelfield import data\ndef photos(): return data.create('photos')\n")
     places: list[Any] = [
-        "photos", "./photos/", str(tmp_path / "photos"), "photos/../photos", "elsewhere/copied", "packed.zip",
-        "list.csv", "mine.py:photos", {"name": "folder", "path": "photos"}, {"name": "csv", "path": "list.csv"},
-    ]  # fmt: skip
+        "photos",
+        "./photos/",
+        str(tmp_path / "photos"),
+        "photos/../photos",
+        "elsewhere/copied",
+        "packed.zip",
+        "list.csv",
+        "mine.py:photos",
+        {"name": "folder", "path": "photos"},
+        {"name": "csv", "path": "list.csv"},
+    ]
     identities = {place if isinstance(place, str) else place["name"]: identity_on(place) for place in places}
     assert len(set(identities.values())) == 1, identities
     shutil.copy(next(Path("photos").glob("*/*")), Path("photos").joinpath("one more.png"))

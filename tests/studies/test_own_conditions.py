@@ -13,18 +13,27 @@ import levelfield
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.studies import gather, prepare
-from levelfield.studies.estimate import estimate
-from levelfield.studies.ground import ground_for
-from levelfield.studies.run import Options
-from levelfield.studies.setup import set_up
-from levelfield.studies.store import read_result, read_spec
+from levelfield.studies.planning.cost_measured import estimate
+from levelfield.studies.runs.folder import read_result, read_spec
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.setup import set_up
 from levelfield.training import Conditions
 from levelfield.training.ledger import Measured
 
 BITS = {"label": "bits", "normalized_softmax": {"conditions": {"dim": 64, "codes": "binary", "optimiser": "rmsprop"}}}
-LARGE = {"label": "large", "margin": {"conditions": {
-    "image": 40, "train_view": [{"resize": [44, 44]}, {"crop": 40}], "test_view": [{"resize": [40, 40]}],
-    "cache": False, "views": 0}}}  # fmt: skip
+LARGE = {
+    "label": "large",
+    "margin": {
+        "conditions": {
+            "image": 40,
+            "train_view": [{"resize": [44, 44]}, {"crop": 40}],
+            "test_view": [{"resize": [40, 40]}],
+            "cache": False,
+            "views": 0,
+        }
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +115,7 @@ def test_a_condition_that_is_the_common_one_is_nothing(photos: Path) -> None:
 
 def test_another_common_value_is_another_run(photos: Path) -> None:
     """The weights would be the same, and what stands beside the figure would not."""
-    first, second = (
-        prepare(small_study(photos, ["margin", BITS], dim=dim))[1].spec for dim in (8, 16)
-    )
+    first, second = (prepare(small_study(photos, ["margin", BITS], dim=dim))[1].spec for dim in (8, 16))
     assert first.conditions == second.conditions
     assert first.identity != second.identity
 
@@ -139,9 +146,10 @@ def test_what_cannot_be_is_refused(photos: Path, conditions: dict[str, Any], sai
 
 def test_batches_of_all_are_drawn_as_the_conditions_say(photos: Path, tmp_path: Path) -> None:
     study = small_study(
-        photos, ["margin", {"label": "pairs", "margin": {"batch": "6x2"}}, {"label": "any", "margin": {"batch": 12}}],
+        photos,
+        ["margin", {"label": "pairs", "margin": {"batch": "6x2"}}, {"label": "any", "margin": {"batch": 12}}],
         batching={"spc": {"replace": True}},
-    )  # fmt: skip
+    )
     runs, outcome = carry_out(study, tmp_path)
     assert not outcome.failed
     texts = [[t for t in read_result(run.folder(tmp_path)).deviation_texts if t.startswith("batch")] for run in runs]

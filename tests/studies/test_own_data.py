@@ -9,9 +9,9 @@ from small_world import NETWORK, carry_out, make_photos
 
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study, prepare
-from levelfield.studies.own_data import fit_to, photos_content
-from levelfield.studies.refitting import chosen_steps
-from levelfield.studies.specification import Study
+from levelfield.studies.planning.all_classes import chosen_steps
+from levelfield.studies.planning.own_photos import fit_to, photos_content
+from levelfield.studies.specification.study import Study
 
 
 def fitted(photos: Path, *overrides: str) -> tuple[Study, str]:
@@ -67,8 +67,13 @@ def test_what_the_user_sets_is_left_alone(photos: Path) -> None:
 
 
 def test_a_network_with_few_features_has_as_many_dimensions(photos: Path) -> None:
-    study, said = fitted(photos, "conditions.backbone=mobilenetv3_small_050", "conditions.weights=random",
-                         "conditions.taps=blocks.3", "conditions.pooling=average")  # fmt: skip
+    study, said = fitted(
+        photos,
+        "conditions.backbone=mobilenetv3_small_050",
+        "conditions.weights=random",
+        "conditions.taps=blocks.3",
+        "conditions.pooling=average",
+    )
     assert study.conditions.dim < 512
     assert f"The embedding has {study.conditions.dim} dimensions, as many as the network's features" in said
 

@@ -10,11 +10,11 @@ import pytest
 
 from levelfield import methods
 from levelfield.methods import Method
-from levelfield.published import hyperparameters
-from levelfield.studies import reading
-from levelfield.studies.choices import Competitor
-from levelfield.studies.reading import content_of
-from levelfield.studies.specification import Study
+from levelfield.papers.published import hyperparameters
+from levelfield.studies.specification import yaml_file as reading
+from levelfield.studies.specification.choices import Competitor
+from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.yaml_file import content_of
 
 FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 read_study = cache(reading.read_study)
@@ -38,7 +38,7 @@ def rates(study: Study, method: Competitor) -> dict[str, float]:
 
 
 def published(preset: str, key: str) -> float:
-    """What 003's tables say of HIST."""
+    """What lim2022's tables say of HIST."""
     _, place, *variant = preset.split("/")
     names = {"cub": "CUB-200-2011", "cars": "CARS196", "sop": "SOP"}
     backbone = "BN-Inception" if "bn_inception" in variant else "ResNet50"
@@ -47,7 +47,7 @@ def published(preset: str, key: str) -> float:
     return float(value)
 
 
-@pytest.mark.parametrize("name", ["000_table1", "000_table2", "000_table3"])
+@pytest.mark.parametrize("name", ["zheng2021_table1", "zheng2021_table2", "zheng2021_table3"])
 def test_the_rows_of_000_have_the_rates_of_its_code(name: str) -> None:
     study = read_study(FOLDER / f"{name}.yaml")
     assert (study.conditions.lr, study.conditions.trunk_lr, study.conditions.optimiser) == (1e-3, 5e-5, "adamw")
@@ -57,7 +57,7 @@ def test_the_rows_of_000_have_the_rates_of_its_code(name: str) -> None:
     assert not any(m.conditions or "lr" in m.settings for m in study.methods), "the same for all rows"
 
 
-@pytest.mark.parametrize("name", ["000_table1", "000_table2", "000_table3"])
+@pytest.mark.parametrize("name", ["zheng2021_table1", "zheng2021_table2", "zheng2021_table3"])
 def test_drml_wraps_the_loss_of_the_row_that_it_is_compared_with(name: str) -> None:
     for study in forms(FOLDER / f"{name}.yaml"):
         by_label = {method.label: method for method in study.methods}
@@ -66,24 +66,24 @@ def test_drml_wraps_the_loss_of_the_row_that_it_is_compared_with(name: str) -> N
         for first, _, second in pairs:
             drml, plain = by_label[first].settings, by_label[second].settings
             assert drml["objective"] == by_label[second].name
-            if second == "ProxyAnchor":  # 000's code has settings of its own for both
-                assert (drml["settings"]["preset"], plain["preset"]) == ("000/cub/drml", "000")
+            if second == "ProxyAnchor":  # zheng2021's code has settings of its own for both
+                assert (drml["settings"]["preset"], plain["preset"]) == ("zheng2021/cub/drml", "zheng2021")
                 continue
             assert drml["settings"] == {key: value for key, value in plain.items() if key != "batch"}
             assert drml.get("batch") == plain.get("batch")
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("001_table*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("fehervari2019_table*.yaml")), ids=lambda file: file.stem)
 def test_the_betas_of_001_are_trained_by_sgd_at_its_rate(file: Path) -> None:
     for study in forms(file):
         for method in study.methods:
-            if method.name == "margin" and method.settings.get("preset") == "001":
+            if method.name == "margin" and method.settings.get("preset") == "fehervari2019":
                 [beta] = made(method).groups()
                 assert (beta.optimiser, study.conditions.momentum) == ("sgd", 0.9)
                 assert rates(study, method)["beta"] == pytest.approx(0.1, rel=1e-4)
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("003*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("lim2022*.yaml")), ids=lambda file: file.stem)
 def test_hist_is_rescaled_to_the_rate_of_the_head_by_its_rule(file: Path) -> None:
     """The rule in the docstring of `hist`: own rates as published, and tau times the head's rate, if that is larger."""
     for study in forms(file):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from small_world import NETWORK, board_of, carry_out, make_photos
 
-from levelfield.reports.tables import as_markdown
+from levelfield.reports.leaderboard.tables import as_markdown
 from levelfield.studies import Study, parse_study
-from levelfield.studies.reading import read_study
-from levelfield.studies.verdicts import FAILS, HOLDS, OPEN
+from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN
+from levelfield.studies.specification.yaml_file import read_study
 
 FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 TINY = {**NETWORK, "image": 32, "steps": 4, "dim": 8, "batch": "3x3", "taps": ["final"], "pooling": "average"}
@@ -25,7 +25,7 @@ def tiny(name: str, photos: Path) -> Study:
     return parse_study({**content, "data": str(photos), "conditions": conditions, "methods": methods, "seeds": seeds})
 
 
-@pytest.mark.parametrize("name", ["003_table4", "003_table8"])
+@pytest.mark.parametrize("name", ["lim2022_table4", "lim2022_table8"])
 def test_a_table_runs_to_its_verdicts(tmp_path: Path, name: str) -> None:
     study = tiny(name, make_photos(tmp_path / "photos", classes=24, each=4))
     if study.protocol.name == "mlrc":  # many rows, and each has four folds

@@ -10,9 +10,9 @@ from small_world import make_photos, run_one, small_study
 
 from levelfield.errors import MissingData
 from levelfield.studies import read_study
-from levelfield.studies.again import embed_part
-from levelfield.studies.choices import Data
-from levelfield.studies.places import Place, images_in, place_of, placed
+from levelfield.studies.runs.finished import embed_part
+from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.locations import Place, images_in, place_of, placed
 
 
 @pytest.fixture(scope="module")

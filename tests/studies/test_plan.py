@@ -9,36 +9,66 @@ import pytest
 
 from levelfield.errors import LevelfieldError
 from levelfield.methods.drml import Drml
-from levelfield.objectives import _presets
-from levelfield.studies.choices import Data
-from levelfield.studies.plan import check_methods, plan
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import parse_study
+from levelfield.papers import presets as _presets
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.study import parse_study
+from levelfield.studies.specification.variations import check_methods
 from levelfield.training import Conditions
 
 PLAIN: dict[str, Any] = {"data": "emoji", "methods": [{"margin": {}}], "seeds": 1}
 
 # one other value for each condition, with what else it needs
 OTHER: dict[str, dict[str, Any]] = {
-    "backbone": {"backbone": "resnet18"}, "weights": {"weights": "random"}, "cut": {"cut": "last-1"},
-    "taps": {"taps": ["blocks.3"]}, "pooling": {"pooling": "max"}, "normalize_taps": {"normalize_taps": False},
-    "batch_norm": {"batch_norm": "train"}, "channels_last": {"channels_last": False}, "dim": {"dim": 64},
-    "head_init": {"head_init": "pca"}, "layer_norm": {"layer_norm": "plain"}, "dropout": {"dropout": 0.1},
-    "proxies": {"proxies": "class_means"}, "codes": {"codes": "binary"}, "image": {"image": 64}, "crop": {"crop": 0.9},
+    "backbone": {"backbone": "resnet18"},
+    "weights": {"weights": "random"},
+    "cut": {"cut": "last-1"},
+    "taps": {"taps": ["blocks.3"]},
+    "pooling": {"pooling": "max"},
+    "normalize_taps": {"normalize_taps": False},
+    "batch_norm": {"batch_norm": "train"},
+    "channels_last": {"channels_last": False},
+    "dim": {"dim": 64},
+    "head_init": {"head_init": "pca"},
+    "layer_norm": {"layer_norm": "plain"},
+    "dropout": {"dropout": 0.1},
+    "proxies": {"proxies": "class_means"},
+    "codes": {"codes": "binary"},
+    "image": {"image": 64},
+    "crop": {"crop": 0.9},
     "augment": {"augment": "light"},
-    "train_view": {"train_view": [{"resized_crop": 224}]}, "test_view": {"test_view": [{"resize": [224, 224]}]},
-    "views": {"augment": "light", "views": 2}, "cache": {"cache": False}, "steps": {"steps": 9},
-    "batch": {"batch": "5x4"}, "batching": {"batching": {"spc": {"replace": True}}},
-    "batches_per_epoch": {"batches_per_epoch": 3}, "accumulate": {"accumulate": 2},
-    "tuning_trials": {"tuning_trials": 3}, "optimiser": {"optimiser": "sgd"}, "lr": {"lr": 0.1},
-    "trunk_lr": {"trunk_lr": 0.1}, "weight_decay": {"weight_decay": 0.1}, "momentum": {"momentum": 0.1},
-    "schedule": {"schedule": "constant"}, "warmup": {"warmup": 1}, "trunk_warmup": {"trunk_warmup": 1},
-    "step_every": {"step_every": 1}, "step_at": {"step_at": [5, 9]}, "step_factor": {"step_factor": 0.1},
+    "train_view": {"train_view": [{"resized_crop": 224}]},
+    "test_view": {"test_view": [{"resize": [224, 224]}]},
+    "views": {"augment": "light", "views": 2},
+    "cache": {"cache": False},
+    "steps": {"steps": 9},
+    "batch": {"batch": "5x4"},
+    "batching": {"batching": {"spc": {"replace": True}}},
+    "batches_per_epoch": {"batches_per_epoch": 3},
+    "accumulate": {"accumulate": 2},
+    "tuning_trials": {"tuning_trials": 3},
+    "optimiser": {"optimiser": "sgd"},
+    "lr": {"lr": 0.1},
+    "trunk_lr": {"trunk_lr": 0.1},
+    "weight_decay": {"weight_decay": 0.1},
+    "momentum": {"momentum": 0.1},
+    "schedule": {"schedule": "constant"},
+    "warmup": {"warmup": 1},
+    "trunk_warmup": {"trunk_warmup": 1},
+    "step_every": {"step_every": 1},
+    "step_at": {"step_at": [5, 9]},
+    "step_factor": {"step_factor": 0.1},
     "plateau_patience": {"plateau_patience": 1},
-    "clip": {"clip": 1.0}, "precision": {"precision": "bf16"}, "validate_every": {"validate_every": 1},
-    "validate_start": {"validate_start": True}, "min_delta": {"min_delta": 0.1},
-    "patience": {"patience": 1}, "monitor": {"monitor": "test"}, "threads": {"threads": 2},
-}  # fmt: skip
+    "clip": {"clip": 1.0},
+    "precision": {"precision": "bf16"},
+    "validate_every": {"validate_every": 1},
+    "validate_start": {"validate_start": True},
+    "min_delta": {"min_delta": 0.1},
+    "patience": {"patience": 1},
+    "monitor": {"monitor": "test"},
+    "threads": {"threads": 2},
+}
 
 
 def planned(*overrides: str, digest: str = "images", **content: Any) -> list[PlannedRun]:
@@ -101,9 +131,13 @@ def test_the_content_of_ones_own_files_changes_a_run(
 
 def test_what_was_defined_anew_is_another_run_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [
-        {"margin": {"preset": "002/cub"}}, {"drml": {"objective": "margin", "settings": {"preset": "001"}}}, "drml",
-        {"margin": {"preset": "mlrc/cub"}}, {"triplet": {"preset": "002/cub"}}, "margin",
-    ]  # fmt: skip
+        {"margin": {"preset": "roth2020/cub"}},
+        {"drml": {"objective": "margin", "settings": {"preset": "fehervari2019"}}},
+        "drml",
+        {"margin": {"preset": "mlrc/cub"}},
+        {"triplet": {"preset": "roth2020/cub"}},
+        "margin",
+    ]
     now = [identity(methods=[method]) for method in made]
     monkeypatch.setattr(_presets, "REVISIONS", {})
     monkeypatch.setattr(Drml, "revision", 1)
@@ -118,21 +152,26 @@ def test_seeds_come_one_after_another_and_what_no_seed_changes_runs_once() -> No
 
 def test_vary_is_a_grid() -> None:
     runs = planned(vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.5, 1.5]})
-    assert [run.row for run in runs] == [
-        f"margin [dim={dim}] [beta={beta}]" for dim in (8, 16) for beta in (0.5, 1.5)
-    ]
+    assert [run.row for run in runs] == [f"margin [dim={dim}] [beta={beta}]" for dim in (8, 16) for beta in (0.5, 1.5)]
     assert [(run.spec.conditions.dim, run.spec.method.settings["beta"]) for run in runs] == [
-        (8, 0.5), (8, 1.5), (16, 0.5), (16, 1.5)
-    ]  # fmt: skip
+        (8, 0.5),
+        (8, 1.5),
+        (16, 0.5),
+        (16, 1.5),
+    ]
     assert len({run.folder(Path()) for run in runs}) == 4
 
 
 def test_a_setting_of_one_method_varies_no_other() -> None:
     runs = planned(methods=["margin", "triplet"], seeds=2, vary={"methods.margin.beta": [0.5, 1.5]})
     assert [(run.row, run.spec.seed) for run in runs] == [
-        ("margin [beta=0.5]", 0), ("triplet", 0), ("margin [beta=0.5]", 1), ("triplet", 1),
-        ("margin [beta=1.5]", 0), ("margin [beta=1.5]", 1),
-    ]  # fmt: skip
+        ("margin [beta=0.5]", 0),
+        ("triplet", 0),
+        ("margin [beta=0.5]", 1),
+        ("triplet", 1),
+        ("margin [beta=1.5]", 0),
+        ("margin [beta=1.5]", 1),
+    ]
     assert len({run.folder(Path()) for run in runs}) == 6
 
 

@@ -12,19 +12,19 @@ import pytest
 from small_world import board_of, carry_out, make_photos, run_one, small_study
 
 from levelfield.data import corruptions
-from levelfield.data.corrupted_view import CorruptedView
+from levelfield.data.views.corrupted import CorruptedView
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate
-from levelfield.reports.tables import explanation
-from levelfield.studies.again import stored_test
-from levelfield.studies.corrupted import record
-from levelfield.studies.items import Items
-from levelfield.studies.joining import join
-from levelfield.studies.run_files import read_finished, read_training, write_finished, write_training
-from levelfield.studies.separating import separate
-from levelfield.studies.store import read_result
-from levelfield.studies.stored_method import load_method
+from levelfield.reports.leaderboard.tables import explanation
+from levelfield.studies.runs.corruptions import record
+from levelfield.studies.runs.files import read_finished, read_training, write_finished, write_training
+from levelfield.studies.runs.finished import stored_test
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.joined.separated import separate
+from levelfield.studies.runs.method_file import load_method
 
 MESSAGES: dict[str, Any] = {"message_passing": {"heads": 2, "refine": {"by": "reciprocal", "k": 2, "size": 3}}}
 
@@ -59,9 +59,12 @@ def test_queries_are_looked_for_in_the_gallery_alone(shop: Path, tmp_path: Path)
         assert (len(rows), int(items.queries.sum())) == (20, 8)
         asked = items.queries
         expected = evaluate(
-            rows[asked], items.classes[asked], gallery=rows[~asked], gallery_labels=items.classes[~asked],
+            rows[asked],
+            items.classes[asked],
+            gallery=rows[~asked],
+            gallery_labels=items.classes[~asked],
             metrics=("recall@1",),
-        )  # fmt: skip
+        )
         result = read_result(folder)
         assert result is not None
         assert result.values["recall@1"] == pytest.approx(expected["recall@1"])

@@ -12,9 +12,9 @@ import yaml
 from scipy.stats import friedmanchisquare
 
 from levelfield.errors import BadInput
-from levelfield.studies.across import across
-from levelfield.studies.ranks import alike, critical_difference, friedman, rank, ranks, told_apart
-from levelfield.studies.store import write_plan
+from levelfield.evaluation.statistics.ranks import alike, critical_difference, friedman, rank, ranks, told_apart
+from levelfield.studies.leaderboard.across import across
+from levelfield.studies.runs.folder import write_plan
 
 sys.path.append(str(Path(__file__).parents[1] / "reports"))
 

@@ -11,8 +11,9 @@ import pytest
 from safetensors.numpy import load_file
 from small_world import run_one, small_study
 
-from levelfield.studies import execution, prepare
-from levelfield.studies.run import Options
+from levelfield.studies import prepare
+from levelfield.studies.execution import workers as execution
+from levelfield.studies.runs.run import Options
 
 LITE0 = {"backbone": "tf_efficientnet_lite0", "weights": None}  # the one that studies have unless they name another
 LEARNED = ("model.safetensors", "embeddings.npy")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from levelfield.errors import BadSpecification
-from levelfield.studies.own_data import demo_content
-from levelfield.studies.reading import read_study
-from levelfield.studies.specification import Study, parse_study
+from levelfield.studies.planning.own_photos import demo_content
+from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.yaml_file import read_study
 
 PLAIN = {"data": "emoji", "methods": ["margin", {"triplet": {"margin": 0.1}}]}
 
@@ -68,8 +68,16 @@ def test_a_wrong_entry_is_not_told_twice() -> None:
 
 def test_overrides_reach_every_place() -> None:
     study = parsed(
-        "conditions.dim=64", "conditions.lr=1e-4", "conditions.taps=[blocks.3, final]", "seeds=5", "data=photos",
-        "data.skip_unreadable=true", "protocol.validation=0.2", "metrics=nmi", "methods.margin.beta=0.6", "name=other",
+        "conditions.dim=64",
+        "conditions.lr=1e-4",
+        "conditions.taps=[blocks.3, final]",
+        "seeds=5",
+        "data=photos",
+        "data.skip_unreadable=true",
+        "protocol.validation=0.2",
+        "metrics=nmi",
+        "methods.margin.beta=0.6",
+        "name=other",
     )
     assert (study.conditions.dim, study.conditions.lr, study.conditions.taps) == (64, 1e-4, ("blocks.3", "final"))
     assert study.seeds == (0, 1, 2, 3, 4)

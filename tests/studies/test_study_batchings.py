@@ -43,7 +43,9 @@ def test_episodes_with_prototypes(photos: Path, tmp_path: Path, monkeypatch: pyt
     folder = run_one(small_study(photos, [{"prototypical": {"batching": chosen}}], batch="4x3"), tmp_path / "runs")
     assert len(roles) == 4  # one for each step
     assert {name: list(rows) for name, rows in roles[0].items()} == {
-        "support": [0, 1, 3, 4, 6, 7, 9, 10], "query": [2, 5, 8, 11], "episode": [0] * 6 + [1] * 6,
+        "support": [0, 1, 3, 4, 6, 7, 9, 10],
+        "query": [2, 5, 8, 11],
+        "episode": [0] * 6 + [1] * 6,
     }
     told = record(folder)
     assert told["deviations"][0]["text"] == "batching episodes (episodes=2, support=2, query=1) (spc)"

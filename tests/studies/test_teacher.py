@@ -15,16 +15,16 @@ from small_world import carry_out, make_photos, one_run, processes, run_one, sma
 import levelfield
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
-from levelfield.methods._groups import Groups
-from levelfield.methods.refine import cluster_groups
+from levelfield.methods.refine.groups import Groups
+from levelfield.methods.refine.passing import cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
-from levelfield.studies.estimate import estimate
-from levelfield.studies.ground import ground_for
-from levelfield.studies.joining import join
-from levelfield.studies.run import Options
-from levelfield.studies.store import read_result, read_spec
-from levelfield.studies.stored_method import load_method
-from levelfield.studies.teacher import after_messages, outputs_of
+from levelfield.studies.planning.cost_measured import estimate
+from levelfield.studies.runs.folder import read_result, read_spec
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.method_file import load_method
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.teacher import after_messages, outputs_of
 
 TEACHER = {"label": "teacher", "message_passing": {"heads": 1}}
 

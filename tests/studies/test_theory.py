@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from levelfield.studies import parse_study
-from levelfield.studies.theory import count, countable, total
+from levelfield.studies.planning.cost_counted import count, countable, total
 
 CONDITIONS = {"backbone": "resnet18", "cut": "tuned", "cache": False, "image": 64, "dim": 64, "batch": "8x4"}
 

@@ -12,7 +12,7 @@ from small_world import carry_out, prepare, run_one, small_study
 from levelfield.embedder import load
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import spectral_decay
-from levelfield.studies import spectra
+from levelfield.studies.runs import spectra
 
 
 @pytest.mark.parametrize("cut", ["frozen", "last-1"])
@@ -39,7 +39,7 @@ def test_a_depth_below_the_cut_is_refused_before_anything_runs(photos: Path) -> 
 
 
 def test_a_switch_is_reached_by_a_preset_and_by_a_key(photos: Path, tmp_path: Path) -> None:
-    methods = [{"label": "R", "margin": {"preset": "002/cub/rho_beta06"}}, {"contrastive": {"switch": 0.5}}]
+    methods = [{"label": "R", "margin": {"preset": "roth2020/cub/rho_beta06"}}, {"contrastive": {"switch": 0.5}}]
     runs, outcome = carry_out(small_study(photos, methods, steps=30), tmp_path)
     assert not outcome.failed
     for run, share in zip(runs, (0.4, 0.5), strict=True):

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from levelfield.errors import BadSpecification
-from levelfield.toy import FORMS, Figures, Setting, draw, figures_of, train
-from levelfield.toy.statistics import angles, arc, noisy_recall, recall
+from levelfield.papers.toy import FORMS, Figures, Setting, draw, figures_of, train
+from levelfield.papers.toy.statistics import angles, arc, noisy_recall, recall
 
 SEEDS = (0, 1, 2)
 PLAIN = Setting("contrastive")

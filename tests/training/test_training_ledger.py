@@ -12,7 +12,7 @@ from training_world import Told, conditions, execute_run, make
 
 from levelfield import objectives
 from levelfield.embedder import load
-from levelfield.embedder.head import Head
+from levelfield.embedder.head.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
 from levelfield.methods import Deviation, Group, Method
 from levelfield.training import Pace, checkpoint
@@ -24,7 +24,7 @@ CHEATS = Path(__file__).parent / "cheats.py"
 @pytest.fixture
 def run_cheat(training_photos, training_cache, tmp_path, monkeypatch):
     """A run in this process: what the ledger sees is the same there, and a process for each takes its time."""
-    monkeypatch.setattr("levelfield.studies.run.trains_own_code", lambda spec, folder: False)
+    monkeypatch.setattr("levelfield.studies.runs.run.trains_own_code", lambda spec, folder: False)
 
     def run(name, **changes):
         return execute_run(
@@ -229,9 +229,7 @@ def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
     method = Absolute(objectives.create("proxy_anchor", num_classes=6, dim=8, proxy_lr_multiplier=1.0))
     run = make(method, lr=0.01)
     reference = sum(p.numel() for p in run.embedder.parameters() if p.requires_grad)
-    measured = measure_setup(
-        run.embedder, method, run.optimisers, run.conditions, reference_parameters=reference
-    )
+    measured = measure_setup(run.embedder, method, run.optimisers, run.conditions, reference_parameters=reference)
     assert measured.rates["proxies"] == pytest.approx(50.0)
     with pytest.raises(Unfair, match="lr of proxies x50"):
         settle(method, run.conditions, measured)

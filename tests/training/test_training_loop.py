@@ -203,7 +203,6 @@ def test_rho_of_the_batch_is_logged_now_and_then(tmp_path):
     assert log_of(tmp_path)[0]["rho"] == pytest.approx(expected, abs=1e-4)
 
 
-
 @pytest.mark.parametrize("name", ["contrastive", "triplet", "margin", "multi_similarity", "proxy_anchor"])
 def test_accumulation_is_refused_where_images_of_a_batch_meet_with_the_reason(tmp_path, name):
     with pytest.raises(BadSpecification, match=r"accumulate: 2 .*compares images of a batch with each other"):

@@ -165,8 +165,9 @@ def test_loader_workers_change_nothing(training_photos, training_cache, tmp_path
     common = {"augment": "light", "views": 0, "cache": False, "batches_per_epoch": 3, "steps": 8, "lr": 0.03}
     settings = {"batching": {"ddm": {"pool": 12}}}
     for count in (0, workers):
-        execute_run(training_photos, tmp_path / str(count), settings=settings, store=training_cache, workers=count,
-                    **common)
+        execute_run(
+            training_photos, tmp_path / str(count), settings=settings, store=training_cache, workers=count, **common
+        )
     embeddings = [(tmp_path / str(count) / "embeddings.npy").read_bytes() for count in (0, workers)]
     assert embeddings[0] == embeddings[1]
     assert log_of(tmp_path / "0") == log_of(tmp_path / str(workers))

@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from levelfield import batching, methods
-from levelfield.embedder import Embedder, Trunk, backbones
-from levelfield.embedder.head import Head, start_random
+from levelfield.embedder import Embedder, Trunk
+from levelfield.embedder.head.head import Head, start_random
+from levelfield.embedder.trunk import backbones
 from levelfield.methods import Batch, Group, Method
 from levelfield.randomness import stream
-from levelfield.studies.choices import Competitor, Data, ProtocolChoice
-from levelfield.studies.run import Options, execute
-from levelfield.studies.runs import RunSpec
+from levelfield.studies.runs.run import Options, execute
+from levelfield.studies.runs.spec import RunSpec
+from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
 from levelfield.training import Conditions, Pace, Progress, train
 from levelfield.training.feed import Feed, PlannedBatch, StoredRows
 from levelfield.training.optimisers import build, check_groups

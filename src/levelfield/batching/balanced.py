@@ -18,12 +18,12 @@ from levelfield.settings import one_of
 class Balanced(Batching):
     """batch_size / p distinct classes with p images each.
 
-    samples_per_class: p; the default 4 is that of 003 (8 x 4).
+    samples_per_class: p; the default 4 is that of lim2022 (8 x 4).
     mode: `draw` draws classes and images anew for each batch. `cover` cuts every class into chunks of p (the last one
     filled up with other images of the class) and always takes the classes with most chunks left, random among equals;
     it ends when too few classes have any, and begins anew until the epoch is full.
     redraw_shape: in each epoch the number of classes is drawn among the divisors of the batch size, from 2 to its half
-    (004 on CUB); samples_per_class then follows.
+    (seidenschwarz2021 on CUB); samples_per_class then follows.
     small: as for `spc`; `refill` only with `draw`.
 
     >>> batches = Balanced(np.repeat(np.arange(3), 4), batch_size=4, samples_per_class=2, mode="cover")
@@ -47,8 +47,7 @@ class Balanced(Batching):
         self.samples_per_class, self.small = samples_per_class, small
         self.group = 1 if redraw_shape else samples_per_class
         self._choices = (*SMALL, "refill") if mode == "draw" else SMALL
-        groups = Groups.of(labels, 1 if redraw_shape else samples_per_class, small=small,
-                           choices=self._choices)
+        groups = Groups.of(labels, 1 if redraw_shape else samples_per_class, small=small, choices=self._choices)
         super().__init__(labels, batch_size=batch_size, **common)
         self._groups = {groups.n: groups}
         if redraw_shape:
@@ -68,8 +67,13 @@ class Balanced(Batching):
         return Promise(fewest, self.batch_size // most, self.batch_size // fewest, most)
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "samples_per_class": self.samples_per_class, "mode": self.mode,
-                "redraw_shape": self.redraw_shape, "small": self.small}
+        return {
+            **super().settings(),
+            "samples_per_class": self.samples_per_class,
+            "mode": self.mode,
+            "redraw_shape": self.redraw_shape,
+            "small": self.small,
+        }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         count = int(stream.choice(self.shapes)) if self.redraw_shape else self.shapes[0]
@@ -100,8 +104,10 @@ class Balanced(Batching):
     def _possible(self) -> list[int]:
         """Numbers of classes that divide the batch and that the data has."""
         if self.world > 1:
-            raise BadSpecification("redraw_shape changes the groups from epoch to epoch, so several processes cannot "
-                                   "always share a batch in whole groups: use one process or a fixed shape.")
+            raise BadSpecification(
+                "redraw_shape changes the groups from epoch to epoch, so several processes cannot "
+                "always share a batch in whole groups: use one process or a fixed shape."
+            )
         if self.small == "refill":
             raise BadSpecification("redraw_shape and small='refill' do not go together: choose repeat, skip or error.")
         size = self.batch_size
@@ -112,8 +118,10 @@ class Balanced(Batching):
             there = enough.sum() if self.small == "skip" else len(sizes) * (enough.all() or self.small == "repeat")
             found += [count] if there >= count else []
         if not found:
-            raise BadInput(f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that "
-                           f"these {len(sizes)} classes can fill: choose another batch size.")
+            raise BadInput(
+                f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that "
+                f"these {len(sizes)} classes can fill: choose another batch size."
+            )
         return found
 
 

@@ -117,13 +117,17 @@ class Batching(ABC):
         if batch_size % self.group:
             raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.group} images per class.")
         if rank >= world or (batch_size // self.group) % world:
-            raise BadSpecification(f"A batch of {batch_size // self.group} groups of {self.group} cannot be shared by "
-                                   f"{world} processes (rank {rank}).")
+            raise BadSpecification(
+                f"A batch of {batch_size // self.group} groups of {self.group} cannot be shared by "
+                f"{world} processes (rank {rank})."
+            )
         if batches_per_epoch is not None:
             batches_per_epoch = whole("batches_per_epoch", batches_per_epoch, least=1)
         elif batch_size > len(self.labels):
-            raise BadSpecification(f"A batch of {batch_size} does not fit {len(self.labels)} images: choose a smaller "
-                                   "batch, or set batches_per_epoch.")
+            raise BadSpecification(
+                f"A batch of {batch_size} does not fit {len(self.labels)} images: choose a smaller "
+                "batch, or set batches_per_epoch."
+            )
         # The rule of Roth et al. 2020 for every batching: equally many updates for everybody.
         self.batches = batches_per_epoch or len(self.labels) // batch_size
         self.epoch, self.step = 0, 0
@@ -187,8 +191,13 @@ class Batching(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """`step` counts batches handed out; a loader that fetches ahead is ahead of training: then `set_epoch`."""
-        return {"epoch": self.epoch, "step": self.step, "seed": self.seed, "settings": self.settings(),
-                "labels": self._fingerprint()}
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "seed": self.seed,
+            "settings": self.settings(),
+            "labels": self._fingerprint(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken. Refused if labels, seed or settings differ: the batches would differ."""

@@ -59,8 +59,13 @@ class BestOfCandidates(Remembering):
             raise BadSpecification(f"'pool' is {pool}; a batch of {batch_size} cannot be chosen from fewer images.")
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "candidates": self.candidates, "pool": self.pool, "reference": self.reference,
-                "shared": self.shared}
+        return {
+            **super().settings(),
+            "candidates": self.candidates,
+            "pool": self.pool,
+            "reference": self.reference,
+            "shared": self.shared,
+        }
 
     def promise(self) -> Promise:
         return Promise.of_groups(self.classes_per_batch, self.group)

@@ -42,12 +42,15 @@ class Choice(NamedTuple):
         if isinstance(written, str):
             return cls(written, {})
         if not isinstance(written, Mapping) or len(written) != 1:
-            raise BadSpecification(f"'batching' is {written!r}; it must be a name, as in n_pair, or a name with "
-                                   "settings, as in {episodes: {support: 2, query: 2}}.")
+            raise BadSpecification(
+                f"'batching' is {written!r}; it must be a name, as in n_pair, or a name with "
+                "settings, as in {episodes: {support: 2, query: 2}}."
+            )
         ((name, settings),) = written.items()
         if not isinstance(settings, Mapping | None):
-            raise BadSpecification(f"The settings of batching '{name}' are {settings!r}; pairs of key and value are "
-                                   "needed.")
+            raise BadSpecification(
+                f"The settings of batching '{name}' are {settings!r}; pairs of key and value are needed."
+            )
         return cls(str(name), {str(key): value for key, value in (settings or {}).items()})
 
     def make(self, labels: Labels, layout: Layout, **common: Unpack[Common]) -> Batching:

@@ -54,8 +54,10 @@ class Coreset(Remembering):
         images = int(groups.sizes.sum())
         self._size = images if isinstance(self.pool, str) else min(self.pool, images)
         if self._size < self.classes_per_batch:
-            raise BadSpecification(f"'pool' is {pool}: a batch needs {self.classes_per_batch} anchors, and there are "
-                                   f"{self._size} images to choose them from.")
+            raise BadSpecification(
+                f"'pool' is {pool}: a batch needs {self.classes_per_batch} anchors, and there are "
+                f"{self._size} images to choose them from."
+            )
 
     def promise(self) -> Promise:
         if self.distinct_classes:

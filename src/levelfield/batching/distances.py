@@ -34,8 +34,10 @@ class Distances:
         """In blocks, for any number of rows. bins = 0: the distances themselves."""
         if not bins:
             if len(rows) ** 2 > 2 * MOST_PAIRS:
-                raise BadSpecification(f"distance 'exact' against reference 'data' would sort the distances of all "
-                                       f"pairs of {len(rows):,} images: choose distance 'bins' or reference 'pool'.")
+                raise BadSpecification(
+                    f"distance 'exact' against reference 'data' would sort the distances of all "
+                    f"pairs of {len(rows):,} images: choose distance 'bins' or reference 'pool'."
+                )
             ordered = np.sort(np.concatenate(list(_blocks(rows))))
             return cls(rows, ordered[0], ordered[-1], np.empty(0), ordered)
         ranges = [(block.min(), block.max()) for block in _blocks(rows)]

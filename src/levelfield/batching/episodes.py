@@ -21,7 +21,7 @@ class Episodes(Batching):
     Roles: the rows that are `support`, those that are `query`, and the `episode` of every row. An image is never
     support and query of one episode, unless its class has no other.
 
-    support, query: images a class has of each kind; 5 + 5 with 12 classes in 001.
+    support, query: images a class has of each kind; 5 + 5 with 12 classes in fehervari2019.
     across: `replace` draws the classes of every episode anew, so that two of a batch may share some; `distinct` gives
     every episode of a batch other classes.
     replace: draw the images of a class with replacement, support and query each among their own.
@@ -53,8 +53,10 @@ class Episodes(Batching):
         each = self.support + self.query
         self.classes, left = divmod(whole("batch_size", batch_size, least=1), self.episodes * each)
         if left or not self.classes:
-            raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.episodes} episode(s) x "
-                                   f"({self.support} support + {self.query} query) images.")
+            raise BadSpecification(
+                f"batch_size {batch_size} is not a multiple of {self.episodes} episode(s) x "
+                f"({self.support} support + {self.query} query) images."
+            )
         self.group = self.classes * each
         super().__init__(labels, batch_size=batch_size, **common)
         self._groups = Groups.of(self.labels, each, small=small)
@@ -62,9 +64,11 @@ class Episodes(Batching):
         together = self.classes * (self.episodes if across == "distinct" else 1)
         if len(self._groups) < together:
             kind = f" with at least {each} images" if small == "skip" else ""
-            raise BadInput(f"{'A batch' if across == 'distinct' else 'An episode'} needs {together} distinct classes; "
-                           f"there are {len(self._groups)}{kind}. Choose a smaller batch, or more episodes that may "
-                           "share classes (across='replace').")
+            raise BadInput(
+                f"{'A batch' if across == 'distinct' else 'An episode'} needs {together} distinct classes; "
+                f"there are {len(self._groups)}{kind}. Choose a smaller batch, or more episodes that may "
+                "share classes (across='replace')."
+            )
 
     @property
     def roles(self) -> dict[str, np.ndarray]:
@@ -78,8 +82,15 @@ class Episodes(Batching):
         return Promise(self.classes * (self.episodes // repeated), each, each * repeated, self.classes * self.episodes)
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "episodes": self.episodes, "support": self.support, "query": self.query,
-                "across": self.across, "replace": self.replace, "small": self._groups.small}
+        return {
+            **super().settings(),
+            "episodes": self.episodes,
+            "support": self.support,
+            "query": self.query,
+            "across": self.across,
+            "replace": self.replace,
+            "small": self._groups.small,
+        }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         shared = self.episodes if self.across == "distinct" else 1  # episodes that draw their classes together

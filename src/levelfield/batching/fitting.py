@@ -31,8 +31,9 @@ def fits(batching: Batching, objective: Any) -> Fit:
     classes, together = least
     promise = batching.promise()
     if promise.most < together:
-        return Fit("no", f"it needs {together} images of a class in a batch, of which there is never more than "
-                         f"{promise.most}")
+        return Fit(
+            "no", f"it needs {together} images of a class in a batch, of which there is never more than {promise.most}"
+        )
     if promise.most_classes is not None and promise.most_classes < classes:
         return Fit("no", f"it needs {classes} classes in a batch, which never has more than {promise.most_classes}")
     if promise.together < together:
@@ -49,8 +50,10 @@ def check_fit(batching: Batching, objective: Any) -> None:
         who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
         others = fitting(batching, objective)
         hint = f" These fit with their defaults: {', '.join(others)}." if others else " No batching of this size fits."
-        raise BadSpecification(f"Batching '{batching.name or type(batching).__name__}' does not fit the objective "
-                               f"'{who}': {found.reason}.{hint}")
+        raise BadSpecification(
+            f"Batching '{batching.name or type(batching).__name__}' does not fit the objective "
+            f"'{who}': {found.reason}.{hint}"
+        )
 
 
 def fitting(batching: Batching, objective: Any) -> list[str]:

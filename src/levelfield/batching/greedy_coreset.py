@@ -91,8 +91,6 @@ class GreedyCoreset(Coreset):
     def _prepare(self, rows: np.ndarray) -> FarthestFirst:
         return FarthestFirst(rows)
 
-    def _anchors(
-        self, prepared: FarthestFirst, classes: np.ndarray | None, stream: np.random.Generator
-    ) -> np.ndarray:
+    def _anchors(self, prepared: FarthestFirst, classes: np.ndarray | None, stream: np.random.Generator) -> np.ndarray:
         start = int(stream.integers(len(prepared.rows)))
         return prepared.choose(self.classes_per_batch, start, classes=classes, soft=self.soft, stream=stream)[0]

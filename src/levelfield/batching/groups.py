@@ -44,8 +44,10 @@ class Groups:
         names, dense, sizes = np.unique(as_labels(labels), return_inverse=True, return_counts=True)
         too_small = sizes < n
         if small == "error" and too_small.any():
-            raise BadInput(f"{int(too_small.sum()):,} of {len(names):,} classes have fewer than {n} images (first: "
-                           f"class {names[too_small][0]} with {sizes[too_small][0]}).")
+            raise BadInput(
+                f"{int(too_small.sum()):,} of {len(names):,} classes have fewer than {n} images (first: "
+                f"class {names[too_small][0]} with {sizes[too_small][0]})."
+            )
         used = ~too_small if small == "skip" else np.ones(len(names), dtype=bool)
         starts = np.cumsum(sizes) - sizes
         return cls(n, small, sizes[used], starts[used], np.argsort(dense, kind="stable"), int(too_small.sum()))
@@ -65,18 +67,24 @@ class Groups:
         """Refuse a batch that needs more classes than there are."""
         if len(self) < classes:
             left = f" with at least {self.n} images" if self.small == "skip" else ""
-            raise BadInput(f"A batch of {batch_size} with {self.n} images per class needs {classes} classes; there are "
-                           f"{len(self)}{left}. Choose a smaller batch, at most {len(self)}x{self.n}.")
+            raise BadInput(
+                f"A batch of {batch_size} with {self.n} images per class needs {classes} classes; there are "
+                f"{len(self)}{left}. Choose a smaller batch, at most {len(self)}x{self.n}."
+            )
 
     def need_fill(self, batch_size: int, world: int) -> None:
         """Refuse a batch that `refill` cannot fill, or cannot give out in whole groups."""
         most = int(np.minimum(self.sizes, self.n).sum())
         if most < batch_size:
-            raise BadInput(f"A batch of {batch_size} with at most {self.n} images per class cannot be filled: all "
-                           f"{len(self)} classes together give {most}. Choose a smaller batch.")
+            raise BadInput(
+                f"A batch of {batch_size} with at most {self.n} images per class cannot be filled: all "
+                f"{len(self)} classes together give {most}. Choose a smaller batch."
+            )
         if world > 1:
-            raise BadSpecification("small='refill' makes groups of unequal length, which several processes cannot "
-                                   "share: choose repeat or skip.")
+            raise BadSpecification(
+                "small='refill' makes groups of unequal length, which several processes cannot "
+                "share: choose repeat or skip."
+            )
 
     def at(self, classes: np.ndarray, cards: np.ndarray) -> np.ndarray:
         """Positions of the images `cards` (groups, n), counted inside each class of `classes` (groups,)."""

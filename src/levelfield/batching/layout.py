@@ -33,8 +33,10 @@ class Layout:
         match = re.fullmatch(r"\s*([0-9]{1,7})\s*(?:[x*]\s*([0-9]{1,7}))?\s*", text)
         layout = cls(int(match[1]), int(match[2] or 0)) if match else cls(0, 0)
         if not 2 <= layout.batch_size <= LARGEST or (match and match[2] and not layout.per_class):
-            raise BadSpecification(f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number "
-                                   f"(of at most {LARGEST:,} images).")
+            raise BadSpecification(
+                f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number "
+                f"(of at most {LARGEST:,} images)."
+            )
         return layout
 
     @property
@@ -68,8 +70,10 @@ def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: 
     """
     _, sizes = np.unique(np.asarray(labels), return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
-        raise BadInput(f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; at "
-                       "least two classes are needed, and one of them with two images.")
+        raise BadInput(
+            f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; at "
+            "least two classes are needed, and one of them with two images."
+        )
     reasons = []
     if len(sizes) < classes:
         reasons.append(f"there are {len(sizes)} training classes")

@@ -57,8 +57,11 @@ class Memory:
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors, which a checkpoint reads back without running anything in it."""
-        return {"rows": torch.from_numpy(self.rows.copy()), "written": torch.from_numpy(self._written.copy()),
-                "steps": self.steps}
+        return {
+            "rows": torch.from_numpy(self.rows.copy()),
+            "written": torch.from_numpy(self._written.copy()),
+            "steps": self.steps,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.rows, self._written = state["rows"].numpy().copy(), state["written"].numpy().copy()

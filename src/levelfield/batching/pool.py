@@ -73,9 +73,7 @@ def complete(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: 
     return hands.reshape(len(ordered), -1)
 
 
-def _complete_one(
-    groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator
-) -> np.ndarray:
+def _complete_one(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
     """A batch in which a class comes twice: its anchors share what is left of it."""
     result = np.empty((len(anchors), groups.n), dtype=np.int64)
     result[:, 0] = anchors

@@ -74,8 +74,13 @@ class Remembering(Batching):
         """[batches, batch_size] positions, given an embedding for each image."""
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small,
-                "refresh": self.refresh, "project": self.project}
+        return {
+            **super().settings(),
+            "samples_per_class": self.group,
+            "small": self._groups.small,
+            "refresh": self.refresh,
+            "project": self.project,
+        }
 
     def is_due(self, epoch: int) -> bool:
         """Whether the memory is to be filled anew before `epoch` is planned."""
@@ -111,16 +116,20 @@ class Remembering(Batching):
             return super()._whole(epoch, checked(memory, len(self.labels), "image"))
         if self._kept is None or self._kept[0] != epoch:
             if self.memory.is_empty:
-                raise BadInput(f"{type(self).__name__} plans from embeddings, and its memory is empty: `fill` it with "
-                               "a row for every image first.")
+                raise BadInput(
+                    f"{type(self).__name__} plans from embeddings, and its memory is empty: `fill` it with "
+                    "a row for every image first."
+                )
             self._kept = epoch, super()._whole(epoch, self.memory.rows)
         return self._kept[1]
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         assert memory is not None  # `_whole` saw to it
         if self.project >= memory.shape[1]:
-            raise BadSpecification(f"'project' is {self.project}; fewer than the {memory.shape[1]} dimensions of the "
-                                   "embedding are needed, or 0.")
+            raise BadSpecification(
+                f"'project' is {self.project}; fewer than the {memory.shape[1]} dimensions of the "
+                "embedding are needed, or 0."
+            )
         if self.project:
             memory = memory @ stream.normal(scale=self.project**-0.5, size=(memory.shape[1], self.project))
         return self._batches(memory, stream)

@@ -48,8 +48,10 @@ class SamplesPerClass(Batching):
         super().__init__(labels, batch_size=batch_size, **common)
         self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
         if small == "refill" and replace:
-            raise BadSpecification("small='refill' fills a batch with other classes; with replace=True any may repeat: "
-                                   "choose one of the two.")
+            raise BadSpecification(
+                "small='refill' fills a batch with other classes; with replace=True any may repeat: "
+                "choose one of the two."
+            )
         if small == "refill":
             self._groups.need_fill(self.batch_size, self.world)
         else:
@@ -67,8 +69,12 @@ class SamplesPerClass(Batching):
         return Promise.of_groups(self.classes_per_batch, self.group)
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small,
-                "replace": self.replace}
+        return {
+            **super().settings(),
+            "samples_per_class": self.group,
+            "small": self._groups.small,
+            "replace": self.replace,
+        }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         groups, count = self._groups, self.classes_per_batch

@@ -18,8 +18,8 @@ from levelfield.settings import one_of
 class RandomWithPair(Batching):
     """batch_size - 1 images drawn for each batch, the last one from the class of one of them.
 
-    uniform: `class` draws a class, then one of its images not yet in the batch (002); `image` draws images.
-    replace: with replacement, as the released code of 002 does: the last image may be its own partner.
+    uniform: `class` draws a class, then one of its images not yet in the batch (roth2020); `image` draws images.
+    replace: with replacement, as the released code of roth2020 does: the last image may be its own partner.
 
     Without replacement the last image is one not yet in the batch, of the class of a random member that has such. If no
     member has: any other image where there is a pair already; else the last two are of one class that has two.
@@ -45,11 +45,15 @@ class RandomWithPair(Batching):
         if self.batch_size < 2:
             raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
         if self._groups.sizes.max() < 2:
-            raise BadInput("No class has 2 images, so there is no pair: batching 'spc_r' needs one that has. "
-                           "Batching 'random' needs none.")
+            raise BadInput(
+                "No class has 2 images, so there is no pair: batching 'spc_r' needs one that has. "
+                "Batching 'random' needs none."
+            )
         if self.batch_size > len(self.labels) and not replace:
-            raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}. "
-                                   "Choose a smaller batch, or replace=True.")
+            raise BadSpecification(
+                f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}. "
+                "Choose a smaller batch, or replace=True."
+            )
 
     def promise(self) -> Promise:
         if self.replace:

@@ -24,8 +24,10 @@ def read_array(path: Path) -> np.ndarray:
         return arrays.read_array(path, kinds=arrays.PLAIN)
     found = arrays.read_arrays(path, kinds=arrays.PLAIN, compressed=True)
     if len(found) != 1:
-        raise BadInput(f"{path} holds {len(found)} arrays ({', '.join(found)}); one is needed. Save it by itself: "
-                       "np.save('e.npy', array).")
+        raise BadInput(
+            f"{path} holds {len(found)} arrays ({', '.join(found)}); one is needed. Save it by itself: "
+            "np.save('e.npy', array)."
+        )
     return next(iter(found.values()))
 
 

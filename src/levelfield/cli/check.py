@@ -10,7 +10,7 @@ from rich.table import Table
 
 from levelfield import objectives
 from levelfield.cli.console import console
-from levelfield.data.checking import count
+from levelfield.data.checks.readable import count
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.objectives import Objective
 from levelfield.plain_yaml import read_yaml
@@ -94,4 +94,3 @@ def _read(settings: list[str]) -> dict[str, Any]:
             raise BadSpecification(f"'{setting}' is no setting: KEY=VALUE is needed, such as margin=0.1.")
         found[key] = read_yaml(value, origin=f"'{setting}'")
     return found
-

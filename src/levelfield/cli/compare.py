@@ -26,7 +26,7 @@ from levelfield.cli.options import (
     root_override,
 )
 from levelfield.cli.plans import print_counted, print_plan
-from levelfield.data.checking import some
+from levelfield.data.checks.readable import some
 from levelfield.embedder.best import BEST
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
@@ -34,19 +34,19 @@ from levelfield.registry import references_in
 from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.studies.compare import carry_out, prepare
-from levelfield.studies.earlier import keep_earlier, kept_text
-from levelfield.studies.estimate import estimate
-from levelfield.studies.execution import Outcome
-from levelfield.studies.items import Items
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.named_code import named_by
-from levelfield.studies.own_data import fit_to, photos_content
-from levelfield.studies.reading import read_study
-from levelfield.studies.run import Options
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study, parse_study
-from levelfield.studies.store import is_finished
-from levelfield.studies.theory import countable
+from levelfield.studies.execution.workers import Outcome
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
+from levelfield.studies.planning.cost_counted import countable
+from levelfield.studies.planning.cost_measured import estimate
+from levelfield.studies.planning.own_photos import fit_to, photos_content
+from levelfield.studies.runs.folder import is_finished
+from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.named_code import named_by
+from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trust
 
 _AUGMENTED = "conditions.augment=light conditions.views=4"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from levelfield.studies.execution import Event
+from levelfield.studies.execution.workers import Event
 
 # no markup: labels, paths and formulas may hold [brackets]
 console = Console(markup=False, highlight=False)

@@ -18,9 +18,9 @@ from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.reports.figures import check_name
 from levelfield.reports.figures.corruptions import draw_corruptions
-from levelfield.reports.fitting import divided
-from levelfield.studies.again import how_many_bits, how_many_models, how_refined
-from levelfield.studies.corrupted import Drops, evaluate_corrupted
+from levelfield.reports.leaderboard.widths import divided
+from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
+from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined
 
 METRICS = ("recall@1", "map@r")  # where none are named
 _NAMES = "test images"  # the head of the first column
@@ -39,16 +39,24 @@ def sheet(
         int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
     ] = 224,
 ) -> None:
-    """Draw one image under all nine corruptions of 003, as a run's test images would be."""
+    """Draw one image under all nine corruptions of lim2022, as a run's test images would be."""
     check_name(out)
     path = draw_corruptions(read_image(image), corruptions.chosen(only), out, side=side)
     console.print(f"Written: {path}", soft_wrap=True)
 
 
 def measure(
-    run: Path | None, wanted: str, settings: dict[str, Any], distances: list[str], dims: list[int], *,
-    out: Path | None, as_json: bool, signatures: bool, unfit: dict[str, bool],
-) -> None:  # fmt: skip
+    run: Path | None,
+    wanted: str,
+    settings: dict[str, Any],
+    distances: list[str],
+    dims: list[int],
+    *,
+    out: Path | None,
+    as_json: bool,
+    signatures: bool,
+    unfit: dict[str, bool],
+) -> None:
     """Print (or write) the figures of a run under corruptions and the drops. `unfit`: options that were given too."""
     if run is None:
         raise BadInput("--corrupt goes with a run: its model has to embed the corrupted images.")
@@ -60,11 +68,18 @@ def measure(
     shown = not is_quiet() and error_console.is_terminal
     plain = {key: value for key, value in settings.items() if key not in ("metrics", "ci")}
     drops, results = evaluate_corrupted(
-        run, names, metrics=metrics, progress=shown, ci=None, dim=dims[0] if dims else None, distance=distances[0],
+        run,
+        names,
+        metrics=metrics,
+        progress=shown,
+        ci=None,
+        dim=dims[0] if dims else None,
+        distance=distances[0],
         **plain,
-    )  # fmt: skip
-    clean = Evaluated(results["clean"], distances[0], how_refined(run), models=how_many_models(run),
-                      bits=how_many_bits(run))  # fmt: skip
+    )
+    clean = Evaluated(
+        results["clean"], distances[0], how_refined(run), models=how_many_models(run), bits=how_many_bits(run)
+    )
     made = {metric: clean.signature(metric) for metric in clean.result}
     text = json.dumps(as_data(drops) | {"signatures": made}, indent=2, allow_nan=False)
     if out is not None:
@@ -95,8 +110,10 @@ def _tables(drops: Drops, width: int) -> Iterator[Table]:
     rows = ["clean", *drops.corrupted, "mean drop"]
     names = max(map(len, [_NAMES, *rows]))
     columns = {metric: _column(drops, metric) for metric in drops.clean}
-    widths = {metric: max(len(metric), *(len(value) for value, _ in cells)) + 1 + max(len(drop) for _, drop in cells)
-              for metric, cells in columns.items()}  # fmt: skip
+    widths = {
+        metric: max(len(metric), *(len(value) for value, _ in cells)) + 1 + max(len(drop) for _, drop in cells)
+        for metric, cells in columns.items()
+    }
     for part in divided(widths, width - _MARGINS - names):
         table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
         table.add_column(_NAMES, no_wrap=True)

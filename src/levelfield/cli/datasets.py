@@ -11,14 +11,15 @@ import typer
 from rich.table import Table
 
 from levelfield.cli.console import bar, console, looking
-from levelfield.data import Catalog, create, describe, names, official, protocols, seen
-from levelfield.data.checking import count
-from levelfield.data.leaks import RADIUS, find_leaks
-from levelfield.data.roots import VARIABLE
-from levelfield.data.verification import official_facts, verify
+from levelfield.data import Catalog, create, describe, names, official, protocols
+from levelfield.data.checks import verified as seen
+from levelfield.data.checks.benchmark import official_facts, verify
+from levelfield.data.checks.leaks import RADIUS, find_leaks
+from levelfield.data.checks.readable import count
+from levelfield.data.files.roots import VARIABLE
 from levelfield.errors import BadSpecification
 from levelfield.registry import references_in
-from levelfield.reports.pairs import pair_sheet
+from levelfield.reports.image_pairs import pair_sheet
 from levelfield.trust import trust
 
 _MARKS = {"good": "ok", "remark": "note", "problem": "PROBLEM"}

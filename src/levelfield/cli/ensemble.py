@@ -16,19 +16,17 @@ from rich.table import Table
 from levelfield.cli.console import bar, console
 from levelfield.cli.options import RunsArgument
 from levelfield.errors import BadInput
-from levelfield.evaluation.metrics import parse_all
+from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.files import write_text
-from levelfield.studies.joining import free, join
-from levelfield.studies.members import Member, checked
-from levelfield.studies.separating import Figure, Separated, separate
-from levelfield.studies.store import read_result
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.joined.join import free, join
+from levelfield.studies.runs.joined.members import Member, checked
+from levelfield.studies.runs.joined.separated import Figure, Separated, separate
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
-        "ensemble", epilog="Example: levelfield ensemble runs/demo/margin runs/demo/hist --out both"
-    )(ensemble)
+    app.command("ensemble", epilog="Example: levelfield ensemble runs/demo/margin runs/demo/hist --out both")(ensemble)
 
 
 def ensemble(
@@ -63,13 +61,20 @@ def ensemble(
         console.print(_table(members, found, some))
     dims = sum(member.dim for member in members)
     known = any(figure.low is not None for figure in found.joined.values())
-    intervals = "Intervals: 95 % over test classes, for these networks." if known else (
-        f"No interval: it needs {MIN_CLASSES} test classes or more, and a metric with a value per query.")
+    intervals = (
+        "Intervals: 95 % over test classes, for these networks."
+        if known
+        else (f"No interval: it needs {MIN_CLASSES} test classes or more, and a metric with a value per query.")
+    )
     console.print(f"{len(members[0].items):,} test images. {intervals}", highlight=False, soft_wrap=True)
     refined = [f"{member.title} ({member.refined})" for member in members if member.refined]
     if refined:
-        console.print(f"DEVIATION, refined: {', '.join(refined)}. There the embedding of an image depends on the other "
-                      "test images. The model gives plain ones.", highlight=False, soft_wrap=True)
+        console.print(
+            f"DEVIATION, refined: {', '.join(refined)}. There the embedding of an image depends on the other "
+            "test images. The model gives plain ones.",
+            highlight=False,
+            soft_wrap=True,
+        )
     console.print(f"One model of {dims} numbers: {out}", highlight=False, soft_wrap=True)
 
 
@@ -112,8 +117,13 @@ def _cell(figure: Figure) -> str:
 
 def _as_data(members: list[Member], found: Separated, seconds: float) -> dict[str, Any]:
     each = [
-        {"run": member.title, "folder": str(member.folder), "dim": member.dim, "refined": member.refined or "none",
-         "metrics": _plain(figures)}
+        {
+            "run": member.title,
+            "folder": str(member.folder),
+            "dim": member.dim,
+            "refined": member.refined or "none",
+            "metrics": _plain(figures),
+        }
         for member, figures in zip(members, found.members, strict=True)
     ]
     dims = sum(member.dim for member in members)

@@ -20,13 +20,13 @@ from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_
 from levelfield.cli.options import ImagesOption, MaybeRunArgument, TrustOption
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import Rates, Threshold, evaluate, same_or_not, split
-from levelfield.evaluation.distances import DISTANCES
 from levelfield.evaluation.inputs import check_dim
-from levelfield.evaluation.metrics import parse_all
-from levelfield.evaluation.points import refuse_undefined
+from levelfield.evaluation.metrics.geometry import refuse_undefined
+from levelfield.evaluation.metrics.registry import parse_all
+from levelfield.evaluation.search.distances import DISTANCES
 from levelfield.files import write_text
-from levelfield.methods.refinement import Refinement
-from levelfield.studies.again import (
+from levelfield.methods.refine.choice import Refinement
+from levelfield.studies.runs.finished import (
     PARTS,
     embed_part,
     how_many_bits,
@@ -35,7 +35,7 @@ from levelfield.studies.again import (
     refiner,
     stored_test,
 )
-from levelfield.studies.places import images_in
+from levelfield.studies.specification.locations import images_in
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,8 +55,9 @@ _INPUT, _HOW, _SAME, _OUTPUT = "Of arrays", "How it is measured", "Same or not",
 def measure(
     run: MaybeRunArgument = None,
     embeddings: Annotated[Path | None, _option(_INPUT, "--embeddings", "A .npy file, one row per image.")] = None,
-    labels: Annotated[Path | None, _option(_INPUT, "--labels", "One per row, numbers or text (.npy, .txt, .csv).")]
-    = None,
+    labels: Annotated[
+        Path | None, _option(_INPUT, "--labels", "One per row, numbers or text (.npy, .txt, .csv).")
+    ] = None,
     gallery: Annotated[Path | None, _option(_INPUT, "--gallery", "Search these rows (.npy) instead.")] = None,
     gallery_labels: Annotated[Path | None, _option(_INPUT, "--gallery-labels", "One label per gallery row.")] = None,
     query_ids: Annotated[
@@ -73,8 +74,12 @@ def measure(
     dim: Annotated[str | None, _option(_HOW, "--dim", "The first columns only; several (32,64): a row each.")] = None,
     refine: Annotated[
         str | None,
-        _option(_HOW, "--refine", "Also after messages among test images: reciprocal, kmeans:clusters=90; several: a "
-                "row each. Needs a run of message_passing."),
+        _option(
+            _HOW,
+            "--refine",
+            "Also after messages among test images: reciprocal, kmeans:clusters=90; several: a "
+            "row each. Needs a run of message_passing.",
+        ),
     ] = None,
     average: Annotated[str, _option(_HOW, "--average", "Mean over queries, or over classes: query, class.")] = "query",
     ties: Annotated[str, _option(_HOW, "--ties", "expected, pessimistic or optimistic.")] = "expected",
@@ -122,19 +127,31 @@ def measure(
     """Measure a run's stored test embeddings, or anybody's arrays."""
     subject = _subject(run, embeddings, labels, gallery, gallery_labels, query_ids)
     settings: dict[str, Any] = {
-        "metrics": None if metrics is None else _words("metrics", metrics), "k": _numbers("k", k), "average": average,
-        "ties": ties, "starts": starts, "ci": ci or None, "seed": seed, "memory": memory,
+        "metrics": None if metrics is None else _words("metrics", metrics),
+        "k": _numbers("k", k),
+        "average": average,
+        "ties": ties,
+        "starts": starts,
+        "ci": ci or None,
+        "seed": seed,
+        "memory": memory,
         **({} if lone is None else {"lone": lone}),
-    }  # fmt: skip
+    }
     distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
     _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None
     if corrupt is not None:
-        unfit = {"--refine": refine is not None, "--threshold": wants_threshold, "--per-class": per_class is not None,
-                 "--per-query": per_query is not None, "--neighbours": neighbours is not None}  # fmt: skip
+        unfit = {
+            "--refine": refine is not None,
+            "--threshold": wants_threshold,
+            "--per-class": per_class is not None,
+            "--per-query": per_query is not None,
+            "--neighbours": neighbours is not None,
+        }
         with images_in(root):
-            corrupted.measure(run, corrupt, settings, distances, dims, out=out, as_json=as_json, signatures=signatures,
-                              unfit=unfit)  # fmt: skip
+            corrupted.measure(
+                run, corrupt, settings, distances, dims, out=out, as_json=as_json, signatures=signatures, unfit=unfit
+            )
         return
     ways = [] if refine is None else _ways(run, refine, bool(dims), wants_threshold)
     subjects = [subject] if run is None else [subject, *_refined(run, subject, ways)]
@@ -182,15 +199,21 @@ class _Subject:
 
 
 def _subject(
-    run: Path | None, embeddings: Path | None, labels: Path | None, gallery: Path | None, gallery_labels: Path | None,
+    run: Path | None,
+    embeddings: Path | None,
+    labels: Path | None,
+    gallery: Path | None,
+    gallery_labels: Path | None,
     query_ids: Path | None,
 ) -> _Subject:
     if (run is None) == (embeddings is None and labels is None):
         raise BadInput("Give a run folder, or --embeddings with --labels.")
     if run is not None:
         if gallery or gallery_labels or query_ids:
-            raise BadInput("--gallery, --gallery-labels and --query-ids go with --embeddings: a run knows which of its "
-                           "test images are searched.")
+            raise BadInput(
+                "--gallery, --gallery-labels and --query-ids go with --embeddings: a run knows which of its "
+                "test images are searched."
+            )
         rows, items = stored_test(run)
         shown = items.arrays(rows)
         paths = [path for path, asked in zip(items.paths, items.queries, strict=True) if asked]
@@ -242,8 +265,10 @@ def _check(
             raise unknown("distance", each, DISTANCES)
         refuse_undefined(wanted, each)
     if by_query and not any(metric.kind == "retrieval" for metric in wanted):
-        raise BadInput("None of these metrics has a value per query or class: --per-class and --per-query need one of "
-                       "retrieval, as recall@1.")
+        raise BadInput(
+            "None of these metrics has a value per query or class: --per-class and --per-query need one of "
+            "retrieval, as recall@1."
+        )
     rows, gallery = subject.arrays["embeddings"], subject.arrays.get("gallery")
     if rows.ndim != 2 or (gallery is not None and gallery.ndim != 2):
         return  # refused by `evaluate`, before anything is measured
@@ -265,14 +290,21 @@ def _chooser(
             raise BadInput(f"--choose-on {choose_on}: {' or '.join(PARTS)} is possible.")
         return embed_part(run, choose_on, progress=not is_quiet() and error_console.is_terminal)
     if validation is None or validation_labels is None:
-        raise BadInput("--threshold needs --validation and --validation-labels: embeddings of classes that are not "
-                       "tested, to choose it on.")
+        raise BadInput(
+            "--threshold needs --validation and --validation-labels: embeddings of classes that are not "
+            "tested, to choose it on."
+        )
     return read_array(validation), read_labels(validation_labels)
 
 
 def _decide(
-    chooser: tuple[np.ndarray, np.ndarray], subject: _Subject, rule: str | dict[str, float], distance: str,
-    dim: int | None, ci: float | None, seed: int,
+    chooser: tuple[np.ndarray, np.ndarray],
+    subject: _Subject,
+    rule: str | dict[str, float],
+    distance: str,
+    dim: int | None,
+    ci: float | None,
+    seed: int,
 ) -> tuple[Threshold, Rates]:
     with bar("choosing the threshold") as progress:
         chosen = same_or_not(*chooser, distance=distance, rule=rule, dim=dim, ci=ci, seed=seed, progress=progress)

@@ -15,9 +15,11 @@ from levelfield.cli.console import console
 from levelfield.evaluation import Evaluation, Rate, Rates, Signature, Threshold
 
 _DECISIONS = {
-    "cosine": "their cosine is {} or more", "dot": "their inner product is {} or more",
-    "euclidean": "their distance is {} or less", "hamming": "at most {} bits differ",
-}  # fmt: skip
+    "cosine": "their cosine is {} or more",
+    "dot": "their inner product is {} or more",
+    "euclidean": "their distance is {} or less",
+    "hamming": "at most {} bits differ",
+}
 
 
 @dataclass(frozen=True)
@@ -131,19 +133,25 @@ def _cell(result: Evaluation, name: str) -> str:
 def _about(found: list[Evaluated]) -> list[str]:
     result = found[0].result
     classes = len(np.unique(result.query_codes))
-    said = [f"{result.n_queries:,} queries of {classes:,} classes" + (
-        f", {found[0].distance}, {found[0].dim} numbers each." if len(found) == 1 else ".")]
+    said = [
+        f"{result.n_queries:,} queries of {classes:,} classes"
+        + (f", {found[0].distance}, {found[0].dim} numbers each." if len(found) == 1 else ".")
+    ]
     if ways := list(dict.fromkeys(one.refined for one in found if one.refined)):
-        said.append(f"DEVIATION, refined: {', '.join(ways)}. There the embedding of an image depends on the other test "
-                    "images, and costs a pass through the network of messages.")
+        said.append(
+            f"DEVIATION, refined: {', '.join(ways)}. There the embedding of an image depends on the other test "
+            "images, and costs a pass through the network of messages."
+        )
     if result.n_lone:
         one = result.n_lone == 1
         misses = "counts as 0" if one else "count as 0"
         treated = misses if result.counted.all() else "does not count" if one else "do not count"
-        said.append(f"{result.n_lone:,} of them {'is' if one else 'are'} without a relative and {treated}.")
+        said.append(f"{result.n_lone:,} of them {'is' if one else 'are'} without a positive and {treated}.")
     if result.intervals:
-        said.append("Intervals over classes: what other classes of this kind would give" + (
-            "; over queries: other images of these classes." if len(found) == 1 else "."))
+        said.append(
+            "Intervals over classes: what other classes of this kind would give"
+            + ("; over queries: other images of these classes." if len(found) == 1 else ".")
+        )
     if any(len(starts) > 1 for starts in result.per_start.values()):
         starts = len(next(iter(result.per_start.values())))
         said.append(f"±: standard deviation over {starts} k-means starts.")
@@ -155,15 +163,20 @@ def _show_threshold(one: Evaluated, *, several: bool) -> None:
     threshold, rates = one.decided
     chosen, digits = threshold.validation, 0 if one.distance == "hamming" else 4
     about = f" ({one.distance}, dim {one.dim})" if several else ""
-    interval = "" if math.isnan(threshold.level) else (
-        f" ({_per_cent(threshold.level)}: {_span(threshold.interval, digits)})")
+    interval = (
+        "" if math.isnan(threshold.level) else (f" ({_per_cent(threshold.level)}: {_span(threshold.interval, digits)})")
+    )
     decision = _DECISIONS[one.distance].format(f"{threshold.value:.{digits}f}")
     _say(f"\nSame or not{about}: two images are the same if {decision}{interval}.")
-    _say(f"Chosen for {_goal(threshold.rule)} on {chosen.classes:,} {one.chosen_on} classes "
-         f"({chosen.images:,} images), judged on {rates.classes:,} test classes ({rates.images:,} images).")
+    _say(
+        f"Chosen for {_goal(threshold.rule)} on {chosen.classes:,} {one.chosen_on} classes "
+        f"({chosen.images:,} images), judged on {rates.classes:,} test classes ({rates.images:,} images)."
+    )
     if one.chosen_on == "training":
-        _say("DEVIATION: the network was trained on the classes that chose this threshold. There it separates classes "
-             "better than it ever will elsewhere; the rates on the test classes are the ones to believe.")
+        _say(
+            "DEVIATION: the network was trained on the classes that chose this threshold. There it separates classes "
+            "better than it ever will elsewhere; the rates on the test classes are the ones to believe."
+        )
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("classes")
     for head in ("false matches\n(different, called the same)", "false non-matches\n(same, called different)"):

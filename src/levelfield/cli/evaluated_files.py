@@ -27,15 +27,26 @@ def as_data(one: Evaluated) -> dict[str, Any]:
             content[name]["interval"] = {"level": found.level, "queries": found.queries, "classes": found.classes}
         if name in result.per_start:
             content[name]["starts"] = result.per_start[name]
-    data = {"metrics": content, "queries": result.n_queries, "lone": result.n_lone, "dim": one.dim,
-            "distance": one.distance, "bytes": one.bytes, "refined": one.refined or "none"}  # fmt: skip
+    data = {
+        "metrics": content,
+        "queries": result.n_queries,
+        "lone": result.n_lone,
+        "dim": one.dim,
+        "distance": one.distance,
+        "bytes": one.bytes,
+        "refined": one.refined or "none",
+    }
     if one.decided is not None:
         threshold, rates = one.decided
         data["threshold"] = {
-            "value": threshold.value, "interval": threshold.interval, "level": threshold.level, "rule": threshold.rule,
-            "chosen_on": one.chosen_on, "signature": threshold.signature,
+            "value": threshold.value,
+            "interval": threshold.interval,
+            "level": threshold.level,
+            "rule": threshold.rule,
+            "chosen_on": one.chosen_on,
+            "signature": threshold.signature,
             "rates": {one.chosen_on: asdict(threshold.validation), "test": asdict(rates)},
-        }  # fmt: skip
+        }
     plain: dict[str, Any] = _finite(data)
     return plain
 
@@ -55,21 +66,32 @@ def write_per_class(path: Path, found: list[Evaluated]) -> None:
 
 
 def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths: list[str] | None) -> None:
-    """One line per query, in the order of the embeddings; `lone` queries have no relatives."""
+    """One line per query, in the order of the embeddings; `lone` queries have no positives."""
 
     def lines() -> Iterator[dict[str, Any]]:
         for one in found:
             for row, name in enumerate(names):
                 where = {"path": paths[row]} if paths is not None else {}
                 values = {metric: repr(float(each[row])) for metric, each in one.result.per_query.items()}
-                yield {**_axes(one, found), "row": row, **where, "label": name, "lone": int(one.result.lone[row]),
-                       **values}  # fmt: skip
+                yield {
+                    **_axes(one, found),
+                    "row": row,
+                    **where,
+                    "label": name,
+                    "lone": int(one.result.lone[row]),
+                    **values,
+                }
 
     _write_lines(path, lines())
 
 
 def write_neighbours(
-    path: Path, found: list[Evaluated], k: int, names: np.ndarray, gallery_names: np.ndarray, paths: list[str] | None,
+    path: Path,
+    found: list[Evaluated],
+    k: int,
+    names: np.ndarray,
+    gallery_names: np.ndarray,
+    paths: list[str] | None,
     gallery_paths: list[str] | None = None,
 ) -> None:
     """Of each query the k nearest rows, nearest first; `same`: whether they are of its class."""
@@ -82,8 +104,15 @@ def write_neighbours(
             for row, (positions, similarities) in enumerate(zip(near.positions, near.similarities, strict=True)):
                 for rank, (other, similarity) in enumerate(zip(positions, similarities, strict=True), start=1):
                     where = {"path": paths[row], "neighbour_path": theirs[other]} if paths and theirs else {}
-                    yield {**_axes(one, found), "row": row, "rank": rank, "neighbour": other, **where,
-                           "similarity": repr(float(similarity)), "same": int(names[row] == gallery_names[other])}
+                    yield {
+                        **_axes(one, found),
+                        "row": row,
+                        "rank": rank,
+                        "neighbour": other,
+                        **where,
+                        "similarity": repr(float(similarity)),
+                        "same": int(names[row] == gallery_names[other]),
+                    }
 
     _write_lines(path, lines())
 

@@ -39,8 +39,8 @@ def all_facts(name: str, facts: Any) -> RenderableType:
 def grouped(presets: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Names of presets that set the same -> what they set.
 
-    >>> grouped({"002": {"margin": 0.2}, "002/cars": {"margin": 0.2}})
-    {'002, 002/cars': 'margin 0.2'}
+    >>> grouped({"roth2020": {"margin": 0.2}, "roth2020/cars": {"margin": 0.2}})
+    {'roth2020, roth2020/cars': 'margin 0.2'}
     """
     groups: dict[str, list[str]] = {}
     for preset, settings in presets.items():

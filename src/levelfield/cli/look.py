@@ -20,19 +20,19 @@ from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
 from levelfield.cli.options import FullOption, ImagesOption, TrustOption
 from levelfield.data import corruptions
-from levelfield.data.checking import count
-from levelfield.data.shelves import kept
-from levelfield.embedder import backbones
-from levelfield.embedder.cache import FeatureCache
+from levelfield.data.cache_contents import kept
+from levelfield.data.checks.readable import count
+from levelfield.embedder.trunk import backbones
+from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.registry import references_in
 from levelfield.reports.figures import FIGURES, check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.studies import read_study
-from levelfield.studies.own_data import fit_to
-from levelfield.studies.places import images_in
-from levelfield.studies.store import read_plan
+from levelfield.studies.planning.own_photos import fit_to
+from levelfield.studies.runs.folder import read_plan
+from levelfield.studies.specification.locations import images_in
 from levelfield.trust import trust
 
 
@@ -162,9 +162,16 @@ def report(
     wanted = check_figures(figures or figures_of(study))
     with bar("looking for leaks") as progress, images_in(root):
         made = finish(
-            study, runs, folder, out=out, metrics=chosen if metrics else (), figures=wanted,
-            near_leaks=leaks, draw_leaks=leaks, progress=progress,
-        )  # fmt: skip
+            study,
+            runs,
+            folder,
+            out=out,
+            metrics=chosen if metrics else (),
+            figures=wanted,
+            near_leaks=leaks,
+            draw_leaks=leaks,
+            progress=progress,
+        )
     made.show(console, full=full)
     made.refuse_if_not_drawn()
 
@@ -191,4 +198,3 @@ def init(
         console.print(f"- {change}", highlight=False)
     command = f"levelfield compare {shlex.quote(str(target))}"
     console.print(f"Written: {target}. Look at it, then: {command}", highlight=False, soft_wrap=True)
-

@@ -1,4 +1,4 @@
-"""`levelfield maps`: where the networks of finished runs look (003 D.1)."""
+"""`levelfield maps`: where the networks of finished runs look (lim2022 D.1)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 from levelfield.cli.console import console
 from levelfield.cli.options import RunsArgument
 from levelfield.data import read_image
-from levelfield.data.step_views import StepsView
-from levelfield.data.views import TestView
+from levelfield.data.views.basic import TestView
+from levelfield.data.views.named import StepsView
 from levelfield.embedder import load
 from levelfield.embedder.model import Model
 from levelfield.errors import BadInput
@@ -22,9 +22,7 @@ from levelfield.reports.figures.activation_maps import draw_activation_maps
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
-        "maps", epilog="Example: levelfield maps runs/demo/best --image photo.jpg --out maps.png"
-    )(maps)
+    app.command("maps", epilog="Example: levelfield maps runs/demo/best --image photo.jpg --out maps.png")(maps)
 
 
 def maps(

@@ -12,7 +12,7 @@ import typer
 from levelfield.cli.console import error_console, is_quiet
 from levelfield.embedder.best import run_folder
 from levelfield.errors import BadInput
-from levelfield.studies.store import PLAN, read_plan
+from levelfield.studies.runs.folder import PLAN, read_plan
 from levelfield.trust import trust
 
 Overrides = Annotated[
@@ -34,7 +34,8 @@ BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write Ten
 TrustOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--trust", help="A Python file whose code may run although only a folder names it; may come again.",
+        "--trust",
+        help="A Python file whose code may run although only a folder names it; may come again.",
         callback=lambda files: _trusted(files or []),
     ),
 ]

@@ -6,12 +6,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import console
-from levelfield.reports import cells
-from levelfield.studies.estimate import Estimate, size_text
-from levelfield.studies.foresight import foresee
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study
-from levelfield.studies.theory import count, total
+from levelfield.reports.leaderboard import cells
+from levelfield.studies.planning.cost_counted import count, total
+from levelfield.studies.planning.cost_measured import Estimate, size_text
+from levelfield.studies.planning.foresight import foresee
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
 
 
 def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool) -> None:

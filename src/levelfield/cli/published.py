@@ -8,21 +8,21 @@ from typing import Annotated
 
 import typer
 
-from levelfield import published as papers_tables
 from levelfield.cli.console import console
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation import parse
 from levelfield.methods import names as method_names
-from levelfield.published import Line, is_about
+from levelfield.papers import published as papers_tables
+from levelfield.papers.published import Line, is_about
 from levelfield.reports import published as shown
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("published", epilog="Example: levelfield published 002 table4")(published)
+    app.command("published", epilog="Example: levelfield published roth2020 table4")(published)
 
 
 def published(
-    what: Annotated[str | None, typer.Argument(help="A paper's number such as 002, or a method's name.")] = None,
+    what: Annotated[str | None, typer.Argument(help="A paper's number such as roth2020, or a method's name.")] = None,
     table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="What is reported of a method.")] = None,
     metric: Annotated[str, typer.Option("--metric", help="With a method: which metric.")] = "recall@1",

@@ -13,10 +13,10 @@ from rich.table import Table
 
 from levelfield import evaluation
 from levelfield.cli.console import console
+from levelfield.evaluation.statistics.ranks import ALPHA, Ranking, rank, told_apart
 from levelfield.files import write_text
 from levelfield.reports.figures.critical_difference import draw_critical_difference
-from levelfield.studies.across import Across, across
-from levelfield.studies.ranks import ALPHA, Ranking, rank, told_apart
+from levelfield.studies.leaderboard.across import Across, across
 
 FEW = 10  # Demsar 2006: with fewer datasets the chi-square is a rough guide
 

@@ -1,4 +1,4 @@
-"""`levelfield toy`: the line experiments of 002, drawn and measured."""
+"""`levelfield toy`: the line experiments of roth2020, drawn and measured."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import console, new_progress
+from levelfield.papers.toy import FORMS, Figures, Outcome, Setting, figures_of, settings, train
+from levelfield.papers.toy.experiment import PREFERRED_SWITCH
 from levelfield.reports.figures import check_name, draw_toy
-from levelfield.toy import FORMS, Figures, Outcome, Setting, figures_of, settings, train
-from levelfield.toy.experiment import PREFERRED_SWITCH
 
 
 class FormChoice(StrEnum):
@@ -40,7 +40,7 @@ def toy(
         float, typer.Option("--switch", min=0, max=1, help="The switch that is compared with none and the published.")
     ] = PREFERRED_SWITCH,
 ) -> None:
-    """Train the line experiments of paper 002 (figures 6 and 12): what becomes of a direction that no class needs."""
+    """Train the line experiments of roth2020 (figures 6 and 12): what becomes of a direction that no class needs."""
     check_name(out)
     forms = list(FORMS) if form is FormChoice.both else [form.value]
     compared = settings(switch)

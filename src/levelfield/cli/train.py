@@ -24,15 +24,15 @@ from levelfield.cli.options import (
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.studies.compare import carry_out, prepare
-from levelfield.studies.leaderboard import gather
-from levelfield.studies.named_code import named_by
-from levelfield.studies.plan import needed_labels, with_needed
-from levelfield.studies.reading import read_study
-from levelfield.studies.refitting import chosen_steps, without_validation
-from levelfield.studies.run import Options
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study, assign, parse_study
-from levelfield.studies.store import read_plan
+from levelfield.studies.leaderboard.board import gather
+from levelfield.studies.planning.all_classes import chosen_steps, without_validation
+from levelfield.studies.planning.plan import needed_labels, with_needed
+from levelfield.studies.runs.folder import read_plan
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.named_code import named_by
+from levelfield.studies.specification.study import Study, assign, parse_study
+from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trust
 
 

@@ -16,7 +16,7 @@ import typer
 from levelfield.cli.console import bar, console, error_console, is_quiet
 from levelfield.cli.options import RunArgument, SkipOption
 from levelfield.data import create, is_image
-from levelfield.data.checking import check_names, count, some, unreadable
+from levelfield.data.checks.readable import check_names, count, some, unreadable
 from levelfield.embedder import load
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files import write_text, write_whole
@@ -24,9 +24,7 @@ from levelfield.files import write_text, write_whole
 
 def add_to(app: typer.Typer) -> None:
     app.command("embed", epilog="Example: levelfield embed runs/demo/best photos --out e.npy")(embed)
-    app.command("search", epilog="Example: levelfield search runs/demo/best --gallery photos query.jpg")(
-        search
-    )
+    app.command("search", epilog="Example: levelfield search runs/demo/best --gallery photos query.jpg")(search)
 
 
 def embed(
@@ -34,8 +32,11 @@ def embed(
     images: Annotated[list[Path], typer.Argument(help="Folders (searched through), CSV files or images.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="A .npy file, with the paths beside it, or a .csv with a path and its numbers in "
-                     "each line. Left out: NAME.embeddings.npy after what is embedded."),
+        typer.Option(
+            "--out",
+            help="A .npy file, with the paths beside it, or a .csv with a path and its numbers in "
+            "each line. Left out: NAME.embeddings.npy after what is embedded.",
+        ),
     ] = None,
     normalize: Annotated[bool, typer.Option("--normalize/--raw", help="Unit length, or the head's raw rows.")] = True,
     skip_unreadable: SkipOption = False,
@@ -73,9 +74,7 @@ def _target(out: Path | None, images: list[Path]) -> Path:
         return out
     if not out.suffix:
         return out.with_name(out.name + ".npy")
-    raise BadInput(
-        f"--out {out}: embeddings are written as .npy or .csv. Did you mean {out.with_suffix('.npy')}?"
-    )
+    raise BadInput(f"--out {out}: embeddings are written as .npy or .csv. Did you mean {out.with_suffix('.npy')}?")
 
 
 def _keep_existing(files: list[Path], force: bool) -> None:

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 from levelfield.data import protocols
-from levelfield.data._places import default_cache_folder
 from levelfield.data._registry import DatasetFacts, create, describe, names, register
+from levelfield.data.cache_folder import default_cache_folder
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import check_images
-from levelfield.data.images import as_rgb, is_image, read_image
+from levelfield.data.checks.readable import check_images
+from levelfield.data.checks.survey import CatalogFacts, describe_folder, survey
+from levelfield.data.files.images import as_rgb, is_image, read_image
 from levelfield.data.protocols import Fold
 from levelfield.data.sources import (  # noqa: F401  (they register themselves)
     cars,
@@ -26,7 +27,6 @@ from levelfield.data.sources import (  # noqa: F401  (they register themselves)
     omniglot,
     sop,
 )
-from levelfield.data.survey import CatalogFacts, describe_folder, survey
 
 __all__ = [
     "Catalog",

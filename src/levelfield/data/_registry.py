@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import check_names
+from levelfield.data.checks.readable import check_names
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.files import expanded
 from levelfield.registry import Registry, is_file_reference, load_from_file

@@ -52,24 +52,31 @@ class Catalog:
         if len(labels) != len(self.paths):
             raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(labels)} labels.")
         if not np.array_equal(np.unique(labels), np.arange(len(self.class_names))):
-            raise BadInput(f"The labels of '{self.name}' must be 0..{len(self.class_names) - 1}, one for each of its "
-                           f"{len(self.class_names)} classes, and every class needs an image.")
+            raise BadInput(
+                f"The labels of '{self.name}' must be 0..{len(self.class_names) - 1}, one for each of its "
+                f"{len(self.class_names)} classes, and every class needs an image."
+            )
         for what, values in (("roles", self.roles), ("entries of its split", self.split)):
             if values is not None and len(values) != len(self.paths):
                 raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(values)} {what}.")
         if self.class_ids is not None and len(self.class_ids) != len(self.class_names):
-            raise BadInput(f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(self.class_ids)} "
-                           "class ids.")
+            raise BadInput(
+                f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(self.class_ids)} class ids."
+            )
         if self.split is not None and not set(self.split) <= set(PARTS):
-            raise BadInput(f"The split of '{self.name}' may say {', '.join(PARTS)} of every image, not "
-                           f"'{min(set(self.split) - set(PARTS))}'.")
+            raise BadInput(
+                f"The split of '{self.name}' may say {', '.join(PARTS)} of every image, not "
+                f"'{min(set(self.split) - set(PARTS))}'."
+            )
         labels.setflags(write=False)
         object.__setattr__(self, "labels", labels)
         if self.groups is not None:
             groups = np.array(self.groups, dtype=np.int64)
             if len(groups) != len(self.class_names):
-                raise BadInput(f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(groups)} "
-                               "groups; each class needs one.")
+                raise BadInput(
+                    f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(groups)} "
+                    "groups; each class needs one."
+                )
             groups.setflags(write=False)
             object.__setattr__(self, "groups", groups)
 

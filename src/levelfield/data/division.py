@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import count
-from levelfield.data.class_folds import class_folds
+from levelfield.data.checks.readable import count
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.settings import one_of, whole
 
 
 def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """What trains and what tests, in units that may not be divided: the makers' split, else the sorted halves."""
     if catalog.num_classes < 4:
-        raise BadInput(f"'{catalog.name}' has {catalog.num_classes} classes; the protocol '{name}' needs at least 4, "
-                       "two to train and two to test.")
+        raise BadInput(
+            f"'{catalog.name}' has {catalog.num_classes} classes; the protocol '{name}' needs at least 4, "
+            "two to train and two to test."
+        )
     units = undivided(catalog)
     if catalog.parts is not None:
         return _in_part(catalog, units, "train"), _in_part(catalog, units, "test")
     if len(units) < 2:
-        raise BadInput(f"All classes of '{catalog.name}' belong to one group, and a group is never divided between "
-                       "train and test.")
+        raise BadInput(
+            f"All classes of '{catalog.name}' belong to one group, and a group is never divided between train and test."
+        )
     half = catalog.num_classes // 2
     cut = nearest_boundary(units, half) if _contiguous(catalog) else _reaching_boundary(units, half)
     return units[:cut], units[cut:]
@@ -33,15 +38,19 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
     shared = np.intersect1d(inside, catalog.labels[catalog.parts != part])
     if len(shared):
         own = count(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
-        raise BadInput(f"{own} in the {part} part and in another, such as '{catalog.class_names[shared[0]]}'. If the "
-                       "same classes are meant to train and test: protocol closed.")
+        raise BadInput(
+            f"{own} in the {part} part and in another, such as '{catalog.class_names[shared[0]]}'. If the "
+            "same classes are meant to train and test: protocol closed."
+        )
     belongs = np.zeros(catalog.num_classes, dtype=bool)
     belongs[inside] = True
     found = [unit for unit in units if belongs[unit].any()]
     for unit in found:
         if not belongs[unit].all():
-            raise BadInput(f"The split of '{catalog.name}' divides the group of '{catalog.class_names[unit[0]]}', and "
-                           "a group is never divided.")
+            raise BadInput(
+                f"The split of '{catalog.name}' divides the group of '{catalog.class_names[unit[0]]}', and "
+                "a group is never divided."
+            )
     if not found and part != "validation":
         raise BadInput(f"No class of '{catalog.name}' is in the {part} part.")
     return found
@@ -53,14 +62,14 @@ def given_validation(catalog: Catalog) -> list[np.ndarray]:
     return _in_part(catalog, undivided(catalog), "validation")
 
 
-def blocks(
-    catalog: Catalog, units: list[np.ndarray], folds: int, form: str
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def blocks(catalog: Catalog, units: list[np.ndarray], folds: int, form: str) -> list[tuple[np.ndarray, np.ndarray]]:
     """(the other classes, a block of classes) for each fold. Between groups, blocks end at the nearest boundary."""
     classes = np.concatenate(units)
     if len(units) < folds:
-        raise BadInput(f"The training half of '{catalog.name}' has {len(units)} "
-                       f"{'classes' if catalog.groups is None else 'groups of classes'}; {folds} folds need as many.")
+        raise BadInput(
+            f"The training half of '{catalog.name}' has {len(units)} "
+            f"{'classes' if catalog.groups is None else 'groups of classes'}; {folds} folds need as many."
+        )
     wanted = class_folds(classes, folds, form)
     if catalog.groups is None:
         return wanted
@@ -112,3 +121,30 @@ def _reaching_boundary(units: list[np.ndarray], classes: int) -> int:
     """How many whole units are needed to reach `classes` classes, leaving something for the other side."""
     ends = np.cumsum([len(unit) for unit in units])[:-1]
     return min(1 + int(np.searchsorted(ends, classes)), len(ends))
+
+
+FORMS = ("kfold", "rotating")
+
+
+def class_folds(
+    classes: Sequence[int] | np.ndarray, folds: int = 4, form: str = "kfold"
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(train, validation) classes of each fold, both ascending. `classes` are sorted by their official id.
+
+    kfold: contiguous blocks, sizes as equal as possible, larger ones first. rotating: the benchmark's older manager,
+    fold i begins to train at class floor(i C / folds) and wraps; with 98 classes two are never validated.
+
+    >>> [validation.tolist() for _, validation in class_folds(range(10), folds=4)]
+    [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
+    """
+    classes = np.asarray(classes)
+    folds = whole("folds", folds, least=2)
+    if len(classes) < folds:
+        raise BadSpecification(f"{len(classes)} classes cannot be divided into {folds} folds.")
+    if one_of("form", form, FORMS) == "kfold":
+        blocks = np.array_split(classes, folds)
+    else:
+        size = len(classes) // folds
+        starts = [i * len(classes) // folds + len(classes) - size for i in range(folds)]
+        blocks = [np.sort(np.take(classes, range(start, start + size), mode="wrap")) for start in starts]
+    return [(classes[~np.isin(classes, block)], block) for block in blocks]

@@ -12,10 +12,10 @@ import numpy as np
 
 from levelfield.data._registry import DatasetFacts, describe, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import count, lone_note, some
-from levelfield.data.images import is_image_name
-from levelfield.data.roots import Place
-from levelfield.data.walking import names_below
+from levelfield.data.checks.readable import count, lone_note, some
+from levelfield.data.files.images import is_image_name
+from levelfield.data.files.roots import Place
+from levelfield.data.files.walking import names_below
 from levelfield.errors import BadInput, unknown
 
 ClassId = int | str
@@ -117,10 +117,13 @@ def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
     """The catalog, if it is what the makers gave out or if less will do. What differs becomes notes."""
     if reading.problems and not allow_incomplete:
         told = "\n".join(f"  {problem}" for problem in reading.problems)
-        raise BadInput(f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{told}\n"
-                       f"To go on with what is there: allow_incomplete: true. {reading.place.source}")
-    return reading.catalog.with_notes(*(f"Not the official dataset: {problem}." for problem in reading.problems),
-                                      *reading.remarks)
+        raise BadInput(
+            f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{told}\n"
+            f"To go on with what is there: allow_incomplete: true. {reading.place.source}"
+        )
+    return reading.catalog.with_notes(
+        *(f"Not the official dataset: {problem}." for problem in reading.problems), *reading.remarks
+    )
 
 
 def _catalog(place: Place, listing: Listing, rows: list[Row]) -> Catalog:
@@ -129,8 +132,10 @@ def _catalog(place: Place, listing: Listing, rows: list[Row]) -> Catalog:
     number = {class_id: position for position, class_id in enumerate(ids)}
     nameless = used.difference(number)
     if nameless:
-        raise BadInput(f"The class {min(nameless, key=str)} in the labels of '{place.name}' has no name: the files in "
-                       f"{place.root} do not belong together. {place.source}")
+        raise BadInput(
+            f"The class {min(nameless, key=str)} in the labels of '{place.name}' has no name: the files in "
+            f"{place.root} do not belong together. {place.source}"
+        )
     groups = None
     if listing.groups is not None:
         of_group: dict[str, int] = {}
@@ -149,8 +154,11 @@ def _catalog(place: Place, listing: Listing, rows: list[Row]) -> Catalog:
 
 def _differences(facts: DatasetFacts, listing: Listing, rows: list[Row]) -> list[str]:
     """Expected and found numbers: rows of the files, then images and classes of the parts."""
-    found = [_difference(file, facts.lines[file], lines, "rows")
-             for file, lines in listing.lines.items() if file in facts.lines]
+    found = [
+        _difference(file, facts.lines[file], lines, "rows")
+        for file, lines in listing.lines.items()
+        if file in facts.lines
+    ]
     images = Counter(row.part for row in rows)
     classes = Counter(part for part, _ in {(row.part, row.class_id) for row in rows})
     for part, (expected_images, expected_classes) in facts.parts.items():

@@ -64,8 +64,11 @@ def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
     return whole("folds", {**takes, **(settings or {})}.get("folds", 1))
 
 
-@register("standard", "The makers' split; without one, the first half of the classes trains and the second tests. The "
-                      "last training classes may validate.")
+@register(
+    "standard",
+    "The makers' split; without one, the first half of the classes trains and the second tests. The "
+    "last training classes may validate.",
+)
 def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     train, test = halves(catalog, "standard")
     given = given_validation(catalog)
@@ -74,27 +77,38 @@ def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     return [_with_roles(catalog, _fold("standard", catalog, train, test, validation, given))]
 
 
-@register("query-gallery", "As standard, for data with query and gallery images (In-Shop): queries are looked for in "
-                           "the gallery only.")
+@register(
+    "query-gallery",
+    "As standard, for data with query and gallery images (In-Shop): queries are looked for in the gallery only.",
+)
 def query_gallery(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     [fold] = standard(catalog, validation=validation)
     if fold.query is None:
-        raise BadInput(f"The test images of '{catalog.name}' are not all marked as query or gallery, which the "
-                       "protocol 'query-gallery' needs: see the column `role` of a CSV file.")
+        raise BadInput(
+            f"The test images of '{catalog.name}' are not all marked as query or gallery, which the "
+            "protocol 'query-gallery' needs: see the column `role` of a CSV file."
+        )
     return [replace(fold, name="query-gallery")]
 
 
-@register("closed", "The same classes train and test, by the makers' split of the images (ImageNet in 000); a share of "
-                    "the training images of each class may validate.")
+@register(
+    "closed",
+    "The same classes train and test, by the makers' split of the images (ImageNet in zheng2021); a share of "
+    "the training images of each class may validate.",
+)
 def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     parts = catalog.parts
     if parts is None:
-        raise BadInput(f"The protocol 'closed' needs to be told which images of a class test, and '{catalog.name}' "
-                       "does not say it: see the column `split` of a CSV file.")
+        raise BadInput(
+            f"The protocol 'closed' needs to be told which images of a class test, and '{catalog.name}' "
+            "does not say it: see the column `split` of a CSV file."
+        )
     train, test = np.flatnonzero(parts == "train"), np.flatnonzero(parts == "test")
     if not len(test) or not np.isin(catalog.labels[test], catalog.labels[train]).all():
-        raise BadInput(f"Classes of '{catalog.name}' test that do not train; in the protocol 'closed' they are the "
-                       "same. For classes that were never seen: protocol standard.")
+        raise BadInput(
+            f"Classes of '{catalog.name}' test that do not train; in the protocol 'closed' they are the "
+            "same. For classes that were never seen: protocol standard."
+        )
     if np.bincount(catalog.labels[test]).max() < 2:
         raise BadInput(f"No class of '{catalog.name}' has two test images, so no image has anything to be found.")
     given = np.flatnonzero(parts == "validation")
@@ -106,24 +120,30 @@ def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     return [_with_roles(catalog, Fold("closed", train, given, test, closed=True))]
 
 
-@register("mlrc", "Four folds of the training half: three blocks of its classes train, one validates; the second half "
-                  "tests (Musgrave et al. 2020).")
+@register(
+    "mlrc",
+    "Four folds of the training half: three blocks of its classes train, one validates; the second half "
+    "tests (Musgrave et al. 2020).",
+)
 def mlrc(
     catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
 ) -> list[Fold]:
-    """reversed: one block trains and the others validate, as a sentence in 000 has it. An oddity; off by default."""
+    """reversed: one block trains and the others validate, as a sentence in zheng2021 says. Off by default."""
     if validation:
-        raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: leave out "
-                               "`validation`.")
+        raise BadSpecification(
+            "The protocol 'mlrc' validates on a fold of the training classes: leave out `validation`."
+        )
     train, test = halves(catalog, "mlrc")
     train = [*train, *given_validation(catalog)]
     found = []
     for number, (rest, block) in enumerate(blocks(catalog, train, folds, form)):
         training, judging = (block, rest) if reversed else (rest, block)
         if min(len(training), len(judging)) < 2:
-            raise BadInput(f"'{catalog.name}' has {sum(map(len, train))} training classes; {folds} folds of them leave "
-                           "fewer than 2 to one fold, and with one class every neighbour is right. Give more classes "
-                           "or fewer folds.")
+            raise BadInput(
+                f"'{catalog.name}' has {sum(map(len, train))} training classes; {folds} folds of them leave "
+                "fewer than 2 to one fold, and with one class every neighbour is right. Give more classes "
+                "or fewer folds."
+            )
         found.append(_with_roles(catalog, _fold(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))
     return found
 
@@ -179,8 +199,10 @@ def _fold(
         raise BadInput(f"'{catalog.name}' leaves fewer than 2 classes to train; give more classes or less validation.")
     for part, units in (("validation", validating), ("test", test)):
         if units and catalog.class_sizes[np.concatenate(units)].max() < 2:
-            raise BadInput(f"No {part} class of '{catalog.name}' has two images, so no image has anything to be found: "
-                           "add images to these classes.")
+            raise BadInput(
+                f"No {part} class of '{catalog.name}' has two images, so no image has anything to be found: "
+                "add images to these classes."
+            )
     return fold
 
 

@@ -6,36 +6,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levelfield.embedder import backbones
-    from levelfield.embedder.backbones import Backbone
-    from levelfield.embedder.blocks import BLOCK, in_blocks
-    from levelfield.embedder.cache import FeatureCache
-    from levelfield.embedder.chunks import Rows
     from levelfield.embedder.embedder import Embedder
     from levelfield.embedder.ensemble import Ensemble, save_ensemble
-    from levelfield.embedder.head import Head, start_at, start_pca, start_random
-    from levelfield.embedder.linear import lda
+    from levelfield.embedder.head.head import Head, start_at, start_pca, start_random
+    from levelfield.embedder.head.linear import lda
     from levelfield.embedder.model import Model, load, save_model
-    from levelfield.embedder.trunk import Trunk
+    from levelfield.embedder.trunk import backbones
+    from levelfield.embedder.trunk.backbones import Backbone
+    from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
+    from levelfield.embedder.trunk.cache import FeatureCache
+    from levelfield.embedder.trunk.chunks import Rows
+    from levelfield.embedder.trunk.trunk import Trunk
 
 _HOMES = {
-    "BLOCK": "blocks",
-    "Backbone": "backbones",
+    "BLOCK": "trunk.blocks",
+    "Backbone": "trunk.backbones",
     "Embedder": "embedder",
     "Ensemble": "ensemble",
-    "FeatureCache": "cache",
-    "Head": "head",
+    "FeatureCache": "trunk.cache",
+    "Head": "head.head",
     "Model": "model",
-    "Rows": "chunks",
-    "Trunk": "trunk",
-    "in_blocks": "blocks",
-    "lda": "linear",
+    "Rows": "trunk.chunks",
+    "Trunk": "trunk.trunk",
+    "in_blocks": "trunk.blocks",
+    "lda": "head.linear",
     "load": "model",
     "save_ensemble": "ensemble",
     "save_model": "model",
-    "start_at": "head",
-    "start_pca": "head",
-    "start_random": "head",
+    "start_at": "head.head",
+    "start_pca": "head.head",
+    "start_random": "head.head",
 }
 
 __all__ = [
@@ -63,7 +63,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a part when it is first asked for: timm takes seconds, and the store alone does not need it."""
     if name == "backbones":
-        return importlib.import_module("levelfield.embedder.backbones")
+        return importlib.import_module("levelfield.embedder.trunk.backbones")
     if name in _HOMES:
         return getattr(importlib.import_module(f"levelfield.embedder.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'levelfield.embedder' has no attribute '{name}'")

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.embedder.blocks import Source, in_blocks
-from levelfield.embedder.trunk import Trunk
+from levelfield.embedder.trunk.blocks import Source, in_blocks
+from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import unknown
 
 CODES = ("float32", "binary")
@@ -19,7 +19,7 @@ class Embedder(nn.Module):
     """`inputs` are images (rows, 3, side, side), or the tuple of tensors that `stored` gave for them.
 
     >>> from levelfield.embedder import backbones
-    >>> from levelfield.embedder.head import Head
+    >>> from levelfield.embedder.head.head import Head
     >>> trunk = Trunk(backbones.create("resnet18", weights="random"), cut="last-1")
     >>> embedder = Embedder(trunk, Head(trunk.width, 8))
     >>> images = torch.zeros(2, 3, 64, 64)

@@ -16,8 +16,7 @@ from rich.progress import Progress
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.data.views import View
-from levelfield.embedder.blocks import in_blocks
+from levelfield.data.views.basic import View
 from levelfield.embedder.model import Model, Picture, Pictures, listed, load
 from levelfield.embedder.model_files import (
     DESCRIPTION,
@@ -27,7 +26,8 @@ from levelfield.embedder.model_files import (
     read_description,
     write_model,
 )
-from levelfield.embedder.trunk import Trunk
+from levelfield.embedder.trunk.blocks import in_blocks
+from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files import link_whole

@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor, nn
 
-from levelfield.data.images import as_rgb, read_image
-from levelfield.data.step_views import described_view
-from levelfield.data.views import View
-from levelfield.embedder import backbones
+from levelfield.data.files.images import as_rgb, read_image
+from levelfield.data.views.basic import View
+from levelfield.data.views.named import described_view
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.devices import usable
 from levelfield.embedder.embedder import Embedder
-from levelfield.embedder.head import Head
+from levelfield.embedder.head.head import Head
+from levelfield.embedder.head.relation import RelationHead
 from levelfield.embedder.model_files import MEMBERS, read_description, read_weights, write_model
-from levelfield.embedder.relation import RelationHead
-from levelfield.embedder.trunk import Trunk
+from levelfield.embedder.trunk import backbones
+from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged
 from levelfield.notebook import html_table, one_line
 from levelfield.settings import number, whole

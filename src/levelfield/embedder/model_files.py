@@ -80,8 +80,9 @@ def within(home: Path, name: str) -> Path:
     """The file or folder `name` of a folder; a link that leads out of it is refused."""
     place = home / name
     if place.resolve() != home.resolve() / name:
-        raise BadInput(f"{place} is a link to another place ({place.resolve()}). What a run consists of must lie in "
-                       "its folder.")
+        raise BadInput(
+            f"{place} is a link to another place ({place.resolve()}). What a run consists of must lie in its folder."
+        )
     return place
 
 
@@ -96,8 +97,10 @@ def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:
         _log.warning("The model in %s has no checksum (an earlier version made it): damage would not be noticed.", home)
     elif found is None or found[1] != _checksum(text[: found.start()], weights):
         parts = DESCRIPTION if weights is None else f"{DESCRIPTION} and {WEIGHTS}"
-        raise Damaged(f"The model in {home} is damaged: the checksum of {parts} is not the one that was written. Copy "
-                      "it again from where it came, or train it again.")
+        raise Damaged(
+            f"The model in {home} is damaged: the checksum of {parts} is not the one that was written. Copy "
+            "it again from where it came, or train it again."
+        )
 
 
 def _checksum(text: str, weights: Path | None) -> str:

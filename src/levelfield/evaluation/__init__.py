@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from levelfield.evaluation.dispersion import Density, alignment, density, uniformity
 from levelfield.evaluation.engine import evaluate
 from levelfield.evaluation.joining import joined, separated
-from levelfield.evaluation.kmeans import kmeans
-from levelfield.evaluation.metrics import Facts, describe, names, parse, register, split
-from levelfield.evaluation.mistakes import Rate, Rates
+from levelfield.evaluation.metrics.dispersion import Density, alignment, density, uniformity
+from levelfield.evaluation.metrics.error_rates import Rate, Rates
+from levelfield.evaluation.metrics.kmeans import kmeans
+from levelfield.evaluation.metrics.registry import Facts, describe, names, parse, register, split
+from levelfield.evaluation.metrics.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
+from levelfield.evaluation.metrics.threshold import Threshold, same_or_not
 from levelfield.evaluation.result import ClassMeans, Evaluation, Intervals
 from levelfield.evaluation.signature import Definition, Representation, Signature, compatible
-from levelfield.evaluation.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
-from levelfield.evaluation.threshold import Threshold, same_or_not
 
 __all__ = [
     "ClassMeans",

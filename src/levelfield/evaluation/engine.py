@@ -12,31 +12,45 @@ import numpy as np
 import torch
 
 from levelfield.errors import BadSpecification, unknown
-from levelfield.evaluation import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register the metrics)
-from levelfield.evaluation.arrangement import arrange
-from levelfield.evaluation.bootstrap import check_level, intervals
-from levelfield.evaluation.budget import check_copies, pairs_within
-from levelfield.evaluation.clustering import tabulate
-from levelfield.evaluation.distances import DISTANCES, Chosen, prepare
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
-from levelfield.evaluation.kmeans import STEPS, clusterings
-from levelfield.evaluation.metrics import Metric, describe, parse_all
-from levelfield.evaluation.neighbours import neighbours
-from levelfield.evaluation.order import canonical_order
-from levelfield.evaluation.points import measure, refuse_undefined
+from levelfield.evaluation.metrics import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register)
+from levelfield.evaluation.metrics.clustering import tabulate
+from levelfield.evaluation.metrics.geometry import measure, refuse_undefined
+from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
+from levelfield.evaluation.metrics.registry import Metric, describe, parse_all
 from levelfield.evaluation.progress import Progress, in_stages
-from levelfield.evaluation.ranks import TIES, tie_groups
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
-from levelfield.evaluation.search import best_way, search
+from levelfield.evaluation.search.arrangement import arrange
+from levelfield.evaluation.search.budget import check_copies, pairs_within
+from levelfield.evaluation.search.distances import DISTANCES, Chosen, prepare
+from levelfield.evaluation.search.neighbours import neighbours
+from levelfield.evaluation.search.order import canonical_order
+from levelfield.evaluation.search.ranking import best_way, search
+from levelfield.evaluation.search.ranks import TIES, tie_groups
 from levelfield.evaluation.signature import Definition, Representation, Signature
+from levelfield.evaluation.statistics.bootstrap import check_level, intervals
 
 
 def evaluate(
-    embeddings: Any, labels: Any, *, gallery: Any = None, gallery_labels: Any = None, query_ids: Any = None,
-    metrics: Iterable[str] | None = None, k: int | Iterable[int] = (1, 2, 4, 8), distance: str = "cosine",
-    average: str = "query", ties: str = "expected", lone: str = "exclude", dim: int | None = None, starts: int = 3,
-    ci: float | None = None, seed: int = 0, memory: str | int = "2GB", progress: Progress | None = None,
+    embeddings: Any,
+    labels: Any,
+    *,
+    gallery: Any = None,
+    gallery_labels: Any = None,
+    query_ids: Any = None,
+    metrics: Iterable[str] | None = None,
+    k: int | Iterable[int] = (1, 2, 4, 8),
+    distance: str = "cosine",
+    average: str = "query",
+    ties: str = "expected",
+    lone: str = "exclude",
+    dim: int | None = None,
+    starts: int = 3,
+    ci: float | None = None,
+    seed: int = 0,
+    memory: str | int = "2GB",
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Measure embeddings: each query is searched among all others, itself left out by id, or in a gallery.
 
@@ -45,7 +59,7 @@ def evaluate(
     queries are in the gallery and no ids leave them out, there is a warning: each would find itself.
     metrics: see `names()`; None means all usual retrieval metrics and no clustering. A bare `recall` stands for
     recall@K with each `k`. distance: cosine, euclidean, dot or hamming. ties: the mean over all orders of rows that are
-    level (expected), or the worst or best of them (pessimistic, optimistic). lone: queries without relatives are left
+    level (expected), or the worst or best of them (pessimistic, optimistic). lone: queries without positives are left
     out (exclude) or count as 0 (miss). dim: only the first columns. starts: k-means starts of the clustering metrics,
     which cluster the queries into as many clusters as they have classes. Metrics of geometry describe the queries too:
     their rows of unit length under cosine, their bits under hamming, otherwise the rows as they are. ci: the level of
@@ -54,7 +68,7 @@ def evaluate(
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
     memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings once
-    more, 64 MB and 12 bytes for each pair of query and relative; with less, queries are searched in several rounds.
+    more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in several rounds.
     Clustering and geometry need the queries once more and, for k-means, the centres four times.
     progress: called with (done, total) from the start and while pairs are compared, in similarities.
 
@@ -66,8 +80,12 @@ def evaluate(
     >>> str(result.signature("map@r"))
     'map@r|self:id|ties:expected|lone:exclude|avg:query|dist:cosine|q:4|g:4|v:1|dim:2|bits:64|norm:unit'
     """
-    for kind, given, known in (("average", average, AVERAGES), ("way to treat ties", ties, TIES),
-                               ("distance", distance, DISTANCES), ("way to treat lone queries", lone, LONE)):
+    for kind, given, known in (
+        ("average", average, AVERAGES),
+        ("way to treat ties", ties, TIES),
+        ("distance", distance, DISTANCES),
+        ("way to treat lone queries", lone, LONE),
+    ):
         if given not in known:
             raise unknown(kind, str(given), known)
     if starts < 1:
@@ -76,46 +94,78 @@ def evaluate(
         check_level(ci)
     wanted = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))
     refuse_undefined(wanted, distance)
-    inputs = check_inputs(embeddings, labels, gallery=gallery, gallery_labels=gallery_labels, query_ids=query_ids,
-                          dim=dim)
+    inputs = check_inputs(
+        embeddings, labels, gallery=gallery, gallery_labels=gallery_labels, query_ids=query_ids, dim=dim
+    )
     warn_of_queries_in_gallery(inputs)
     alone = _lone_queries(inputs)
     counted = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
-    measured, searched, clustered = ([one for one in wanted if one.kind == kind]
-                                     for kind in ("geometry", "retrieval", "clustering"))
+    measured, searched, clustered = (
+        [one for one in wanted if one.kind == kind] for kind in ("geometry", "retrieval", "clustering")
+    )
     rows, clusters = len(inputs.query), len(np.unique(inputs.query_codes))
-    hear_geometry, hear_search, hear_clusters = in_stages(progress, [
-        rows * rows * sum(describe(one.entry).all_pairs for one in measured),
-        rows * len(inputs.gallery) if searched else 0, starts * (STEPS + 1) * rows * clusters if clustered else 0])
+    hear_geometry, hear_search, hear_clusters = in_stages(
+        progress,
+        [
+            rows * rows * sum(describe(one.entry).all_pairs for one in measured),
+            rows * len(inputs.gallery) if searched else 0,
+            starts * (STEPS + 1) * rows * clusters if clustered else 0,
+        ],
+    )
     if measured or clustered:
         check_copies(memory, inputs, clusters=clusters if clustered else 0, threads=torch.get_num_threads())
     of_set = measure(inputs.query, inputs.query_codes, measured, distance=distance, progress=hear_geometry)
     per_query = _retrieval(inputs, searched, ties, distance, memory, hear_search)
     per_start = _clustering(inputs, clustered, distance, clusters, starts, seed, hear_clusters)
-    values = {metric.name: of_set[metric.name] if metric.name in of_set
-              else mean_of(per_query[metric.name], inputs.query_codes, counted, average=average)
-              if metric.name in per_query else math.fsum(per_start[metric.name]) / starts for metric in wanted}
+    values = {
+        metric.name: of_set[metric.name]
+        if metric.name in of_set
+        else mean_of(per_query[metric.name], inputs.query_codes, counted, average=average)
+        if metric.name in per_query
+        else math.fsum(per_start[metric.name]) / starts
+        for metric in wanted
+    }
 
-    representation = Representation(dim=inputs.query.shape[1], bits=1 if distance == "hamming" else inputs.bits,
-                                    norm="unit" if distance == "cosine" else "none")
+    representation = Representation(
+        dim=inputs.query.shape[1],
+        bits=1 if distance == "hamming" else inputs.bits,
+        norm="unit" if distance == "cosine" else "none",
+    )
     own = "id" if (inputs.query_ids >= 0).any() else "none"
 
     def signature(metric: Metric) -> Signature:
         if metric.kind == "clustering":
-            definition = Definition(metric.name, "none", "none", "none", "none", distance, len(inputs.query),
-                                    len(inputs.query), clusterer=f"lloyd{STEPS}x{starts}-seed{seed}")
+            definition = Definition(
+                metric.name,
+                "none",
+                "none",
+                "none",
+                "none",
+                distance,
+                len(inputs.query),
+                len(inputs.query),
+                clusterer=f"lloyd{STEPS}x{starts}-seed{seed}",
+            )
         elif metric.kind == "geometry":
             return _signature_of_set(metric, distance, len(inputs.query), representation)
         else:
-            definition = Definition(metric.name, own, ties, lone, average, distance, len(inputs.query),
-                                    len(inputs.gallery))
+            definition = Definition(
+                metric.name, own, ties, lone, average, distance, len(inputs.query), len(inputs.gallery)
+            )
         return Signature(definition, representation)
 
-    return Evaluation(values, per_query, per_start, alone, counted, inputs.query_codes, inputs.classes,
-                      {metric.name: signature(metric) for metric in wanted},
-                      {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average,
-                                                      level=ci, seed=seed),
-                      search=partial(neighbours, inputs, distance=distance))  # the caller's arrays, no copy
+    return Evaluation(
+        values,
+        per_query,
+        per_start,
+        alone,
+        counted,
+        inputs.query_codes,
+        inputs.classes,
+        {metric.name: signature(metric) for metric in wanted},
+        {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average, level=ci, seed=seed),
+        search=partial(neighbours, inputs, distance=distance),
+    )  # the caller's arrays, no copy
 
 
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
@@ -125,13 +175,18 @@ def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Represent
 
 
 def _lone_queries(inputs: Inputs) -> Array:
-    relatives = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))[inputs.query_codes]
+    positives = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))[inputs.query_codes]
     itself = (inputs.query_ids >= 0) & (inputs.gallery_codes[inputs.query_ids] == inputs.query_codes)
-    return relatives == itself
+    return positives == itself
 
 
 def _retrieval(
-    inputs: Inputs, wanted: list[Metric], ties: str, distance: str, memory: str | int, progress: Progress | None,
+    inputs: Inputs,
+    wanted: list[Metric],
+    ties: str,
+    distance: str,
+    memory: str | int,
+    progress: Progress | None,
 ) -> dict[str, Array]:
     """All retrieval metrics from one search."""
     if not wanted:
@@ -140,17 +195,23 @@ def _retrieval(
     way = best_way(inputs)
     pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
     arranged = arrange(inputs, distance=distance)
-    last = retrieval.reach(wanted, arranged.relatives)
+    last = retrieval.reach(wanted, arranged.positives)
     for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, progress=progress):
         for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
             for metric in wanted:
                 result[metric.name][arranged.query_order[queries]] = metric.compute(
-                    groups, k=metric.k, form=metric.form)
+                    groups, k=metric.k, form=metric.form
+                )
     return result
 
 
 def _clustering(
-    inputs: Inputs, wanted: list[Metric], distance: str, clusters: int, starts: int, seed: int,
+    inputs: Inputs,
+    wanted: list[Metric],
+    distance: str,
+    clusters: int,
+    starts: int,
+    seed: int,
     progress: Progress | None,
 ) -> dict[str, tuple[float, ...]]:
     """All clustering metrics of the queries from the same k-means starts."""

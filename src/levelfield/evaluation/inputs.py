@@ -33,7 +33,12 @@ class Inputs:
 
 
 def check_inputs(
-    embeddings: Any, labels: Any, *, gallery: Any = None, gallery_labels: Any = None, query_ids: Any = None,
+    embeddings: Any,
+    labels: Any,
+    *,
+    gallery: Any = None,
+    gallery_labels: Any = None,
+    query_ids: Any = None,
     dim: int | None = None,
 ) -> Inputs:
     """Arrays as the engine needs them; the caller's own are never changed.
@@ -53,14 +58,16 @@ def check_inputs(
         if len(query) < 2:
             raise BadInput("embeddings has 1 row: a search needs at least 2, the query and something to find.")
         classes, codes = np.unique(names, return_inverse=True)
-        return Inputs(query, codes, query, codes, np.arange(len(query)), classes,
-                      self_search=True, bits=bits, device=device)
+        return Inputs(
+            query, codes, query, codes, np.arange(len(query)), classes, self_search=True, bits=bits, device=device
+        )
     if gallery_labels is None:
         raise BadInput("A gallery was given without gallery_labels: one label per gallery row is needed.")
     rows = finite_rows(gallery, "gallery", dim)
     if rows.shape[1] != query.shape[1]:
-        raise BadInput(f"embeddings have {query.shape[1]} columns and the gallery {rows.shape[1]}: "
-                       "the same number is needed.")
+        raise BadInput(
+            f"embeddings have {query.shape[1]} columns and the gallery {rows.shape[1]}: the same number is needed."
+        )
     if len(rows) < 2:
         raise BadInput(f"gallery has {len(rows)} row: at least 2 are needed.")
     others = class_names(gallery_labels, "gallery_labels", len(rows), "gallery rows")
@@ -69,8 +76,17 @@ def check_inputs(
     common = np.promote_types(query.dtype, rows.dtype)
     classes, codes = np.unique(np.concatenate([names, others]), return_inverse=True)
     ids = _ids(query_ids, len(query), len(rows))
-    return Inputs(query.astype(common, copy=False), codes[: len(query)], rows.astype(common, copy=False),
-                  codes[len(query):], ids, classes, self_search=False, bits=bits, device=device)
+    return Inputs(
+        query.astype(common, copy=False),
+        codes[: len(query)],
+        rows.astype(common, copy=False),
+        codes[len(query) :],
+        ids,
+        classes,
+        self_search=False,
+        bits=bits,
+        device=device,
+    )
 
 
 def _numpy(values: Any, name: str) -> Array:
@@ -113,8 +129,10 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
     if labels.ndim != 1:
         raise BadInput(f"{name} has shape {labels.shape}: one label per row, shape ({count},), is needed.")
     if len(labels) != count:
-        raise BadInput(f"{count} {owner} but {len(labels)} {name}: one label per row is needed, "
-                       f"the first row without its partner is {min(count, len(labels))}.")
+        raise BadInput(
+            f"{count} {owner} but {len(labels)} {name}: one label per row is needed, "
+            f"the first row without its partner is {min(count, len(labels))}."
+        )
     if labels.dtype.kind in "OT":
         labels = labels.astype(object)
         missing = [row for row, label in enumerate(labels) if label is None or label != label]
@@ -133,8 +151,10 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
 
 def _infinite(rows: Array) -> Array:
     """Which rows have a NaN or an infinity; a few at a time, so that a file that is mapped to memory stays a file."""
-    found = [np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start
-             for start in range(0, len(rows), _CHUNK)]
+    found = [
+        np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start
+        for start in range(0, len(rows), _CHUNK)
+    ]
     return np.concatenate(found)
 
 
@@ -143,10 +163,13 @@ def _ids(values: Any, queries: int, gallery: int) -> Array:
         return np.full(queries, -1)
     ids = _numpy(values, "query_ids")
     if ids.shape != (queries,) or ids.dtype.kind not in "iu":
-        raise BadInput(f"query_ids has shape {ids.shape} and type {ids.dtype}: one whole number per query, "
-                       f"shape ({queries},), is needed (-1: the query is not in the gallery).")
+        raise BadInput(
+            f"query_ids has shape {ids.shape} and type {ids.dtype}: one whole number per query, "
+            f"shape ({queries},), is needed (-1: the query is not in the gallery)."
+        )
     bad = np.flatnonzero((ids < -1) | (ids >= gallery))
     if len(bad):
-        raise BadInput(f"query_ids: {ids[bad[0]]} at row {bad[0]} is no gallery row "
-                       f"(-1 to {gallery - 1} are possible).")
+        raise BadInput(
+            f"query_ids: {ids[bad[0]]} at row {bad[0]} is no gallery row (-1 to {gallery - 1} are possible)."
+        )
     return ids.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Several embeddings of the same images as one: how ensembles are compared (004 F, DREML, the folds of MLRC)."""
+"""Several embeddings of the same images as one: ensembles (seidenschwarz2021 F), DREML, the folds of MLRC."""
 
 from __future__ import annotations
 
@@ -58,5 +58,7 @@ def _check(members: Sequence[Array]) -> None:
         if rows.ndim != 2:
             raise BadInput(f"Member {place} has shape {rows.shape}; rows (images, dim) are needed.")
         if len(rows) != len(members[0]):
-            raise BadInput(f"Member {place} has {len(rows)} rows and member 0 has {len(members[0])}: the same images "
-                           "in the same order are needed.")
+            raise BadInput(
+                f"Member {place} has {len(rows)} rows and member 0 has {len(members[0])}: the same images "
+                "in the same order are needed."
+            )

@@ -11,7 +11,7 @@ import numpy as np
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.neighbours import Neighbours
+from levelfield.evaluation.search.neighbours import Neighbours
 from levelfield.evaluation.signature import Signature
 from levelfield.notebook import frame, html_table
 
@@ -47,7 +47,7 @@ class Intervals:
 class Evaluation(Mapping[str, float]):
     """Figures by name (fractions, not per cent). A clustering metric is the mean over its starts.
 
-    `per_query[name]` has one value per query in input order; a query without relatives (`lone`) has 0 there, and
+    `per_query[name]` has one value per query in input order; a query without positives (`lone`) has 0 there, and
     whoever averages under `lone="exclude"` drops those first. `per_start[name]` holds the value of each k-means start.
     `intervals[name]` is there for every retrieval metric if `ci` was asked for.
     """
@@ -82,14 +82,15 @@ class Evaluation(Mapping[str, float]):
 
     @property
     def n_lone(self) -> int:
-        """Queries without a relative in the gallery."""
+        """Queries without a positive in the gallery."""
         return int(self.lone.sum())
 
     @property
     def spread(self) -> dict[str, float]:
         """Standard deviation over the starts of each clustering metric (0 for one start)."""
-        return {name: float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-                for name, values in self.per_start.items()}
+        return {
+            name: float(np.std(values, ddof=1)) if len(values) > 1 else 0.0 for name, values in self.per_start.items()
+        }
 
     def per_class(self, name: str) -> ClassMeans:
         """Class means of a per-query metric: what methods are compared by."""
@@ -123,7 +124,7 @@ class Evaluation(Mapping[str, float]):
     def to_pandas(self, of: str = "metrics") -> Any:
         """A DataFrame of the `metrics` with their intervals, of the `queries` in input order, or of the `classes`.
 
-        A query without relatives has the value 0; `counted` says whether it is among those that are averaged.
+        A query without positives has the value 0; `counted` says whether it is among those that are averaged.
         """
         if of not in TABLES:
             raise unknown("table of an evaluation", of, TABLES)

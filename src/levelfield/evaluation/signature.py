@@ -52,8 +52,16 @@ class Signature:
 
     def __str__(self) -> str:
         made, shown = self.definition, self.representation
-        parts = [made.metric, f"self:{made.self_excluded}", f"ties:{made.ties}", f"lone:{made.lone}",
-                 f"avg:{made.average}", f"dist:{made.distance}", f"q:{made.queries}", f"g:{made.gallery}"]
+        parts = [
+            made.metric,
+            f"self:{made.self_excluded}",
+            f"ties:{made.ties}",
+            f"lone:{made.lone}",
+            f"avg:{made.average}",
+            f"dist:{made.distance}",
+            f"q:{made.queries}",
+            f"g:{made.gallery}",
+        ]
         parts += [f"clusters:{made.clusterer}"] if made.clusterer != "none" else []
         parts += [f"v:{made.engine}", f"dim:{shown.dim}", f"bits:{shown.bits}", f"norm:{shown.norm}"]
         parts += [f"refined:{shown.refined}"] if shown.refined != "none" else []

@@ -12,7 +12,7 @@ from levelfield import objectives
 from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
 from levelfield.methods._parameters import Group
-from levelfield.objectives._presets import preset_revision
+from levelfield.papers.presets import preset_revision
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
 
@@ -125,7 +125,7 @@ def trains(name: str) -> bool:
 def revision(name: str, settings: Mapping[str, Any]) -> int:
     """How many times a competitor's training was defined: above 1 it is part of a run's identity.
 
-    >>> revision("contrastive", {}), revision("margin", {"preset": "002/cub"})
+    >>> revision("contrastive", {}), revision("margin", {"preset": "roth2020/cub"})
     (1, 2)
     """
     if name not in _registry:

@@ -21,7 +21,7 @@ from levelfield.settings import number
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
-    from levelfield.methods.refinement import Refinement
+    from levelfield.methods.refine.choice import Refinement
 
 Inputs = Tensor | tuple[Tensor, ...]
 
@@ -273,7 +273,7 @@ class Method(nn.Module):
 def _refinement(said: Any, objective: nn.Module | None) -> Refinement | None:
     if said is None or said is False:
         return None
-    from levelfield.methods.refinement import Refinement  # clusterings are only for those who ask
+    from levelfield.methods.refine.choice import Refinement  # clusterings are only for those who ask
 
     found = Refinement.of(said)
     found.check(objective)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from levelfield.embedder.head import Head, start_at, start_random
-from levelfield.embedder.linear import lda
+from levelfield.embedder.head.head import Head, start_at, start_random
+from levelfield.embedder.head.linear import lda
 from levelfield.methods._contract import Deviation, Method, TrainingFeatures
 from levelfield.randomness import stream
 

@@ -2,7 +2,8 @@
 
 The C training classes are dealt at random to D meta classes, anew for each of L members. A member is a network with D
 outputs that learns its meta classes; at test time each member's outputs are brought to length 1 and stand side by
-side, L x D numbers for an image. Every member sees all images: "a subset of the data" (001 section 2.10) is wrong.
+side, L x D numbers for an image. Every member sees all images: "a subset of the data" (fehervari2019 section 2.10) is
+wrong.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def partition(classes: int, meta_classes: int, member: int, *, seed: int, balanc
     """The meta class of each class for one member: int64 (classes,), from a stream that `seed` and `member` name.
 
     balanced: sizes of meta classes differ by at most one, as in the original; otherwise each class draws its own, as in
-    001's code, where a meta class may stay empty. No two members of a seed divide the classes alike, however the meta
-    classes are called: one that would is drawn again.
+    fehervari2019's code, where a meta class may stay empty. No two members of a seed divide the classes alike, however
+    the meta classes are called: one that would is drawn again.
 
     >>> partition(5, 2, 0, seed=0), partition(5, 2, 1, seed=0)
     (array([1, 0, 1, 0, 0]), array([0, 0, 1, 0, 1]))
@@ -85,7 +86,7 @@ def learned_loss(
     proxy_lr_multiplier: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> ProxyNCA:
-    """001's form: ProxyNCA with learned proxies (D, D); outputs and proxies of length `multiplier`, distances squared.
+    """fehervari2019's form: ProxyNCA with learned proxies (D, D); rows of length `multiplier`, distances squared.
 
     exclude_positive: the own proxy is not in the denominator.
     """
@@ -102,13 +103,14 @@ def learned_loss(
 class Dreml(Method):
     """DREML: members that each tell random meta classes apart, joined. One run trains one member.
 
-    members, meta_classes: L and D, 12 and 12 in 001 (144 numbers in all); 001 table 1 lists the original as 12 x 48.
-    proxies: "static", the original's softmax, or "learned", 001's ProxyNCA, whose settings are multiplier and
-    exclude_positive. balanced: false divides the classes as 001's code does.
+    members, meta_classes: L and D, 12 and 12 in fehervari2019 (144 numbers in all); fehervari2019 table 1 lists the
+    original as 12 x 48.
+    proxies: "static", the original's softmax, or "learned", fehervari2019's ProxyNCA, whose settings are multiplier and
+    exclude_positive. balanced: false divides the classes as fehervari2019's code does.
 
-    Not imitated: 001 joins as many members as are best on the test set; the original's code takes at most 500 images of
-    a class and keeps the epoch with the best training accuracy. 001's code has one more loss, `xentropy`, whose sign is
-    wrong.
+    Not imitated: fehervari2019 joins as many members as are best on the test set; the original's code takes at most 500
+    images of a class and keeps the epoch with the best training accuracy. fehervari2019's code has one more loss,
+    `xentropy`, whose sign is wrong.
 
     >>> Dreml(members=6, meta_classes=4).labels(np.array([0, 1, 1, 7]), member=0, seed=0)
     array([3, 0, 0, 2])
@@ -117,12 +119,12 @@ class Dreml(Method):
     def __init__(
         self,
         *,
-        members: int = 12,  # 001 table 1
+        members: int = 12,  # fehervari2019 table 1
         meta_classes: int = 12,
         proxies: str = "static",  # the original's code
-        multiplier: float = 3.0,  # 001's code
+        multiplier: float = 3.0,  # fehervari2019's code
         exclude_positive: bool = True,
-        proxy_lr_multiplier: float = 1.0,  # 001's code: one rate for all
+        proxy_lr_multiplier: float = 1.0,  # fehervari2019's code: one rate for all
         balanced: bool = True,
         batch: str | None = None,
         batching: str | Mapping[str, Any] | None = None,

@@ -1,4 +1,4 @@
-"""DRML (000): features cut into branches, each trained on the images that it describes best, joined by relations.
+"""DRML (zheng2021): features cut into branches, each trained on the images that it describes best, joined by relations.
 
 The supplement has the settings, the released code the method; its network is `RelationHead`. Of a batch:
 
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from levelfield import objectives
 from levelfield.batching import Batching
-from levelfield.embedder.relation import RelationHead, Steps, start_relation
+from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Batch, Deviation, Method, TrainingFeatures
 from levelfield.methods._parameters import Group, own_groups, put_proxies
@@ -47,15 +47,16 @@ _WHOLE_BATCHES = {
 class Drml(Method):
     """DRML: branches on blocks of the features, each trained on the images that it describes best, joined by relations.
 
-    objective: the wrapped loss, with its `settings`; `final_settings` change them for the joined rows. Those of 000's
-    released Proxy Anchor: `{objective: proxy_anchor, settings: {preset: 000/cub/drml}}`. Losses that are told which
-    rows play which part, or that have a network over the batch, are refused: a branch sees an arbitrary part of it.
+    objective: the wrapped loss, with its `settings`; `final_settings` change them for the joined rows. Those of
+    zheng2021's released Proxy Anchor: `{objective: proxy_anchor, settings: {preset: zheng2021/cub/drml}}`. Losses that
+    are told which rows play which part, or that have a network over the batch, are refused: a branch sees an arbitrary
+    part of it.
 
     Its head takes the place of the conditions' (`layer_norm` and `dropout` do not concern it); `branches` must divide
     `dim`. With `head_init: pca` or `whitened` its nodes start at the principal components of their blocks, so that the
-    first embeddings are those of the common head, block by block at unit length. Proxies start as in 000's code unless
-    the settings name a `proxy_init`; with `proxies: class_means` those of the branches lie at the class means of their
-    nodes.
+    first embeddings are those of the common head, block by block at unit length. Proxies start as in zheng2021's code
+    unless the settings name a `proxy_init`; with `proxies: class_means` those of the branches lie at the class means of
+    their nodes.
 
     >>> method = Drml(num_classes=4, dim=8, objective="triplet", settings={"margin": 1.0})
     >>> len(method.branches), method.objective.margin
@@ -70,13 +71,13 @@ class Drml(Method):
         *,
         num_classes: int,
         dim: int,
-        objective: str = "cosface",  # 000's main wrapper beside Proxy Anchor
+        objective: str = "cosface",  # zheng2021's main wrapper beside Proxy Anchor
         settings: Mapping[str, Any] | None = None,
         final_settings: Mapping[str, Any] | None = None,
-        branches: int = 4,  # 000's code
-        weight_branch: float = 1.0,  # 000's code
-        weight_final: float = 10.0,  # 000's README: "weight_representation"
-        weight_reconstruction: float = 1.0,  # 000's README
+        branches: int = 4,  # zheng2021's code
+        weight_branch: float = 1.0,  # zheng2021's code
+        weight_final: float = 10.0,  # zheng2021's README: "weight_representation"
+        weight_reconstruction: float = 1.0,  # zheng2021's README
         batch: str | None = None,
         batching: str | Mapping[str, Any] | None = None,
         lr: float | None = None,
@@ -199,7 +200,7 @@ def subsets(steps: Steps, labels: Tensor) -> tuple[Sequence[Tensor], Sequence[Te
 
 @torch.no_grad()
 def _start(objective: Objective, *, normal: bool, generator: torch.Generator) -> None:
-    """Class vectors as 000's code draws them: He with slope sqrt 5, fan in; normal, or uniform for the final loss."""
+    """Class vectors as in zheng2021's code: He with slope sqrt 5, fan in; normal, or uniform for the final loss."""
     vectors = objective.class_vectors
     if vectors is None:
         return

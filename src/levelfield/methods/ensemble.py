@@ -1,4 +1,4 @@
-"""Ensembles: networks that were trained alone, compared by their embeddings side by side (004 F, DREML, MLRC)."""
+"""Ensembles (seidenschwarz2021 F, DREML, MLRC): networks trained alone, compared by their joined embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Ensemble(Method):
 
     of: labels of the study, or folders of finished runs on the same test images.
     seeds: "each" joins the runs of one seed, so that there is an ensemble for every seed; "all" joins all seeds of a
-    label to one ensemble, as 004 does (table 8: 2 or 5 networks that differ by their seed alone); a list, only these.
+    label to one ensemble, as seidenschwarz2021 does (table 8: 2 or 5 networks that differ by their seed alone); a list,
+    only these.
 
     >>> Ensemble(of=["margin", "triplet"]).requires
     ('margin', 'triplet')

@@ -1,6 +1,6 @@
-"""Manifold mixup for metric learning (002 H, eq. 31): hidden states of two images are mixed, and so are their classes.
+"""Manifold mixup for metric learning (roth2020 H, eq. 31): hidden states and classes of two images are mixed.
 
-A control rather than a help: 002 finds more compressed embeddings and a lower recall.
+A control rather than a help: roth2020 finds more compressed embeddings and a lower recall.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Mixup:
     Without any: the first three that training reaches; with a frozen trunk that is the head's input.
     """
 
-    alpha: float = 2.0  # 002 H
+    alpha: float = 2.0  # roth2020 H
     layers: tuple[str, ...] | None = None
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Students (004 C.4): an objective that also learns what a finished run says of each training image."""
+"""Students (seidenschwarz2021 C.4): an objective that also learns what a finished run says of each training image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods._contract import Batch, Deviation, Method
-from levelfield.methods.teaching import feature_huber, relational_released, rkd_distance, soft_cross_entropy
+from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.objectives import Objective
 from levelfield.settings import check_keywords, number, one_of
 
@@ -26,10 +26,10 @@ class Lesson:
 
     teacher: str
     form: str
-    weight: float = 1.0  # 004 C.4 (released relational: 0.01)
+    weight: float = 1.0  # seidenschwarz2021 C.4 (released relational: 0.01)
     temperature: float = 1.0  # distill
     delta: float = 1.0  # of Huber's function: imitate, relational
-    released: bool = False  # relational as in 004's code
+    released: bool = False  # relational as in seidenschwarz2021's code
 
     @classmethod
     def of(cls, said: Any) -> Lesson:
@@ -77,8 +77,8 @@ class Lesson:
 class Student(Method):
     """An objective's own loss plus weight * what the teacher says. The teacher is a constant, one row per image.
 
-    `distill` compares the softmax of class logits as each objective trains them, its own temperature included: 004's
-    T = 1, which leaves that out, is here `temperature: 5` for two objectives of temperature 0.2.
+    `distill` compares the softmax of class logits as each objective trains them, its own temperature included:
+    seidenschwarz2021's T = 1, which leaves that out, is here `temperature: 5` for two objectives of temperature 0.2.
     """
 
     def __init__(self, objective: nn.Module, *, student: Any, num_classes: int, dim: int, **shared: Any) -> None:

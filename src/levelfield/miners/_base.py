@@ -85,18 +85,14 @@ def _check_anchors(geometry: Geometry, who: str) -> None:
 def check_batch(rows: Tensor, labels: Tensor, who: str) -> None:
     """Refuse what is no batch of embeddings (b, d) with one integer label each. `who` got it, in words."""
     if not isinstance(rows, Tensor) or not isinstance(labels, Tensor):
-        raise BadInput(
-            f"{who} got {kind_of(rows)} as embeddings and {kind_of(labels)} as labels: tensors are needed."
-        )
+        raise BadInput(f"{who} got {kind_of(rows)} as embeddings and {kind_of(labels)} as labels: tensors are needed.")
     if rows.dim() != 2 or labels.dim() != 1 or not rows.is_floating_point():
         raise BadInput(
             f"{who} got embeddings of shape {tuple(rows.shape)} ({rows.dtype}) and "
             f"labels of shape {tuple(labels.shape)}: floating rows (batch, dim) and labels (batch,) are needed."
         )
     if len(rows) != len(labels):
-        raise BadInput(
-            f"{who} got {len(rows)} embeddings but {len(labels)} labels: one label per embedding is needed."
-        )
+        raise BadInput(f"{who} got {len(rows)} embeddings but {len(labels)} labels: one label per embedding is needed.")
     if labels.is_floating_point() or labels.is_complex():
         raise BadInput(f"{who} got labels of type {labels.dtype}; integers are needed.")
 

@@ -69,7 +69,7 @@ def describe(name: str) -> MinerFacts:
 def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
     """The miner `name`, or `pml:TripletMarginMiner` of pytorch-metric-learning, with `settings`.
 
-    `switch` is the chance of 002's rho-regularisation (see `Switched`). How it is called: see `BaseMiner`.
+    `switch` is the chance of roth2020's rho-regularisation (see `Switched`). How it is called: see `BaseMiner`.
 
     >>> create("semihard", mode="closest")
     Semihard(mode='closest', margin=0.2)

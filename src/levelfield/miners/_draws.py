@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.relatives import Relatives, row_blocks, without_class_
+from levelfield.labels import ClassTable, row_blocks, without_class_
 
 
 def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
@@ -35,19 +35,19 @@ def draw_uniform(allowed: Tensor, generator: torch.Generator) -> Tensor:
     return kth(allowed, torch.minimum(rank, count - 1))
 
 
-def draw_relative(table: Relatives, generator: torch.Generator) -> Tensor:
+def draw_positive(table: ClassTable, generator: torch.Generator) -> Tensor:
     """For each row a uniformly drawn other member of its class; the row itself where there is none."""
     rank = (uniforms(len(table.counts), table.counts, generator) * table.counts).long()  # below the count, or 0
     return table.others.gather(1, rank[:, None]).squeeze(1)
 
 
-def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:
+def negative_at(table: ClassTable, uniform: Tensor) -> Tensor:
     """For each row the row of another class that a number in [0, 1) means; meaningless where there is none.
 
-    All rows class by class, less the row's own class, which lies together: no matrix of who is a stranger.
+    All rows class by class, less the row's own class, which lies together: no matrix of who is a negative.
 
-    >>> from levelfield.relatives import relatives
-    >>> stranger_at(relatives(torch.tensor([0, 1, 0, 1])), torch.tensor([0.0, 0.0, 0.5, 0.5]))
+    >>> from levelfield.labels import class_table
+    >>> negative_at(class_table(torch.tensor([0, 1, 0, 1])), torch.tensor([0.0, 0.0, 0.5, 0.5]))
     tensor([1, 0, 3, 2])
     """
     class_size = table.counts + 1
@@ -56,9 +56,9 @@ def stranger_at(table: Relatives, uniform: Tensor) -> Tensor:
     return table.order.index_select(0, place.clamp_max_(len(table.order) - 1))
 
 
-def draw_stranger(table: Relatives, generator: torch.Generator) -> Tensor:
+def draw_negative(table: ClassTable, generator: torch.Generator) -> Tensor:
     """For each row a uniformly drawn row of another class; meaningless where there is none."""
-    return stranger_at(table, uniforms(len(table.others), table.others, generator))
+    return negative_at(table, uniforms(len(table.others), table.others, generator))
 
 
 def all_known(found: Tensor) -> bool:
@@ -66,10 +66,10 @@ def all_known(found: Tensor) -> bool:
     return found.device.type == "cpu" and bool(found.all())
 
 
-def draw_stranger_between(
-    matrix: Tensor, table: Relatives, low: Tensor | None, high: Tensor | None, generator: torch.Generator
+def draw_negative_between(
+    matrix: Tensor, table: ClassTable, low: Tensor | None, high: Tensor | None, generator: torch.Generator
 ) -> Tensor:
-    """For each row a uniformly drawn stranger with low < entry < high (n, 1 each); any stranger where there is none.
+    """For each row a uniformly drawn negative with low < entry < high (n, 1 each); any negative where there is none.
 
     Rows are counted through in blocks that stay in the cache.
     """
@@ -88,7 +88,7 @@ def draw_stranger_between(
         wanted = (uniform[rows] * some).floor_().minimum(some - 1).add_(1)
         torch.searchsorted(running, wanted.to(running.dtype)[:, None], out=chosen[rows, None])
         torch.gt(some, 0, out=found[rows])
-    return chosen if all_known(found) else torch.where(found, chosen, stranger_at(table, uniform))
+    return chosen if all_known(found) else torch.where(found, chosen, negative_at(table, uniform))
 
 
 def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
@@ -102,8 +102,8 @@ def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     return chosen / chosen.sum(-1, keepdim=True).clamp_min(1)
 
 
-def one_each(table: Relatives, positive: Tensor, negative: Tensor) -> Tensor:
-    """Triplets (t, 3) of the anchors that have both a relative and a stranger."""
+def one_each(table: ClassTable, positive: Tensor, negative: Tensor) -> Tensor:
+    """Triplets (t, 3) of the anchors that have both a positive and a negative."""
     counts = table.counts
     usable = (counts > 0) & (counts < len(table.order) - 1)
     triplets = torch.stack((torch.arange(len(counts), device=counts.device), positive, negative), 1)

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import no_triplets
-from levelfield.relatives import related
 
 
 def all_triplets(positive: Tensor, negative: Tensor) -> Tensor:
     """Every (anchor, positive, negative), lexicographic (t, 3).
 
-    >>> all_triplets(*related(torch.tensor([0, 0, 1]))).tolist()
+    >>> all_triplets(*class_masks(torch.tensor([0, 0, 1]))).tolist()
     [[0, 1, 2], [1, 0, 2]]
     """
     pairs = positive.nonzero()
@@ -40,4 +40,4 @@ class All(BaseMiner):
     """
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        return all_triplets(*related(labels, len(geometry.rows)))
+        return all_triplets(*class_masks(labels, len(geometry.rows)))

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table, hide_
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import no_triplets, one_each
-from levelfield.relatives import hide_, relatives
 
 
 @register(
@@ -39,7 +39,7 @@ class BatchHard(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        table, distance = relatives(labels, len(geometry.rows)), geometry.distance.detach()
+        table, distance = class_table(labels, len(geometry.rows)), geometry.distance.detach()
         # argmax and argmin give the first of equals, and a distance that is no number wins: the loss then shows it
         place = torch.where(table.valid, distance.gather(1, table.others), -torch.inf).argmax(1)
         farthest_positive = table.others.gather(1, place[:, None]).squeeze(1)

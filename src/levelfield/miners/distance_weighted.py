@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import ClassTable, class_masks, class_table, row_blocks, without_class_
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import (
     all_known,
-    draw_relative,
+    draw_positive,
     even,
+    negative_at,
     no_triplets,
-    stranger_at,
     uniforms,
 )
-from levelfield.relatives import Relatives, related, relatives, row_blocks, without_class_
 from levelfield.settings import number, one_of
 
 _ANTIPODES = 4 - 4e-6  # they have infinite weight; a bare 4 would depend on how the distance was rounded
@@ -27,7 +27,7 @@ _NEVER = -1e30  # log weight of what may not be drawn: as good as -inf, and noth
 
 
 def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
-    """-log q(D) = (2 - dim) log D - (dim - 3)/2 log(1 - D^2/4), D = max(d, lower) (Wu et al. 2017; 002 eq. 23).
+    """-log q(D) = (2 - dim) log D - (dim - 3)/2 log(1 - D^2/4), D = max(d, lower) (Wu et al. 2017; roth2020 eq. 23).
 
     >>> log_weights(torch.tensor([0.01, 0.25]), dim=4, lower=0.5)
     tensor([1.4186, 1.4186])
@@ -39,13 +39,13 @@ def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
 @register(
     "distance_weighted",
     MinerFacts(
-        paper="Wu et al. 2017; 002 eq. 23-24",
+        paper="Wu et al. 2017; roth2020 eq. 23-24",
         rule="P(n|a) ~ 1 / q(max(d_an, lower)), q = density of distances on the unit sphere; p uniform in P(a)",
         random=True,
         sources={
-            "lower": "Wu et al. 2017, section 4.1; what 002's lambda = 0.5 means in its code",
-            "upper": "Wu et al. 2017 code, 001, PML; published 002 numbers have none",
-            "per_anchor": "002: one; 001 and Wu: 'positives', an own negative for each positive",
+            "lower": "Wu et al. 2017, section 4.1; what roth2020's lambda = 0.5 means in its code",
+            "upper": "Wu et al. 2017 code, fehervari2019, PML; published roth2020 numbers have none",
+            "per_anchor": "roth2020: one; fehervari2019 and Wu: 'positives', an own negative for each positive",
         },
     ),
 )
@@ -79,11 +79,11 @@ class DistanceWeighted(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        table = relatives(labels, len(geometry.rows))
+        table = class_table(labels, len(geometry.rows))
         if self.per_anchor == "positives":
             chosen_p, asked = table.others, table.valid
         else:
-            chosen_p, asked = draw_relative(table, generator)[:, None], table.valid[:, :1]
+            chosen_p, asked = draw_positive(table, generator)[:, None], table.valid[:, :1]
         uniform = uniforms(asked.numel(), labels, generator).view(asked.shape)
         chosen_n, gives = self._draw(geometry, table, uniform)
         anchors = torch.arange(len(chosen_p), device=labels.device)[:, None].expand_as(chosen_p)
@@ -100,7 +100,7 @@ class DistanceWeighted(BaseMiner):
             "valid": usable.long(),
         }
 
-    def _draw(self, geometry: Geometry, table: Relatives, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    def _draw(self, geometry: Geometry, table: ClassTable, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """A negative for each of the numbers (n, draws), and who has any: as `_law` says, block by block, in base 2."""
         squared, dim = geometry.squared_distance.detach(), geometry.rows.shape[1]
         lowest = self.lower**2
@@ -119,13 +119,13 @@ class DistanceWeighted(BaseMiner):
             running = weights.sub_(top).exp2_().cumsum(1)
             torch.searchsorted(running, below_one[rows] * running[:, -1:], right=True, out=chosen[rows])
         if self.empty == "uniform" and not all_known(some):
-            anyone = torch.stack([stranger_at(table, column) for column in uniform.T], 1)
+            anyone = torch.stack([negative_at(table, column) for column in uniform.T], 1)
             chosen, some = torch.where(some[:, None], chosen, anyone), table.counts < len(table.order) - 1
         return chosen, some
 
     def _law(self, geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Positives, the law of the negative (n, n), and who gives a triplet."""
-        positive, negative = related(labels, len(geometry.rows))
+        positive, negative = class_masks(labels, len(geometry.rows))
         squared = geometry.squared_distance.detach()
         kept = negative & (squared < _ANTIPODES)
         if self.upper is not None:

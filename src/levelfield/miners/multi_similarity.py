@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.relatives import related
 from levelfield.settings import number
 
 
 def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:
     """Positives with s < max negative + epsilon, negatives with s > min positive - epsilon: two (n, n) masks.
 
-    An anchor without a positive or without a negative keeps nothing. 002 eq. 11, corrected.
+    An anchor without a positive or without a negative keeps nothing. roth2020 eq. 11, corrected.
 
     >>> s = torch.tensor([[1.0, 0.2, 0.5], [0.2, 1.0, -1.0], [0.5, -1.0, 1.0]])
-    >>> kept, _ = kept_pairs(s, *related(torch.tensor([0, 0, 1])), epsilon=0.1)
+    >>> kept, _ = kept_pairs(s, *class_masks(torch.tensor([0, 0, 1])), epsilon=0.1)
     >>> kept.nonzero().tolist()
     [[0, 1]]
     """
@@ -36,10 +36,10 @@ def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilo
 @register(
     "multi_similarity",
     MinerFacts(
-        paper="Wang et al. 2019; 002 eq. 11",
+        paper="Wang et al. 2019; roth2020 eq. 11",
         rule="positives: s_ij < max_N s_ik + epsilon; negatives: s_ik > min_P s_ij - epsilon",
         returns="positive pairs, negative pairs",
-        sources={"epsilon": "Wang et al. 2019; 002"},
+        sources={"epsilon": "Wang et al. 2019; roth2020"},
     ),
 )
 @dataclass(frozen=True)
@@ -57,6 +57,6 @@ class MultiSimilarityMiner(BaseMiner):
         number("epsilon", self.epsilon)
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        masks = related(labels, len(geometry.rows))
+        masks = class_masks(labels, len(geometry.rows))
         positive, negative = kept_pairs(geometry.similarity.detach(), *masks, epsilon=self.epsilon)
         return positive.nonzero(), negative.nonzero()

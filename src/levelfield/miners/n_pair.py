@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_relative, even
-from levelfield.relatives import related, relatives
+from levelfield.miners._draws import draw_positive, even
 
 
 @register(
     "n_pair",
     MinerFacts(
-        paper="Sohn 2016 in the form of Roth et al. 2020 (002)",
+        paper="Sohn 2016 in the form of Roth et al. 2020 (roth2020)",
         rule="p uniform in P(a); every n in N(a)",
         returns="pairs (anchor, positive), against all negatives",
         random=True,
@@ -33,14 +33,14 @@ class NPairMiner(BaseMiner):
     """
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        table = relatives(labels, len(geometry.rows))
+        table = class_table(labels, len(geometry.rows))
         anchors = torch.arange(len(table.counts), device=labels.device)
         usable = (table.counts > 0) & (table.counts < len(labels) - 1)
-        return torch.stack((anchors, draw_relative(table, generator)), 1)[usable]
+        return torch.stack((anchors, draw_positive(table, generator)), 1)[usable]
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`: the (n, n) law given the anchor. `negatives`: 1 for each that is used."""
         geometry = self.geometry_of(embeddings, labels)
-        positive, negative = related(labels, len(geometry.rows))
+        positive, negative = class_masks(labels, len(geometry.rows))
         usable = (positive.any(1) & negative.any(1))[:, None]
         return {"positive": even(positive & usable, geometry.rows.dtype), "negatives": (negative & usable).long()}

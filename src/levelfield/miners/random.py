@@ -9,21 +9,21 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_relative, draw_stranger, even, kth, no_triplets, one_each
+from levelfield.miners._draws import draw_negative, draw_positive, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
-from levelfield.relatives import related, relatives
 from levelfield.settings import one_of
 
 
 @register(
     "random",
     MinerFacts(
-        paper="Roth et al. 2020 (002), A.2",
-        rule="p uniform in P(a), n uniform in N(a); mode 'triplets' (002 code): b of all triplets, without replacement",
+        paper="Roth et al. 2020 (roth2020), A.2",
+        rule="p uniform in P(a), n uniform in N(a); mode 'triplets' (roth2020 code): b distinct triplets",
         random=True,
-        sources={"mode": "002 A.2"},
+        sources={"mode": "roth2020 A.2"},
     ),
 )
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Random(BaseMiner):
     [[0, 1, 2], [1, 0, 2]]
     """
 
-    mode: Literal["anchor", "triplets"] = "anchor"  # 002 A.2
+    mode: Literal["anchor", "triplets"] = "anchor"  # roth2020 A.2
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, ("anchor", "triplets"))
@@ -48,14 +48,14 @@ class Random(BaseMiner):
         if not len(labels):
             return no_triplets(labels)
         if self.mode == "triplets":
-            return _some_of_all(*related(labels, len(geometry.rows)), generator)
-        table = relatives(labels, len(geometry.rows))
-        return one_each(table, draw_relative(table, generator), draw_stranger(table, generator))
+            return _some_of_all(*class_masks(labels, len(geometry.rows)), generator)
+        table = class_table(labels, len(geometry.rows))
+        return one_each(table, draw_positive(table, generator), draw_negative(table, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor. Mode `triplets`: those, and each one's chance."""
         geometry = self.geometry_of(embeddings, labels)
-        positive, negative = related(labels, len(geometry.rows))
+        positive, negative = class_masks(labels, len(geometry.rows))
         dtype = geometry.rows.dtype
         if self.mode == "triplets":
             listed = all_triplets(positive, negative)

@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import ClassTable, class_masks, class_table, row_blocks, without_class_
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_relative, draw_stranger_between, even, no_triplets, one_each
-from levelfield.relatives import Relatives, related, relatives, row_blocks, without_class_
+from levelfield.miners._draws import draw_negative_between, draw_positive, even, no_triplets, one_each
 from levelfield.settings import number, one_of
 
 
 @register(
     "semihard",
     MinerFacts(
-        paper="Schroff et al. 2015; modes as in 002's code (random), 001's code and TensorFlow (closest), PML (all)",
+        paper="Schroff et al. 2015; modes: roth2020 (random), fehervari2019 and TensorFlow (closest), PML (all)",
         rule="d_ap < d_an < d_ap + margin",
         random=True,
-        sources={"margin": "002 A.1: the triplet objective's margin", "mode": "002 code"},
+        sources={"margin": "roth2020 A.1: the triplet objective's margin", "mode": "roth2020 code"},
     ),
 )
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Semihard(BaseMiner):
     [[0, 1, 2], [1, 0, 3]]
     """
 
-    mode: Literal["random", "closest", "all"] = "random"  # 002 code
-    margin: float | None = 0.2  # 002 A.1
+    mode: Literal["random", "closest", "all"] = "random"  # roth2020 code
+    margin: float | None = 0.2  # roth2020 A.1
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, ("random", "closest", "all"))
@@ -55,21 +55,25 @@ class Semihard(BaseMiner):
             return no_triplets(labels)
         distance = geometry.distance.detach()
         if self.mode == "closest":
-            table = relatives(labels, len(geometry.rows))
+            table = class_table(labels, len(geometry.rows))
             few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may fall on any index
-            return _closest_of_few(distance, table) if few else _closest(distance, *related(labels, len(geometry.rows)))
+            return (
+                _closest_of_few(distance, table)
+                if few
+                else _closest(distance, *class_masks(labels, len(geometry.rows)))
+            )
         if self.mode == "all":
-            return self._all(distance, *related(labels, len(geometry.rows)))
-        table = relatives(labels, len(geometry.rows))
-        chosen_p = draw_relative(table, generator)
+            return self._all(distance, *class_masks(labels, len(geometry.rows)))
+        table = class_table(labels, len(geometry.rows))
+        chosen_p = draw_positive(table, generator)
         low = distance.gather(1, chosen_p[:, None])
         high = None if self.margin is None else low + self.margin
-        return one_each(table, chosen_p, draw_stranger_between(distance, table, low, high, generator))
+        return one_each(table, chosen_p, draw_negative_between(distance, table, low, high, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Mode `random`: `positive` (n, n), `negative_given_positive` (n, n, n), `fallback` (n, n): O(n^3) memory."""
         geometry = self.geometry_of(embeddings, labels)
-        positive, negative = related(labels, len(geometry.rows))
+        positive, negative = class_masks(labels, len(geometry.rows))
         usable = (positive.any(1) & negative.any(1))[:, None]
         pair = positive & usable
         distance = geometry.distance.detach()
@@ -100,15 +104,15 @@ class Semihard(BaseMiner):
         return torch.cat(blocks)
 
 
-def _closest_of_few(distance: Tensor, table: Relatives) -> Tensor:
-    """By one look at all strangers per positive. Among equals the lowest index is taken: the CPU gives the first."""
+def _closest_of_few(distance: Tensor, table: ClassTable) -> Tensor:
+    """By one look at all negatives per positive. Among equals the lowest index is taken: the CPU gives the first."""
     near = distance.gather(1, table.others)
     chosen = torch.empty_like(table.others)
     for rows in row_blocks(distance):
         farthest = without_class_(distance[rows].clone(), table, rows, -torch.inf).argmax(1)
-        strangers = without_class_(distance[rows].clone(), table, rows, torch.inf)
+        negatives = without_class_(distance[rows].clone(), table, rows, torch.inf)
         for k in range(near.shape[1]):
-            beyond = strangers.masked_fill(strangers <= near[rows, k : k + 1], torch.inf)
+            beyond = negatives.masked_fill(negatives <= near[rows, k : k + 1], torch.inf)
             nearest, index = beyond.min(1)
             chosen[rows, k] = torch.where(nearest < torch.inf, index, farthest)
     anchors = torch.arange(len(distance), device=distance.device)[:, None].expand_as(chosen)

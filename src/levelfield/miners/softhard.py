@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table, hide_
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_stranger_between, draw_uniform, even, no_triplets, one_each
-from levelfield.relatives import hide_, related, relatives
+from levelfield.miners._draws import draw_negative_between, draw_uniform, even, no_triplets, one_each
 
 
 @register(
     "softhard",
     MinerFacts(
-        paper="Roth & Brattoli 2019; 002 eq. 21-22",
+        paper="Roth & Brattoli 2019; roth2020 eq. 21-22",
         rule="p uniform in {d_ap > min_n d_an}, n uniform in {d_an < max_p d_ap}; everything if there is none",
         random=True,
     ),
@@ -36,14 +36,14 @@ class Softhard(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        table, distance = relatives(labels, len(geometry.rows)), geometry.distance.detach()
+        table, distance = class_table(labels, len(geometry.rows)), geometry.distance.detach()
         near = distance.gather(1, table.others)
         farthest_positive = torch.where(table.valid, near, -torch.inf).amax(1, keepdim=True)
         nearest_negative = hide_(distance.clone(), table, torch.inf).amin(1, keepdim=True)
         hard = table.valid & (near > nearest_negative)
         place = draw_uniform(torch.where(hard.any(1, keepdim=True), hard, table.valid), generator)
         chosen_p = table.others.gather(1, place[:, None]).squeeze(1)
-        return one_each(table, chosen_p, draw_stranger_between(distance, table, None, farthest_positive, generator))
+        return one_each(table, chosen_p, draw_negative_between(distance, table, None, farthest_positive, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) laws given the anchor."""
@@ -54,7 +54,7 @@ class Softhard(BaseMiner):
 
 
 def _candidates(geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    positive, negative = related(labels, len(geometry.rows))
+    positive, negative = class_masks(labels, len(geometry.rows))
     distance = geometry.distance.detach()
     nearest_negative = distance.masked_fill(~negative, torch.inf).amin(1, keepdim=True)
     farthest_positive = distance.masked_fill(~positive, -torch.inf).amax(1, keepdim=True)

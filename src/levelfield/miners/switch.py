@@ -1,4 +1,4 @@
-"""The rho-regularisation of 002 (`p_switch`): now and then samples of one class are pushed apart."""
+"""The rho-regularisation of roth2020 (`p_switch`): now and then samples of one class are pushed apart."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import Miner
 from levelfield.miners._draws import draw_uniform, even, uniforms
-from levelfield.relatives import related
 from levelfield.settings import number, one_of
 
 
@@ -75,7 +75,7 @@ class Switched(BaseMiner):
         uniform, own_class = uniforms(len(triplets), triplets, generator), triplets[:, 0].clone()
         rows = (uniform < self.switch).nonzero()[:, 0]
         if len(rows):
-            positive, _ = related(labels, len(geometry.rows))
+            positive, _ = class_masks(labels, len(geometry.rows))
             own_class[rows] = draw_uniform(positive.index_select(0, own_class[rows]), generator)
         return switch_triplets(triplets, own_class, uniform, switch=self.switch)
 
@@ -86,7 +86,7 @@ class Switched(BaseMiner):
         gives = plain["positive"].sum(1) > 0
         dtype = plain["positive"].dtype
         itself = torch.eye(*plain["positive"].shape, dtype=dtype, device=gives.device) * gives[:, None]
-        others = even(related(labels, len(geometry.rows))[0] & gives[:, None], dtype)
+        others = even(class_masks(labels, len(geometry.rows))[0] & gives[:, None], dtype)
         return {
             "switch": gives.to(dtype) * self.switch,
             "positive_switched": itself,

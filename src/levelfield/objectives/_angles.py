@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from levelfield.labels import ClassTable, hide_
 from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._log_sums import log_one_plus_exp
-from levelfield.relatives import Relatives, hide_
 
 _BLOCK = 2**18  # numbers at a time: they stay in cache
 
@@ -22,10 +22,10 @@ class Angles(NamedTuple):
     active: Tensor
 
 
-def of_classes(similarity: Tensor, table: Relatives, *, push: float, pull: float) -> Angles:
+def of_classes(similarity: Tensor, table: ClassTable, *, push: float, pull: float) -> Angles:
     """Over all positive pairs of rows that stand class by class, small classes first.
 
-    The sum over strangers of e^(push s_an) e^(push s_pn) is a product within the class. Nothing is taken off the
+    The sum over negatives of e^(push s_an) e^(push s_pn) is a product within the class. Nothing is taken off the
     exponents, so push * |s| must be moderate (below about 12 in float32): unit rows, not raw ones.
     """
     slope = hide_(similarity * (push * LOG2_E), table, -torch.inf).exp2_()  # exponentials first
@@ -39,7 +39,7 @@ def of_classes(similarity: Tensor, table: Relatives, *, push: float, pull: float
         classes = slope[start:stop].unflatten(0, (-1, others + 1)).split(step)  # (classes, size, n)
         for exponentials, own, into in zip(classes, within.split(step), kept.split(step), strict=True):
             sums = exponentials @ exponentials.mT
-            excess = sums.log().sub_(own, alpha=pull)  # -inf without a stranger
+            excess = sums.log().sub_(own, alpha=pull)  # -inf without a negative
             excess.diagonal(dim1=1, dim2=2).fill_(-torch.inf)
             terms, share = log_one_plus_exp(excess), excess.sigmoid().div_(pairs)
             value, active = value + terms.sum(), active + (terms > 0).sum()
@@ -50,14 +50,14 @@ def of_classes(similarity: Tensor, table: Relatives, *, push: float, pull: float
     return Angles(value / pairs, slope, active)
 
 
-def of_pairs(similarity: Tensor, table: Relatives, pairs: Tensor, *, push: float, pull: float) -> Angles:
+def of_pairs(similarity: Tensor, table: ClassTable, pairs: Tensor, *, push: float, pull: float) -> Angles:
     """Over the pairs (N, 2) as listed; safe for numbers of any size."""
-    strangers = hide_(similarity * (push * LOG2_E), table, -torch.inf)
+    negatives = hide_(similarity * (push * LOG2_E), table, -torch.inf)
     slope = torch.zeros_like(similarity)
     value, active = similarity.new_zeros(()), pairs.new_zeros(())
     count = max(1, len(pairs))
     for anchor, other in (block.T for block in pairs.split(max(1, _BLOCK // len(similarity)))):
-        exponents = strangers.index_select(0, anchor).add_(similarity.index_select(0, other), alpha=push * LOG2_E)
+        exponents = negatives.index_select(0, anchor).add_(similarity.index_select(0, other), alpha=push * LOG2_E)
         top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(exponents.dtype).min)
         total = exponents.sub_(top).exp2_().sum(1, keepdim=True)
         log_sum = ((total.log2() + top) / LOG2_E).squeeze(1)
@@ -81,11 +81,11 @@ def by_size(labels: Tensor) -> Tensor:
     return order[size.argsort(stable=True)]
 
 
-def once_each(table: Relatives) -> Tensor:
+def once_each(table: ClassTable) -> Tensor:
     """Every positive pair in one of its two orders, (N, 2).
 
-    >>> from levelfield.relatives import relatives
-    >>> once_each(relatives(torch.tensor([0, 1, 0, 0]))).tolist()
+    >>> from levelfield.labels import class_table
+    >>> once_each(class_table(torch.tensor([0, 1, 0, 0]))).tolist()
     [[0, 2], [0, 3], [2, 3]]
     """
     first, column = (table.others > torch.arange(len(table.others), device=table.others.device)[:, None]).nonzero().T

@@ -188,8 +188,8 @@ def cross_entropy(
         terms, share = torch.logaddexp(excess, torch.zeros_like(excess)), excess.sigmoid()
     pull = -share
     if smoothing:
-        strangers = scale * (scores.matrix.sum(0) - own)
-        terms = terms + smoothing * (logit - (logit + strangers) / classes)
+        negatives = scale * (scores.matrix.sum(0) - own)
+        terms = terms + smoothing * (logit - (logit + negatives) / classes)
         pull = pull + smoothing * (1 - 1 / classes)
     pull = pull * rise / samples
     shift = (share * (scale / samples)).log2_().sub_(others)

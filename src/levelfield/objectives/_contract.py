@@ -43,7 +43,7 @@ class Facts:
     tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> why, in one sentence
     name: str = ""  # filled when registered
     defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor when registered
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "002/cars" -> settings; see `describe`
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "roth2020/cars" -> settings
 
 
 class Objective(nn.Module):

@@ -14,7 +14,7 @@ from levelfield.miners import MinerChoice
 from levelfield.objectives._buffers import buffers_of, changed
 from levelfield.objectives._contract import Facts, Given, Objective, registry
 from levelfield.objectives._pml import pml_facts, pml_objective
-from levelfield.objectives._presets import preset_settings, presets
+from levelfield.papers.presets import preset_settings, presets
 from levelfield.registry import is_file_reference, is_pml_reference, load_from_file
 from levelfield.settings import accepted, check_keywords
 
@@ -53,8 +53,8 @@ def create(
 
     `num_classes`, `dim` and `generator` go only to those that ask.
 
-    `preset` sets a paper's options: "002", "002/cars", "mlrc/cub" (all: `describe(name).presets`). What is given
-    beside it wins; without it the defaults are the normative form.
+    `preset` sets a paper's options: "roth2020", "roth2020/cars", "mlrc/cub" (all: `describe(name).presets`). What is
+    given beside it wins; without it the defaults are the normative form.
 
     `miner` is a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; without it the
     objective's own default. `generator` decides how proxies and the like start.
@@ -62,15 +62,13 @@ def create(
     >>> objective = create("margin", beta=0.6, miner="distance_weighted")
     >>> round(objective(torch.eye(4), torch.tensor([0, 0, 1, 1])).item(), 4)
     1.0142
-    >>> create("margin", num_classes=4, preset="002/cub/beta06").beta.data
+    >>> create("margin", num_classes=4, preset="roth2020/cub/beta06").beta.data
     tensor([0.6000, 0.6000, 0.6000, 0.6000])
     """
     if is_pml_reference(name):
         if preset is not None:
             preset_settings(name, preset)
-        return pml_objective(
-            name, hyperparameters, num_classes=num_classes, dim=dim, miner=miner, generator=generator
-        )
+        return pml_objective(name, hyperparameters, num_classes=num_classes, dim=dim, miner=miner, generator=generator)
     entry = load_from_file(name) if is_file_reference(name) else registry.get(name)
     check_keywords(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}

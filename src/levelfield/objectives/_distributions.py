@@ -1,4 +1,4 @@
-"""Distances of rows to one normal distribution per class (003 section 3.1), without a cube of rows x classes x numbers.
+"""Distances of rows to one normal distribution per class (lim2022 section 3.1), without a rows x classes x dim tensor.
 
 The square is multiplied out, so that a distance is two products of matrices. `distances` is the definition;
 `quick_distances` gives the same with its gradients in chunks of classes that stay near the processor.

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
+from levelfield.labels import class_masks
 from levelfield.miners import Tuples
 from levelfield.miners._base import check_batch, kind_of
-from levelfield.relatives import related
 
 
 class Given(NamedTuple):
@@ -34,9 +34,9 @@ class Given(NamedTuple):
         """The batch against what it is compared with."""
         return Geometry(self.embeddings, self.columns, normalize=normalize)
 
-    def related(self) -> tuple[Tensor, Tensor]:
+    def class_masks(self) -> tuple[Tensor, Tensor]:
         """Positives and negatives of the batch's rows, in the shape of the geometry's matrices."""
-        return related(self.labels, len(self.embeddings))
+        return class_masks(self.labels, len(self.embeddings))
 
 
 def checked(

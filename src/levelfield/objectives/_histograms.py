@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.relatives import row_blocks
+from levelfield.labels import row_blocks
 
 
 def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A hypergraph of a batch, and the two-layer network that passes rows along it (003 section 3.2; Feng et al. 2019)."""
+"""The hypergraph of a batch and the two-layer network on it (lim2022 section 3.2; Feng et al. 2019)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log-sums over the strangers of each row, as a definition and in closed form, and the norms that hold raw rows in."""
+"""Log-sums over the negatives of each row, as a definition and in closed form, and the norms that hold raw rows in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from levelfield.labels import ClassTable, hide_, put_
 from levelfield.objectives._closed import LOG2_E
-from levelfield.relatives import Relatives, hide_, put_
 
 
 def log_sum_exp(logits: Tensor, counted: Tensor) -> Tensor:
@@ -27,29 +27,29 @@ def log_one_plus_exp(logits: Tensor) -> Tensor:
     return functional.softplus(logits, threshold=40)  # torch's own threshold of 20 is seen in float64
 
 
-class Strangers(NamedTuple):
-    """`log_sum` (n, 1) over each row's strangers, -inf without any; its slope is `exponentials` / `total`."""
+class Negatives(NamedTuple):
+    """`log_sum` (n, 1) over each row's negatives, -inf without any; its slope is `exponentials` / `total`."""
 
     log_sum: Tensor
-    exponentials: Tensor  # (n, n), 0 at relatives
+    exponentials: Tensor  # (n, n), 0 at positives
     total: Tensor  # (n, 1), never 0
 
 
-def strangers(matrix: Tensor, table: Relatives, scale: float) -> Strangers:
-    """log sum over strangers n of exp(scale * matrix_an); `matrix` is kept. In base 2: quick at any size of numbers."""
+def negatives(matrix: Tensor, table: ClassTable, scale: float) -> Negatives:
+    """log sum over negatives n of exp(scale * matrix_an); `matrix` is kept. In base 2: quick at any size of numbers."""
     exponents = hide_(matrix * (scale * LOG2_E), table, -torch.inf)
     top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(matrix.dtype).min)
     exponentials = exponents.sub_(top).exp2_()
     total = exponentials.sum(1, keepdim=True)
     log_sum = (total.log2() + top) / LOG2_E
-    return Strangers(log_sum, exponentials, total.masked_fill_(total == 0, 1))
+    return Negatives(log_sum, exponentials, total.masked_fill_(total == 0, 1))
 
 
-def against_strangers(
-    similarity: Tensor, table: Relatives, *, scale: float, divisor: float | Tensor
+def against_negatives(
+    similarity: Tensor, table: ClassTable, *, scale: float, divisor: float | Tensor
 ) -> tuple[Tensor, Tensor]:
     """log(1 + sum_n e^(scale (s_an - s_ap))) of each positive pair, as (n, k), and the slope of sum / divisor."""
-    log_sum, slope, total = strangers(similarity, table, scale)
+    log_sum, slope, total = negatives(similarity, table, scale)
     excess = (log_sum - scale * similarity.gather(1, table.others)).masked_fill_(~table.valid, -torch.inf)
     share = excess.sigmoid().mul_(scale / divisor)
     slope.mul_(share.sum(1, keepdim=True).div_(total))

@@ -1,4 +1,4 @@
-"""Messages between the samples of a batch (004, section 3.2): the equations as functions, their weights as modules.
+"""Messages between the samples of a batch (seidenschwarz2021, section 3.2): equations and modules.
 
 Every sample is a node of a graph in which all are connected, each also with itself. Rows may stand in groups
 (..., n, d): messages pass within a group only.
@@ -86,7 +86,7 @@ def nothing_dropped(rows: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a step consists of. 004 has skip connections and a feed-forward part; its code, the output projection."""
+    """Parts of a step. seidenschwarz2021: skip connections, feed-forward part; its code: an output projection."""
 
     heads: int
     null_logit: bool

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks
 from levelfield.miners import Tuples
 from levelfield.objectives._contract import Given, Objective
 from levelfield.objectives._given import check_rows
-from levelfield.relatives import related
 
 Form = Literal["all", "sampled", "pairs"]
 
@@ -30,7 +30,7 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
         return first_pairs(given.labels)
     found: Tuples | None = objective.chosen(geometry, given)
     if found is None:
-        return related(given.labels)[0].nonzero()
+        return class_masks(given.labels)[0].nonzero()
     pairs = found if isinstance(found, Tensor) else found[0]
     if not pairs.numel():
         return pairs.new_empty(0, 2)
@@ -47,9 +47,7 @@ def pairs_of_roles(given: Given, objective: str) -> Tensor:
     roles = given.roles
     if not isinstance(roles, Mapping) or set(roles) != {"anchor", "positive"}:
         what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
-        raise BadInput(
-            f'Objective \'{objective}\' got roles {what}; it needs {{"anchor": rows, "positive": rows}}.'
-        )
+        raise BadInput(f'Objective \'{objective}\' got roles {what}; it needs {{"anchor": rows, "positive": rows}}.')
     ends = [torch.as_tensor(roles[name], device=given.labels.device).long() for name in ("anchor", "positive")]
     for name, rows in zip(("anchors", "positives"), ends, strict=True):
         check_rows(rows, len(given.labels), objective, name)

@@ -25,9 +25,9 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
     """A parameter (num_classes, dim). Without a generator, from seed 0.
 
     `uniform`: +-1/sqrt(dim) (Zhai & Wu); `normal`: standard (PML); `small_normal`: normal/8 (ProxyNCA, PNCA++);
-    `tiny_normal`: normal/800 (001); `kaiming_normal`: fan out (Proxy Anchor); `kaiming_uniform`: +-1/sqrt(num_classes)
-    (SoftTriple: a = sqrt 5, its centres are columns). A proxy's length does not change the loss, but it divides the
-    effective step: report it together with the learning rate.
+    `tiny_normal`: normal/800 (fehervari2019); `kaiming_normal`: fan out (Proxy Anchor); `kaiming_uniform`:
+    +-1/sqrt(num_classes) (SoftTriple: a = sqrt 5, its centres are columns). A proxy's length does not change the loss,
+    but it divides the effective step: report it together with the learning rate.
 
     >>> start_proxies(3, 4, init="uniform", generator=None).shape
     torch.Size([3, 4])
@@ -96,7 +96,8 @@ class ProxyObjective(Objective):
 def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes: int) -> float:
     """The share spread over all classes that equals `label_smoothing` in the given convention.
 
-    `all`: 1-eps on the true class plus eps/C on each (torch, 004); `others`: 1-eps and eps/(C-1) on the others (001).
+    `all`: 1-eps on the true class plus eps/C on each (torch, seidenschwarz2021); `others`: 1-eps and eps/(C-1) on the
+    others (fehervari2019).
 
     >>> smoothing_over_all(0.1, "others", 5)
     0.125

@@ -1,7 +1,7 @@
 """Hinges over all triplets of a matrix, counted and never listed: value and slope in O(n^2) memory.
 
 [m_ap - m_an + margin]+ is positive where m_an lies below the limit m_ap + margin. So what matters is how many of an
-anchor's limits lie above each entry, and how many strangers lie below each limit.
+anchor's limits lie above each entry, and how many negatives lie below each limit.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.relatives import Relatives, put_, row_blocks, without_class_
+from levelfield.labels import ClassTable, put_, row_blocks, without_class_
 
-LOOPED = 24  # relatives up to which one comparison for each is quicker than sorting
+LOOPED = 24  # positives up to which one comparison for each is quicker than sorting
 
 
 class Hinges(NamedTuple):
@@ -25,29 +25,29 @@ class Hinges(NamedTuple):
     listed: Tensor
 
 
-def all_hinges(matrix: Tensor, table: Relatives, *, margin: float, band: bool = False) -> Hinges:
-    """Over every triplet, or with `band` over those whose stranger lies beyond the relative by at most `margin`.
+def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool = False) -> Hinges:
+    """Over every triplet, or with `band` over those whose negative lies beyond the positive by at most `margin`.
 
-    >>> from levelfield.relatives import relatives
-    >>> found = all_hinges(torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]]), relatives(torch.tensor([0, 0, 1])),
-    ...                    margin=0.5)
+    >>> from levelfield.labels import class_table
+    >>> distances = torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]])
+    >>> found = all_hinges(distances, class_table(torch.tensor([0, 0, 1])), margin=0.5)
     >>> found.total, found.active, found.listed
     (tensor(0.5000), tensor(1), tensor(2))
     """
     n = len(matrix)
-    near = torch.where(table.valid, matrix.gather(1, table.others), -torch.inf)  # distance to each relative
+    near = torch.where(table.valid, matrix.gather(1, table.others), -torch.inf)  # distance to each positive
     limits = near + margin
     slope, below = torch.empty_like(matrix), torch.zeros_like(limits)
     total, count = matrix.new_zeros(()), torch.zeros((), dtype=torch.int64, device=matrix.device)
     for rows in row_blocks(matrix):
-        strangers = without_class_(matrix[rows].clone(), table, rows, torch.inf)
-        above_entry, below[rows] = count_below(strangers, limits[rows], out=slope[rows])
+        negatives = without_class_(matrix[rows].clone(), table, rows, torch.inf)
+        above_entry, below[rows] = count_below(negatives, limits[rows], out=slope[rows])
         if band:
-            # what is as near as the relative itself, or nearer, is none of the band
-            nearer, fewer = count_below(strangers, near[rows], closed=True)
+            # what is as near as the positive itself, or nearer, is none of the band
+            nearer, fewer = count_below(negatives, near[rows], closed=True)
             above_entry -= nearer
             below[rows] -= fewer
-            closed_band, _ = count_below(strangers, limits[rows], closed=True)
+            closed_band, _ = count_below(negatives, limits[rows], closed=True)
             count += (closed_band.sum() - nearer.sum()).long()
         total -= torch.dot(above_entry.view(-1), matrix[rows].reshape(-1))
     total += (below * limits.masked_fill(~table.valid, 0)).sum()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, lengths_of
+from levelfield.labels import ClassTable, class_masks, class_table
 from levelfield.miners import MinerChoice
 from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_each
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
@@ -17,7 +18,6 @@ from levelfield.objectives._log_sums import add_norms_slope_, log_one_plus_exp, 
 from levelfield.objectives._pairs import Form, chosen_pairs
 from levelfield.objectives._sums import sum_over_blocks
 from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
-from levelfield.relatives import Relatives, related, relatives
 from levelfield.settings import number, one_of
 
 _MANY = 2**19  # pairs times rows, from which on products within classes pay
@@ -52,7 +52,7 @@ def strengths(alpha: float) -> tuple[float, float]:
     "angular",
     Facts(
         paper="Wang et al. 2017",
-        equation="001 eq. 4-5; 002 eq. 5",
+        equation="fehervari2019 eq. 4-5; roth2020 eq. 5",
         formula="npair_weight n_pair + angular_weight mean_(a,p) log(1 + sum_n e^(4 tan^2(alpha) (x_a + x_p).x_n "
         "- 2 (1 + tan^2(alpha)) x_a.x_p)) + nu mean_i |x_i|^nu_power",
         use="Where the shape of a triangle should count and not its size; its n-pair part wants raw rows, so "
@@ -61,14 +61,14 @@ def strengths(alpha: float) -> tuple[float, float]:
         roles=("anchor", "positive"),
         miners=("n_pair", "all", "random"),
         sources={
-            "alpha": "001; 002 A.1 (PML: 40)",
-            "form": "002 code; 'pairs' is 001",
-            "normalize": "002 code (001: raw rows)",
-            "angular_weight": "002 A.1 (001: 1)",
-            "npair_weight": "002 A.1 (001: 0)",
-            "nu": "002 A.1 (001 code: 0.0005)",
-            "nu_power": "002 eq. 5 (its code: 1)",
-            "miner": "002 code",
+            "alpha": "fehervari2019; roth2020 A.1 (PML: 40)",
+            "form": "roth2020 code; 'pairs' is fehervari2019",
+            "normalize": "roth2020 code (fehervari2019: raw rows)",
+            "angular_weight": "roth2020 A.1 (fehervari2019: 1)",
+            "npair_weight": "roth2020 A.1 (fehervari2019: 0)",
+            "nu": "roth2020 A.1 (fehervari2019 code: 0.0005)",
+            "nu_power": "roth2020 eq. 5 (its code: 1)",
+            "miner": "roth2020 code",
         },
         search={"alpha": (30.0, 55.0, "linear"), "angular_weight": (0.5, 4.0, "log")},
     ),
@@ -124,7 +124,7 @@ class Angular(Objective):
 
     def _angular(self, geometry: Geometry, pairs: Tensor | None, given: Given) -> tuple[Tensor, Tensor]:
         weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
-        positive, negative = related(given.labels)
+        positive, negative = class_masks(given.labels)
         listed = positive.nonzero() if pairs is None else pairs
         divisor = max(1, len(listed))
         if self.form == "pairs":
@@ -158,11 +158,11 @@ class Angular(Objective):
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or self.form == "pairs" or not len(given.labels):
             return None
-        rows, table = given.embeddings.detach(), relatives(given.labels)
+        rows, table = given.embeddings.detach(), class_table(given.labels)
         pairs = chosen_pairs(self, Geometry(rows, normalize=False), given, self.form)
         order = self._crowded_order(given.labels, table) if pairs is None else None
         if order is not None:
-            rows, table = rows[order], relatives(given.labels[order])
+            rows, table = rows[order], class_table(given.labels[order])
         # With both parts the raw products serve for both: those of unit rows differ by the lengths alone.
         shared = self.normalize and self.npair_weight != 0
         geometry = Geometry(rows, normalize=self.normalize and not shared)
@@ -207,7 +207,7 @@ class Angular(Objective):
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
-    def _crowded_order(self, labels: Tensor, table: Relatives) -> Tensor | None:
+    def _crowded_order(self, labels: Tensor, table: ClassTable) -> Tensor | None:
         """The rows' order in which all pairs are taken class by class; None where listing them is quicker or safer."""
         many = int(table.counts.sum()) * len(labels) > _MANY
         return by_size(labels) if many and self.normalize and strengths(self.alpha)[0] <= _MODERATE else None

@@ -19,7 +19,7 @@ def cosine_with_margin(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) ->
     """cos(arccos(s) + margin), margin in radians.
 
     Where the sum is beyond pi the cosine would rise again: `linear` goes on with s - margin sin(margin) (the face
-    recognition originals), `plain` lets it rise (002 eq. 6 as printed). Exactly at 0 and pi, where arccos has no
+    recognition originals), `plain` lets it rise (roth2020 eq. 6 as printed). Exactly at 0 and pi, where arccos has no
     slope, the sine counts as constant.
 
     >>> cosine_with_margin(torch.tensor([1.0, 0.0, -1.0]), margin=math.pi / 6, beyond_pi="linear")
@@ -48,8 +48,8 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
 @register(
     "arcface",
     Facts(
-        paper="Deng et al. 2019 in the form of Roth et al. 2020 (002)",
-        equation="002 eq. 6 (printed with errors)",
+        paper="Deng et al. 2019 in the form of Roth et al. 2020 (roth2020)",
+        equation="roth2020 eq. 6 (printed with errors)",
         formula="mean_i CE(scale cos(angle(x_i, p_c) + margin [c = y_i]), y_i)",
         use="Many samples of each of many fixed classes, as in faces; the margin in the angle also holds when "
         "the batch is easy.",
@@ -58,11 +58,11 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
         batch="any",
         least=(1, 1),
         sources={
-            "scale": "002 A.1",
-            "margin": "002 A.1: 0.5 radians",
+            "scale": "roth2020 A.1",
+            "margin": "roth2020 A.1: 0.5 radians",
             "beyond_pi": "Deng et al.'s code; PML",
-            "proxy_init": "002's code",
-            "proxy_lr_multiplier": "002 A.1: 5e-4 against 1e-5",
+            "proxy_init": "roth2020's code",
+            "proxy_lr_multiplier": "roth2020 A.1: 5e-4 against 1e-5",
         },
         search={"scale": (8, 256, "log"), "margin": (0.0, 0.8, "linear"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,
@@ -71,7 +71,8 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
 class ArcFace(ProxyObjective):
     """Normalised softmax with an additive margin (radians) on the true angle. Labels are 0..num_classes-1.
 
-    002's own code treats every negative cosine as 0 and for long had no margin at all; this is the equation as meant.
+    roth2020's own code treats every negative cosine as 0 and for long had no margin at all; this is the equation as
+    meant.
     Memory: O(batch * classes).
 
     >>> loss = ArcFace(num_classes=2, dim=4)

@@ -1,4 +1,4 @@
-"""Contrastive: relatives nearer than one margin, strangers farther than another."""
+"""Contrastive: positives nearer than one margin, negatives farther than another."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
-from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
 def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0, neg_margin: float = 1.0) -> Tensor:
-    """Loss of every pair (002 eq. 1), in the shape of `distance`.
+    """Loss of every pair (roth2020 eq. 1), in the shape of `distance`.
 
     >>> contrastive_terms(torch.tensor([0.25, 0.25]), torch.tensor([True, False]))
     tensor([0.2500, 0.7500])
@@ -27,22 +27,27 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
 @register(
     "contrastive",
     Facts(
-        paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (002)",
-        equation="002 eq. 1",
+        paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (roth2020)",
+        equation="roth2020 eq. 1",
         formula="mean_pos [d - pos_margin]+ + mean_neg [neg_margin - d]+",
         use="The first to try: two margins that mean distances, no class vectors, any labels; strong with "
         "distance-weighted pairs.",
         tuples="pairs",
         memory=True,
         miners=("distance_weighted", "all", "random", "semihard", "softhard", "batch_hard", "multi_similarity"),
-        sources={"pos_margin": "002 A.1", "neg_margin": "002 A.1", "miner": "002 A.2", "reduction": "002 eq. 1"},
+        sources={
+            "pos_margin": "roth2020 A.1",
+            "neg_margin": "roth2020 A.1",
+            "miner": "roth2020 A.2",
+            "reduction": "roth2020 eq. 1",
+        },
         search={"neg_margin": (0.3, 1.4, "linear"), "pos_margin": (0.0, 0.5, "linear")},
     ),
 )
 class Contrastive(Objective):
     """Contrastive loss on mined pairs, or with `miner="all"` on every ordered pair. Memory: O(batch * batch).
 
-    Hadsell et al. square the terms and halve them; neither 001 nor 002 does. `squared` uses d^2 for d.
+    Hadsell et al. square the terms and halve them; neither fehervari2019 nor roth2020 does. `squared` uses d^2 for d.
 
     >>> loss = Contrastive(miner="all")
     >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
@@ -83,16 +88,16 @@ class Contrastive(Objective):
         return {"positive": positive, "negative": negative}
 
     def quick(self, given: Given) -> Tensor | None:
-        """All pairs: strangers are what is left of the matrix when the few relatives are hidden."""
+        """All pairs: negatives are what is left of the matrix when the few positives are hidden."""
         if given.weights is not None or not self.takes_everything(given):
             return None
-        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), relatives(given.labels)
+        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
         distance: Tensor = getattr(geometry, matrix)
         pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - distance, table, -torch.inf).relu_()
         value, pulls, pushes = pull.sum(), pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a stranger is too near
+        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too near
         active, positives = slope.sum(), table.counts.sum()
         self.active = pulls.sum() + active.long()
         if self.reduction == "mean":
@@ -117,7 +122,7 @@ class Contrastive(Objective):
         return tuples[:, :2], tuples[:, ::2]
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         distance = geometry.squared_distance if self.squared else geometry.distance
         terms = contrastive_terms(distance, positive, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
         weights = None if given.weights is None else given.weights[:, None]

@@ -32,8 +32,8 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
         batch="any",
         least=(1, 1),
         sources={
-            "scale": "PML; 000's code",
-            "margin": "PML; 000's code",
+            "scale": "PML; zheng2021's code",
+            "margin": "PML; zheng2021's code",
             "proxy_init": "PML: standard normal",
             "proxy_lr_multiplier": "no paper fixes one (MLRC: searched); as Kim et al. 2020",
         },

@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table, hide_, put_
 from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._histograms import node_below_, soft_counts, tallies
-from levelfield.relatives import hide_, put_, related, relatives
 from levelfield.settings import one_of, whole
 
 
@@ -58,7 +58,7 @@ class FastAP(Objective):
     def parts(self, given: Given) -> dict[str, Tensor]:
         squares = Geometry(given.embeddings, normalize=self.normalize).squared_distance
         position = (squares * self._per_unit).clamp_max(self._nowhere)
-        positive, negative = related(given.labels)
+        positive, negative = class_masks(given.labels)
         near, others = (self._histograms(position, counted) for counted in (positive, positive | negative))
         positives = positive.sum(1)
         terms = (1 - average_precision(near, others, positives)) * (positives > 0)
@@ -71,7 +71,7 @@ class FastAP(Objective):
         if given.weights is not None:
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = relatives(given.labels), geometry.squared_distance  # overwritten: nobody needs it again
+        table, matrix = class_table(given.labels), geometry.squared_distance  # overwritten: nobody needs it again
         matrix.mul_(self._per_unit).clamp_max_(self._nowhere)
         positives = table.counts.to(matrix.dtype)
         valid = positives > 0

@@ -1,4 +1,4 @@
-"""Generalised lifted structure: each anchor's positives against its strangers, both as smooth maxima."""
+"""Generalised lifted structure: each anchor's positives against its negatives, both as smooth maxima."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table, put_
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, norms, strangers
-from levelfield.relatives import put_, relatives
+from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, negatives, norms
 from levelfield.settings import number, one_of
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
     """[log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ of each anchor (n,); 0 without a positive or a negative.
 
-    >>> from levelfield.relatives import related
+    >>> from levelfield.labels import class_masks
     >>> distance = torch.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> generalized_lifted_terms(distance, *related(torch.tensor([0, 0, 1])), margin=1.0)
+    >>> generalized_lifted_terms(distance, *class_masks(torch.tensor([0, 0, 1])), margin=1.0)
     tensor([2., 2., 0.])
     """
     pull, push = log_sum_exp(distance, positive), log_sum_exp(margin - distance, negative)
@@ -31,16 +31,16 @@ def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tenso
     "generalized_lifted",
     Facts(
         paper="Hermans et al. 2017",
-        equation="002 eq. 3",
+        equation="roth2020 eq. 3",
         formula="mean_a [log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ + nu mean_i |x_i|^nu_power",
         use="When the whole batch should count at once, hardest images most, without choosing a miner.",
         tuples="none",
         memory=True,
         sources={
-            "margin": "002 A.1",
-            "nu": "002 A.1",
-            "nu_power": "002 eq. 3 (its code: 1)",
-            "normalize": "002 A.1",
+            "margin": "roth2020 A.1",
+            "nu": "roth2020 A.1",
+            "nu_power": "roth2020 eq. 3 (its code: 1)",
+            "normalize": "roth2020 A.1",
         },
         search={"margin": (0.1, 2.0, "linear"), "nu": (0.0001, 0.05, "log")},
     ),
@@ -67,7 +67,7 @@ class GeneralizedLifted(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         terms = generalized_lifted_terms(geometry.distance, positive, negative, margin=self.margin)
         self.active = (terms.detach() > 0).sum()
         valid = (positive.any(1) & negative.any(1)).sum().clamp_min(1)
@@ -81,8 +81,8 @@ class GeneralizedLifted(Objective):
         if given.weights is not None or not len(given.labels):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table = relatives(given.labels)
-        log_sum, slope, total = strangers(geometry.distance, table, -1.0)
+        table = class_table(given.labels)
+        log_sum, slope, total = negatives(geometry.distance, table, -1.0)
         near = geometry.distance.gather(1, table.others).masked_fill_(~table.valid, -torch.inf)
         pull = near.logsumexp(1, keepdim=True)
         valid = ((table.counts > 0) & (table.counts < len(near) - 1)).sum().clamp_min(1)

@@ -37,8 +37,8 @@ class Steps(NamedTuple):
 @register(
     "hist",
     Facts(
-        paper="Lim et al. 2022 (003)",
-        equation="003 section 3 and the released code, which clamps the log variances",
+        paper="Lim et al. 2022 (lim2022)",
+        equation="lim2022 section 3 and the released code, which clamps the log variances",
         formula="mean_i CE(-tau D_i, y) + lambda_s mean_i CE(HGNN(z, G)_i, y)\n"
         "D_ic = sum_f (z_f/|z| - m_f/|m|)^2 / v_f of class c's mean m and variances v = exp(clamp(log_var, 0, 6))\n"
         "H_ie = 1 if y_i = e, else exp(-alpha D_ie); G = Dv^-1/2 H De^-1 H' Dv^-1/2\n"
@@ -47,21 +47,21 @@ class Steps(NamedTuple):
         "resemble. It adds a network and two vectors per class to the training, nothing at test time.",
         tuples="none",
         needs=("num_classes", "dim"),
-        batch="any (003: 32 at random)",
+        batch="any (lim2022: 32 at random)",
         least=(1, 1),
         sources={
-            "tau": "003 table 3: 32 on CUB and Cars (16 SOP), at lr 1.2e-4; at a larger one 32 * 1.2e-4 / lr",
-            "alpha": "003 table 3: 1.1 on CUB (0.9 Cars, 2 SOP)",
-            "lambda_s": "003 tables 2-3",
-            "distribution_weight": "003: 1 (table 4 tries 0)",
-            "incidence": "003 eq. 5 (table 4: positives)",
-            "variance": "003 section 3.1 (table 5: proxies, which is fixed)",
-            "relations": "003 section 3.2 (table 4: attention, and linear as its baseline)",
-            "hidden": "003 tables 2-3",
+            "tau": "lim2022 table 3: 32 on CUB and Cars (16 SOP), at lr 1.2e-4; at a larger one 32 * 1.2e-4 / lr",
+            "alpha": "lim2022 table 3: 1.1 on CUB (0.9 Cars, 2 SOP)",
+            "lambda_s": "lim2022 tables 2-3",
+            "distribution_weight": "lim2022: 1 (table 4 tries 0)",
+            "incidence": "lim2022 eq. 5 (table 4: positives)",
+            "variance": "lim2022 section 3.1 (table 5: proxies, which is fixed)",
+            "relations": "lim2022 section 3.2 (table 4: attention, and linear as its baseline)",
+            "hidden": "lim2022 tables 2-3",
             "log_var_clamp": "authors' code (relu6)",
-            "layer_norm": "003 tables 2-3: without affine",
-            "distribution_lr_multiplier": "003 table 3: 100 on SOP (833 CUB, 1000 Cars); at another rate lr: 0.1 / lr",
-            "hgnn_lr_multiplier": "003 table 3: 10 on Cars and SOP (5 CUB); at another rate lr: 6e-4 / lr",
+            "layer_norm": "lim2022 tables 2-3: without affine",
+            "distribution_lr_multiplier": "lim2022 table 3: SOP 100, CUB 833, Cars 1000; at another rate lr: 0.1 / lr",
+            "hgnn_lr_multiplier": "lim2022 table 3: 10 on Cars and SOP (5 CUB); at another rate lr: 6e-4 / lr",
         },
         search={
             "tau": (8, 64, "log"),
@@ -74,24 +74,24 @@ class Steps(NamedTuple):
 class Hist(Objective):
     """Distribution loss and classification in a hypergraph of semantic tuples. Labels are 0..num_classes-1.
 
-    z is the row after a layer norm without parameters, in 003 the network's last layer. A run gives its head that layer
-    (`norm_rows`), so that test rows have it, too; the loss does it itself, which changes rows that have it by no more
-    than its epsilon. `layer_norm=False`: nowhere. Used alone, compare `z` at test time: a row's mean is nothing to the
-    loss. It needs 3 dimensions or more: of 2 it leaves a sign.
+    z is the row after a layer norm without parameters, in lim2022 the network's last layer. A run gives its head that
+    layer (`norm_rows`), so that test rows have it, too; the loss does it itself, which changes rows that have it by no
+    more than its epsilon. `layer_norm=False`: nowhere. Used alone, compare `z` at test time: a row's mean is nothing to
+    the loss. It needs 3 dimensions or more: of 2 it leaves a sign.
 
     Each class has a normal distribution, `means` and `log_vars` (num_classes, dim), and is a hyperedge of every batch
     it is in. The rest is the network: `theta1`, a batch norm (of the batch's own statistics, also in eval mode, for
-    there is no test time for it) and `theta2`, a row per class. 003's ablations:
+    there is no test time for it) and `theta2`, a row per class. lim2022's ablations:
     `incidence="positives"`: a hyperedge has the class's own samples only. `variance="fixed"`: variances of 1, that is,
     proxies. `distribution_weight=0`: without the distribution loss. `relations="attention"`: one head of softmax
-    attention, with learned queries and keys, in the place of G (003 tells no more of it). `relations="linear"`: a
-    linear classifier of z; alone (`distribution_weight=0`), it is 003's baseline.
+    attention, with learned queries and keys, in the place of G (lim2022 tells no more of it). `relations="linear"`: a
+    linear classifier of z; alone (`distribution_weight=0`), it is lim2022's baseline.
 
-    `tau` and the own rates belong to the head's rate in 003: 1.2e-4 on CUB, 1e-4 elsewhere. Under another rate `lr`, as
-    the papers' studies do in small: own rates stay as published, so on CUB the multipliers are 0.1 / lr for the
-    distributions and 6e-4 / lr for the network; and where lr is larger, tau times lr stays, 32 * 1.2e-4 / lr on CUB, so
-    that a step moves the logits as far as it did there. With lr 0.003 tau is 1.28 and recall@1 of validation classes of
-    the embedded data 0.83, beside 0.76 with tau 32.
+    `tau` and the own rates belong to the head's rate in lim2022: 1.2e-4 on CUB, 1e-4 elsewhere. Under another rate
+    `lr`, as the papers' studies do in small: own rates stay as published, so on CUB the multipliers are 0.1 / lr for
+    the distributions and 6e-4 / lr for the network; and where lr is larger, tau times lr stays, 32 * 1.2e-4 / lr on
+    CUB, so that a step moves the logits as far as it did there. With lr 0.003 tau is 1.28 and recall@1 of validation
+    classes of the embedded data 0.83, beside 0.76 with tau 32.
 
     Half of the log variances start below 0, where the clamp leaves them without gradient; only weight decay moves them.
     The released code leaves samples out whose own probability is 0 in float32; here none is (log-softmax).

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table, hide_, put_
 from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._histograms import node_below_, soft_counts, tallies
-from levelfield.relatives import hide_, put_, related, relatives
 from levelfield.settings import one_of, whole
 
 
 def overlap(positive: Tensor, negative: Tensor) -> Tensor:
-    """Terms h-(r) * sum_{q <= r} h+(q) of the nodes r, from the two histograms (nodes,) (002 eq. 9).
+    """Terms h-(r) * sum_{q <= r} h+(q) of the nodes r, from the two histograms (nodes,) (roth2020 eq. 9).
 
     >>> overlap(torch.tensor([0.0, 0.5, 0.5]), torch.tensor([0.5, 0.5, 0.0]))
     tensor([0.0000, 0.2500, 0.0000])
@@ -26,12 +26,12 @@ def overlap(positive: Tensor, negative: Tensor) -> Tensor:
     "histogram",
     Facts(
         paper="Ustinova & Lempitsky 2016",
-        equation="002 eq. 7-9",
+        equation="roth2020 eq. 7-9",
         formula="sum_r h-(r) sum_{q<=r} h+(q), h: histograms of the similarities with `bins` nodes on [-1, 1]",
         use="To part two distributions as a whole, with nothing to tune but the resolution; likes large batches.",
         tuples="none",
         batch="any positive pair",
-        sources={"bins": "002 A.1: 65 for CUB and CARS, 11 for SOP"},
+        sources={"bins": "roth2020 A.1: 65 for CUB and CARS, 11 for SOP"},
         search={"bins": [11, 33, 65, 129]},
         weights=False,
     ),
@@ -55,7 +55,7 @@ class Histogram(Objective):
         similarity = Geometry(given.embeddings, normalize=self.normalize).similarity
         position = ((similarity + 1) * self._per_unit).reshape(1, -1)
         sides = []
-        for mask in related(given.labels):
+        for mask in class_masks(given.labels):
             once = mask.triu(1).reshape(1, -1)  # unordered pairs
             sides.append(soft_counts(position, once, self.bins)[0] / once.sum().clamp_min(1))
         terms = overlap(*sides)
@@ -65,7 +65,7 @@ class Histogram(Objective):
     def quick(self, given: Given) -> Tensor | None:
         """The positives' histogram comes first: each negative's slope is then a look-up by its bin."""
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = relatives(given.labels), geometry.similarity  # overwritten: nobody needs it again
+        table, matrix = class_table(given.labels), geometry.similarity  # overwritten: nobody needs it again
         matrix.add_(1).mul_(self._per_unit)
         n, ordered = len(matrix), table.counts.sum().to(matrix.dtype)  # divisors as integers would be float32
         positives, negatives = ordered.clamp_min(1), (n * (n - 1) - ordered).clamp_min(1)

@@ -1,4 +1,4 @@
-"""Lifted structure: each positive pair against all strangers of both its ends."""
+"""Lifted structure: each positive pair against all negatives of both its ends."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table, put_
 from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import log_sum_exp, strangers
+from levelfield.objectives._log_sums import log_sum_exp, negatives
 from levelfield.objectives._sums import mean
-from levelfield.relatives import put_, related, relatives
 from levelfield.settings import number, one_of
 
 
 def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float) -> Tensor:
-    """Half of [J_ij]+^2 for every i, j of one class (001 eq. 2), in the shape of `distance`.
+    """Half of [J_ij]+^2 for every i, j of one class (fehervari2019 eq. 2), in the shape of `distance`.
 
     J_ij = log( sum_{k in N(i)} e^(margin - d_ik) + sum_{l in N(j)} e^(margin - d_jl) ) + d_ij
 
     >>> distance = torch.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> lifted_structure_terms(distance, related(torch.tensor([0, 0, 1]))[1], margin=1.0)[0, 1]  # (log 2 + 2)^2 / 2
+    >>> lifted_structure_terms(distance, class_masks(torch.tensor([0, 0, 1]))[1], margin=1.0)[0, 1]  # (log 2 + 2)^2 / 2
     tensor(3.6265)
     """
     pushes = log_sum_exp(margin - distance, negative)
@@ -32,12 +32,12 @@ def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float)
     "lifted_structure",
     Facts(
         paper="Oh Song et al. 2016",
-        equation="001 eq. 2",
+        equation="fehervari2019 eq. 2",
         formula="1/(2|P|) sum_P [log(sum_k e^(margin - d_ik) + sum_l e^(margin - d_jl)) + d_ij]+^2",
-        use="When every positive pair should meet all strangers of both its images; for raw rows and batches of "
+        use="When every positive pair should meet all negatives of both its images; for raw rows and batches of "
         "moderate size.",
         tuples="none",
-        sources={"margin": "Oh Song et al. 2016; 001 code", "normalize": "001 Table 1"},
+        sources={"margin": "Oh Song et al. 2016; fehervari2019 code", "normalize": "fehervari2019 Table 1"},
         search={"margin": (0.1, 2.0, "linear")},
     ),
 )
@@ -58,7 +58,7 @@ class LiftedStructure(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = Geometry(given.embeddings, normalize=self.normalize)
-        positive, negative = related(given.labels)
+        positive, negative = class_masks(given.labels)
         terms = lifted_structure_terms(geometry.distance, negative, margin=self.margin)
         self.active = ((terms.detach() > 0) & positive).sum()
         weights = None if given.weights is None else given.weights[:, None]
@@ -68,9 +68,9 @@ class LiftedStructure(Objective):
         if given.weights is not None or not len(given.labels):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table = relatives(given.labels)
+        table = class_table(given.labels)
         pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
-        log_sum, slope, total = strangers(geometry.distance, table, -1.0)
+        log_sum, slope, total = negatives(geometry.distance, table, -1.0)
         others = log_sum[table.others, 0]
         hinge = torch.logaddexp(log_sum, others).add_(self.margin).add_(geometry.distance.gather(1, table.others))
         hinge = hinge.relu_().mul_(table.valid)

@@ -1,4 +1,4 @@
-"""Margin: relatives inside a boundary beta, strangers outside, both by a margin; the boundary may be learned."""
+"""Margin: positives inside a boundary beta, negatives outside, both by a margin; the boundary may be learned."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
 def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, margin: float) -> tuple[Tensor, Tensor]:
-    """[d_ap - beta + margin]+ and [beta - d_an + margin]+ (Wu et al. 2017; 002 eq. 10, which lost the brackets).
+    """[d_ap - beta + margin]+ and [beta - d_an + margin]+ (Wu et al. 2017; roth2020 eq. 10, which lost the brackets).
 
     >>> margin_terms(torch.tensor([1.0]), torch.tensor([1.5]), torch.tensor([1.0]), margin=0.25)
     (tensor([0.2500]), tensor([0.]))
@@ -29,7 +29,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
     "margin",
     Facts(
         paper="Wu et al. 2017",
-        equation="Wu et al. 2017 eq. 5; 002 eq. 10",
+        equation="Wu et al. 2017 eq. 5; roth2020 eq. 10",
         formula="sum([d_ap - beta + margin]+ + [beta - d_an + margin]+) / number of terms above 0",
         use="When triplets are too strict: one learned boundary parts near from far; with distance-weighted "
         "negatives a strong baseline.",
@@ -37,12 +37,12 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
         memory=True,
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
-            "margin": "Wu et al. 2017, section 5; 001, 002",
+            "margin": "Wu et al. 2017, section 5; fehervari2019, roth2020",
             "beta": "Wu et al. 2017, section 5",
             "nu": "all published settings use 0",
-            "divisor": "Wu et al. 2017, 001, PML; 'active_triplets' is what 002's code computes on a current torch",
-            "beta_lr_multiplier": "002: 5e-4 for beta, 1e-5 for the network",
-            "beta_optimiser": "the conditions'; 001 trains beta by SGD at 0.1 with momentum 0.9",
+            "divisor": "Wu et al. 2017, fehervari2019, PML; 'active_triplets': roth2020's code on a current torch",
+            "beta_lr_multiplier": "roth2020: 5e-4 for beta, 1e-5 for the network",
+            "beta_optimiser": "the conditions'; fehervari2019 trains beta by SGD at 0.1 with momentum 0.9",
             "miner": "Wu et al. 2017",
         },
         search={"beta": (0.4, 1.4, "linear"), "beta_lr_multiplier": (0.1, 50, "log"), "margin": (0.05, 0.4, "log")},
@@ -52,7 +52,7 @@ class Margin(Objective):
     """Margin loss with one boundary `beta`, or one per class (`beta_per_class`, looked up by the anchor's class).
 
     `nu` pulls the boundary down: `nu` times the anchors' betas, over the divisor (`nu_reduction="pairs"`) or not
-    (`"sum"`, 002's code). `beta_optimiser` trains the boundary by another optimiser than the conditions' one.
+    (`"sum"`, roth2020's code). `beta_optimiser` trains the boundary by another optimiser than the conditions' one.
     Memory: O(batch * batch), also for all triplets (`miner="all"`).
 
     >>> loss = Margin(beta=1.2, miner="all")
@@ -123,11 +123,11 @@ class Margin(Objective):
         return self._divided(pull.sum(), push.sum(), beta.sum(), active)
 
     def quick(self, given: Given) -> Tensor | None:
-        """All triplets: strangers are what is left of the matrix when the few relatives are hidden."""
+        """All triplets: negatives are what is left of the matrix when the few positives are hidden."""
         if given.weights is not None or not self.takes_everything(given):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, distance, n = relatives(given.labels), geometry.distance, len(given.labels)
+        table, distance, n = class_table(given.labels), geometry.distance, len(given.labels)
         beta = self._beta(given.labels).detach().to(distance.dtype).expand(n)
         positives = table.counts
         negatives = n - 1 - positives
@@ -157,7 +157,7 @@ class Margin(Objective):
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """Over all triplets each positive pair counts once per negative of its anchor, and the other way round."""
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         positives, negatives = positive.sum(1), negative.sum(1)
         beta = self._beta(given.labels[: len(positive)]).expand(len(positive))
         pull, push = margin_terms(geometry.distance, geometry.distance, beta[:, None], margin=self.margin)

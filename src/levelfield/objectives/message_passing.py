@@ -1,4 +1,4 @@
-"""Message passing (004): the samples of a batch tell each other what they are, and are classified after that."""
+"""Message passing (seidenschwarz2021): the samples of a batch exchange messages, then are classified."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from levelfield.settings import number, one_of, whole
 
 
 def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """The labels counted among the classes of the batch, what belongs to those classes, and which they are (004 J).
+    """Labels among the classes of the batch, rows of those classes, and the classes (seidenschwarz2021 J).
 
     >>> labels, weight, _, classes = present(torch.tensor([7, 2, 7]), torch.arange(9.0)[:, None], None)
     >>> labels, weight.T, classes
@@ -31,8 +31,8 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
 @register(
     "message_passing",
     Facts(
-        paper="Seidenschwarz et al. 2021 (004)",
-        equation="004 eq. 2-4, J; the released code where the paper is silent",
+        paper="Seidenschwarz et al. 2021 (seidenschwarz2021)",
+        equation="seidenschwarz2021 eq. 2-4, J; the released code where the paper is silent",
         formula="CE(W norm(h_i) / T, y_i) + CE((V x_i + b) / T, y_i), h = messages among all x / |x| of the batch",
         use="When batches hold many images of a few classes: they are compared with each other while training, and at "
         "test time nothing is needed but the embedding.",
@@ -41,22 +41,22 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
         batch="4 or more per class",
         least=(1, 1),
         sources={
-            "heads": "004 section 4.4: 2 on CUB (8 Cars; code: 8 SOP, 4 In-Shop)",
-            "steps": "004 section 4.4: 1 on CUB (2 Cars; code: 1 SOP, In-Shop)",
+            "heads": "seidenschwarz2021 section 4.4: 2 on CUB (8 Cars; code: 8 SOP, 4 In-Shop)",
+            "steps": "seidenschwarz2021 section 4.4: 1 on CUB (2 Cars; code: 1 SOP, In-Shop)",
             "concat_steps": "authors' code: on Cars only",
             "temperature": "authors' code: 0.2 on CUB (1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",
             "label_smoothing": "authors' code",
             "dropout": "authors' code",
             "ff_factor": "authors' code",
-            "skip": "004",
+            "skip": "seidenschwarz2021",
             "output_projection": "authors' code; not in eq. 4",
-            "input_projection": "004: none (the code has one)",
-            "null_logit": "004: none (the code has one)",
-            "message_weight": "004 (0: its table 3, cross-entropy; SOP in the code)",
-            "auxiliary_weight": "004 (0: its table 3, MPN loss alone)",
-            "masked": "004 J: where there are very many classes",
-            "network_lr_multiplier": "004: the network's rate",
-            "head_lr_multiplier": "004: the network's rate",
+            "input_projection": "seidenschwarz2021: none (the code has one)",
+            "null_logit": "seidenschwarz2021: none (the code has one)",
+            "message_weight": "seidenschwarz2021 (0: its table 3, cross-entropy; SOP in the code)",
+            "auxiliary_weight": "seidenschwarz2021 (0: its table 3, MPN loss alone)",
+            "masked": "seidenschwarz2021 J: where there are very many classes",
+            "network_lr_multiplier": "seidenschwarz2021: the network's rate",
+            "head_lr_multiplier": "seidenschwarz2021: the network's rate",
         },
         search={
             "temperature": (0.05, 1.0, "log"),
@@ -74,7 +74,7 @@ class MessagePassing(Objective):
     Nothing of the network or of the classifiers is used at test time, unless somebody asks for `refine`. The classifier
     of refined rows is a batch norm without shift and a linear layer without bias, the other a linear layer. Defaults
     are the paper's equations; what it leaves open is the released code's (ReLU, dropout, temperature). That code also
-    has `null_logit` and `input_projection`, see the presets "004/...".
+    has `null_logit` and `input_projection`, see the presets "seidenschwarz2021/...".
 
     `masked`: only classes of the batch are told apart, by far quicker with very many; the loss has another value then.
     Labels are 0..num_classes-1. Memory: O(batch * (heads * batch + ff_factor * dim + num_classes)).

@@ -9,21 +9,21 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table, hide_, put_
 from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._closed import closed, log_one_plus_sum_exp_
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import log_one_plus_sum_exp
-from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
 def multi_similarity_terms(
     similarity: Tensor, positive: Tensor, negative: Tensor, *, alpha: float, beta: float, base: float
 ) -> tuple[Tensor, Tensor]:
-    """The two log-sums of each anchor (002 eq. 12); `positive` and `negative` say how often each pair counts.
+    """The two log-sums of each anchor (roth2020 eq. 12); `positive` and `negative` say how often each pair counts.
 
-    >>> from levelfield.relatives import related
-    >>> positive, negative = related(torch.tensor([0, 0, 1]))
+    >>> from levelfield.labels import class_masks
+    >>> positive, negative = class_masks(torch.tensor([0, 0, 1]))
     >>> pull, push = multi_similarity_terms(torch.eye(3), positive, negative, alpha=2.0, beta=40.0, base=0.5)
     >>> pull
     tensor([0.6566, 0.6566, 0.0000])
@@ -37,18 +37,18 @@ def multi_similarity_terms(
     "multi_similarity",
     Facts(
         paper="Wang et al. 2019",
-        equation="002 eq. 11-12",
+        equation="roth2020 eq. 11-12",
         formula="1/b sum_i [ 1/alpha log(1 + sum_pos e^(-alpha (s - base))) "
         "+ 1/beta log(1 + sum_neg e^(beta (s - base))) ]",
         use="The usual choice when batches hold several images of each class: it mines and weighs the pairs itself.",
         tuples="pairs",
         memory=True,
         sources={
-            "alpha": "Wang et al. 2019; 002 A.1",
-            "beta": "authors' code; 002 A.1 (Wang et al. write 50)",
-            "base": "authors' code; 002 A.1 (Wang et al. write 1)",
-            "epsilon": "Wang et al. 2019; 002 A.1",
-            "reduction": "002 eq. 12, authors' code; 'valid' is 002's code",
+            "alpha": "Wang et al. 2019; roth2020 A.1",
+            "beta": "authors' code; roth2020 A.1 (Wang et al. write 50)",
+            "base": "authors' code; roth2020 A.1 (Wang et al. write 1)",
+            "epsilon": "Wang et al. 2019; roth2020 A.1",
+            "reduction": "roth2020 eq. 12, authors' code; 'valid' is roth2020's code",
         },
         search={"alpha": (0.5, 20, "log"), "beta": (10, 100, "log"), "base": (0.2, 1.0, "linear")},
     ),
@@ -99,18 +99,18 @@ class MultiSimilarity(Objective):
         if given.weights is not None or given.tuples is not None or not len(given.labels):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, n = relatives(given.labels), len(given.labels)
+        table, n = class_table(given.labels), len(given.labels)
         near = geometry.similarity.gather(1, table.others)
-        strangers = hide_(geometry.similarity.clone(), table, -torch.inf)
-        nearest = strangers.amax(1, keepdim=True)
+        negatives = hide_(geometry.similarity.clone(), table, -torch.inf)
+        nearest = negatives.amax(1, keepdim=True)
         kept = table.valid
         if self.epsilon is not None:
-            # kept: relatives less alike than the nearest stranger, strangers more alike than the farthest relative
+            # kept: positives less alike than the nearest negative, negatives more alike than the farthest positive
             farthest = torch.where(kept, near, torch.inf).amin(1, keepdim=True)
             # (or not comparable: what is not a number must be seen in the loss)
             kept = kept & ~(near >= nearest + self.epsilon)
             limit = farthest - self.epsilon
-            strangers = torch.where(strangers <= limit, -torch.inf, strangers)
+            negatives = torch.where(negatives <= limit, -torch.inf, negatives)
             nearest = nearest.masked_fill(nearest <= limit, -torch.inf)
         valid = kept.any(1, keepdim=True) | (nearest > -torch.inf)
         self.active = valid.sum()
@@ -118,7 +118,7 @@ class MultiSimilarity(Objective):
         logits = (near - self.base).mul_(-self.alpha).masked_fill_(~kept, -torch.inf)
         pull, of_pull = log_one_plus_sum_exp_(logits, logits.amax(1, keepdim=True))
         push, of_push = log_one_plus_sum_exp_(
-            strangers.sub_(self.base).mul_(self.beta), (nearest - self.base) * self.beta
+            negatives.sub_(self.base).mul_(self.beta), (nearest - self.base) * self.beta
         )
         value = self.total(
             {"positive": pull.sum() / self.alpha / divisor, "negative": push.sum() / self.beta / divisor}
@@ -132,7 +132,7 @@ class MultiSimilarity(Objective):
                 raise BadInput("Objective 'multi_similarity' takes two lists of pairs as tuples: positive, negative.")
             first, second = given.tuples
             return _counts(first, geometry.similarity), _counts(second, geometry.similarity)
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         if self.epsilon is None:
             return positive, negative
         return kept_pairs(geometry.similarity.detach(), positive, negative, epsilon=self.epsilon)

@@ -1,4 +1,4 @@
-"""N-pair: a positive against many strangers at once, by dot products of raw rows."""
+"""N-pair: a positive against many negatives at once, by dot products of raw rows."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import ClassTable, class_masks, class_table
 from levelfield.miners import MinerChoice
 from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import (
     add_norms_slope_,
-    against_strangers,
+    against_negatives,
     log_one_plus_exp,
     log_sum_exp,
+    negatives,
     norms,
-    strangers,
 )
 from levelfield.objectives._pairs import Form, chosen_pairs, first_pairs
-from levelfield.relatives import Relatives, related, relatives
 from levelfield.settings import number, one_of
 
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
-    """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every p that may be a positive of a (002 eq. 4): (n, n).
+    """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every p that may be a positive of a (roth2020 eq. 4): (n, n).
 
-    >>> n_pair_terms(torch.eye(3), related(torch.tensor([0, 0, 1]))[1])[0, 1]
+    >>> n_pair_terms(torch.eye(3), class_masks(torch.tensor([0, 0, 1]))[1])[0, 1]
     tensor(0.6931)
     """
     some = negative.any(1, keepdim=True)
@@ -35,10 +35,10 @@ def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
 
 
 def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft_target: bool = False) -> Tensor:
-    """Each pair against the positives of the others (001 eq. 3 with the dot product): (N,).
+    """Each pair against the positives of the others (fehervari2019 eq. 3 with the dot product): (N,).
 
     anchors, positives: rows (N, d). labels: class of each pair. Columns of the pair's own class are left out;
-    with `soft_target` (001 code, TensorFlow) they are all aimed at alike.
+    with `soft_target` (fehervari2019 code, TensorFlow) they are all aimed at alike.
 
     >>> pair_batch_terms(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))  # log(1 + 1/e)
     tensor([0.3133, 0.3133])
@@ -54,18 +54,18 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
     "n_pair",
     Facts(
         paper="Sohn 2016",
-        equation="002 eq. 4; 001 eq. 3",
+        equation="roth2020 eq. 4; fehervari2019 eq. 3",
         formula="1/b sum_a sum_p log(1 + sum_n e^(s_an - s_ap)) + nu mean_i |x_i|^nu_power",
         use="Two images of each of many classes: every pair is classified against all others in the batch.",
         tuples="pairs",
         roles=("anchor", "positive"),
         miners=("n_pair", "all", "random"),
         sources={
-            "form": "002 code; 'all' is 002 eq. 4, 'pairs' is 001, Sohn 2016",
-            "nu": "002 A.1 (001 code: 0.0005)",
-            "nu_power": "002 eq. 4 (its code: 1)",
-            "normalize": "Sohn 2016; 001; 002",
-            "miner": "002 code",
+            "form": "roth2020 code; 'all' is roth2020 eq. 4, 'pairs' is fehervari2019, Sohn 2016",
+            "nu": "roth2020 A.1 (fehervari2019 code: 0.0005)",
+            "nu_power": "roth2020 eq. 4 (its code: 1)",
+            "normalize": "Sohn 2016; fehervari2019; roth2020",
+            "miner": "roth2020 code",
         },
         search={"nu": (0.0001, 0.05, "log"), "form": ("all", "sampled", "pairs")},
     ),
@@ -73,9 +73,9 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
 class NPair(Objective):
     """N-pair loss. Memory: O(batch * batch).
 
-    `form="sampled"`: one positive per anchor (002's code), mean over the pairs. `"all"`: every positive, divided by
-    the batch size. `"pairs"`: one pair of each class, each against the positives of the other pairs (001); `symmetric`
-    averages with the roles swapped. Explicit tuples are pairs (N, 2), as are the roles {"anchor": rows,
+    `form="sampled"`: one positive per anchor (roth2020's code), mean over the pairs. `"all"`: every positive, divided
+    by the batch size. `"pairs"`: one pair of each class, each against the positives of the other pairs (fehervari2019);
+    `symmetric` averages with the roles swapped. Explicit tuples are pairs (N, 2), as are the roles {"anchor": rows,
     "positive": rows}; without, `sampled` asks the miner and `pairs` takes the first two rows of each class.
     `equal_class` is for pairs of one class in the form `pairs`.
 
@@ -127,7 +127,7 @@ class NPair(Objective):
             return self._quick_pairs(given)
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         pairs = chosen_pairs(self, geometry, given, self.form)
-        loss, slope, self.active = quick_n_pair(geometry.similarity, relatives(given.labels), pairs)
+        loss, slope, self.active = quick_n_pair(geometry.similarity, class_table(given.labels), pairs)
         terms = {"n_pair": loss}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
@@ -182,12 +182,12 @@ def n_pair_loss(
     """The loss in one of its forms, without the norm term, and how many terms are above 0."""
     weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
     if pairs is None:
-        positive, negative = related(given.labels)
+        positive, negative = class_masks(given.labels)
         terms = n_pair_terms(geometry.similarity, negative) * positive
         return (terms * weights[:, None]).sum() / max(1, len(terms)), (terms.detach() > 0).sum()
     anchor, other = pairs.T
     if form == "sampled":
-        terms = n_pair_terms(geometry.similarity, related(given.labels)[1])[anchor, other]
+        terms = n_pair_terms(geometry.similarity, class_masks(given.labels)[1])[anchor, other]
         return (terms * weights[anchor]).sum() / max(1, len(pairs)), (terms.detach() > 0).sum()
     rows, labels = geometry.rows, given.labels[anchor]
     terms = pair_batch_terms(rows[anchor], rows[other], labels, soft_target=soft_target)
@@ -229,13 +229,13 @@ def quick_pair_batch(logits: Tensor, *, symmetric: bool) -> tuple[Tensor, Tensor
     return loss / count, slope.div_(count), (terms > 0).sum()
 
 
-def quick_n_pair(similarity: Tensor, table: Relatives, pairs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def quick_n_pair(similarity: Tensor, table: ClassTable, pairs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Loss, its slope dL/ds (n, n) and the number of terms above 0; over all positives, or over `pairs`."""
     divisor = max(1, len(similarity) if pairs is None else len(pairs))
     if pairs is None:
-        terms, slope = against_strangers(similarity, table, scale=1.0, divisor=divisor)
+        terms, slope = against_negatives(similarity, table, scale=1.0, divisor=divisor)
     else:
-        log_sum, slope, total = strangers(similarity, table, 1.0)
+        log_sum, slope, total = negatives(similarity, table, 1.0)
         anchor, other = pairs.T
         excess = log_sum[anchor, 0] - similarity[anchor, other]
         share = excess.sigmoid().div_(divisor)

@@ -20,7 +20,7 @@ from levelfield.settings import number
     "normalized_softmax",
     Facts(
         paper="Zhai & Wu 2019",
-        equation="002 eq. 19, 001 eq. 15 (both printed with errors)",
+        equation="roth2020 eq. 19, fehervari2019 eq. 15 (both printed with errors)",
         formula="mean_i CE(cos(x_i, p_c) / temperature, y_i)",
         use="The usual choice for fixed classes: a temperature and nothing to mine; also where classes have a "
         "single image.",
@@ -29,11 +29,11 @@ from levelfield.settings import number
         batch="any",
         least=(1, 1),
         sources={
-            "temperature": "Zhai & Wu 2019; 001; 002",
-            "label_smoothing": "Zhai & Wu 2019: none (001: 0.1)",
-            "smoothing": "001",
-            "dropout": "Zhai & Wu 2019: none (001: 0.5)",
-            "proxy_init": "Zhai & Wu's code; 002",
+            "temperature": "Zhai & Wu 2019; fehervari2019; roth2020",
+            "label_smoothing": "Zhai & Wu 2019: none (fehervari2019: 0.1)",
+            "smoothing": "fehervari2019",
+            "dropout": "Zhai & Wu 2019: none (fehervari2019: 0.5)",
+            "proxy_init": "Zhai & Wu's code; roth2020",
             "proxy_lr_multiplier": "Zhai & Wu 2019: the network's rate",
         },
         search={
@@ -48,8 +48,9 @@ from levelfield.settings import number
 class NormalizedSoftmax(ProxyObjective):
     """Cross-entropy of cosines over a temperature, the true class in the denominator. Labels are 0..num_classes-1.
 
-    The proxy-softmax of 001 adds `dropout` of 0.5 between the linear layer and the unit length, hence here, and
-    smoothing of 0.1; its layer norm stands before the linear layer and belongs to the head. Memory: O(batch * classes).
+    The proxy-softmax of fehervari2019 adds `dropout` of 0.5 between the linear layer and the unit length, hence here,
+    and smoothing of 0.1; its layer norm stands before the linear layer and belongs to the head. Memory: O(batch *
+    classes).
 
     >>> loss = NormalizedSoftmax(num_classes=2, dim=4)
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad

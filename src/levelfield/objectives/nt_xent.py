@@ -1,25 +1,25 @@
-"""NT-Xent: each positive against the strangers of its anchor, at a temperature."""
+"""NT-Xent: each positive against the negatives of its anchor, at a temperature."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table
 from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import against_strangers
+from levelfield.objectives._log_sums import against_negatives
 from levelfield.objectives._sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
-from levelfield.relatives import relatives
 from levelfield.settings import number, one_of
 
 
 def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -> Tensor:
     """log(1 + sum_{n in N(a)} e^((s_an - s_ap) / temperature)) for every p that may be a positive of a: (n, n).
 
-    >>> from levelfield.relatives import related
+    >>> from levelfield.labels import class_masks
     >>> import torch
-    >>> nt_xent_terms(torch.eye(3), related(torch.tensor([0, 0, 1]))[1], temperature=0.07)[0, 1]
+    >>> nt_xent_terms(torch.eye(3), class_masks(torch.tensor([0, 0, 1]))[1], temperature=0.07)[0, 1]
     tensor(0.6931)
     """
     return n_pair_terms(similarity / temperature, negative)
@@ -55,7 +55,7 @@ class NTXent(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         terms = nt_xent_terms(geometry.similarity, negative, temperature=self.temperature)
         self.active = ((terms.detach() > 0) & positive).sum()
         weights = None if given.weights is None else given.weights[:, None]
@@ -65,9 +65,9 @@ class NTXent(Objective):
         if given.weights is not None or not len(given.labels):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table = relatives(given.labels)
+        table = class_table(given.labels)
         pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
-        terms, slope = against_strangers(geometry.similarity, table, scale=1 / self.temperature, divisor=pairs)
+        terms, slope = against_negatives(geometry.similarity, table, scale=1 / self.temperature, divisor=pairs)
         self.active = (terms > 0).sum()
         plain = self.definition(given)
         return closed(given.embeddings, geometry, terms.sum() / pairs, slope, "similarity", plain)

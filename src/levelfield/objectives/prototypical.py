@@ -41,7 +41,7 @@ def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared: bool = True) -> tuple[Tensor, Tensor]:
-    """-log softmax_c(-d^2(x_q, mu_c)) of its class for each query (001 eq. 13), and which row each query is.
+    """-log softmax_c(-d^2(x_q, mu_c)) of its class for each query (fehervari2019 eq. 13), and which row each query is.
 
     Queries whose class has no support are left out; mu_c is the mean of the support rows. An episode has prototypes of
     its own. Memory: O(queries * prototypes).
@@ -75,13 +75,13 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
     "prototypical",
     Facts(
         paper="Snell et al. 2017",
-        equation="001 eq. 13 (printed with d for d^2)",
+        equation="fehervari2019 eq. 13 (printed with d for d^2)",
         formula="mean_q -log softmax_c(-d^2(x_q, mean of the support of c))[y_q]",
         use="When few images of a class will be known, and new ones are compared with their mean.",
         tuples="none",
         batch="support and query, 5 + 5 per class",
         roles=("support", "query", "episode"),
-        sources={"squared": "Snell et al. 2017; 001's code", "normalize": "001 table 1"},
+        sources={"squared": "Snell et al. 2017; fehervari2019's code", "normalize": "fehervari2019 table 1"},
         search={"squared": [True, False], "normalize": [True, False]},
         tags={
             "order_of_the_batch_is_irrelevant": "without roles, the first half of each class is its support",

@@ -20,7 +20,7 @@ from levelfield.settings import number, one_of
 def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -> Tensor:
     """scale D_iy + log sum_{c != y} exp(-scale D_ic) of each sample; squared_distance: (b, C).
 
-    The true class is not in the sum (001 eq. 14, 002 eq. 13), so terms may be negative.
+    The true class is not in the sum (fehervari2019 eq. 14, roth2020 eq. 13), so terms may be negative.
 
     >>> proxy_nca_terms(torch.tensor([[1.0, 3.0]]), torch.tensor([0]), scale=2.0)
     tensor([-4.])
@@ -34,7 +34,7 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
     "proxy_nca",
     Facts(
         paper="Movshovitz-Attias et al. 2017",
-        equation="001 eq. 14, 002 eq. 13 (d is the squared distance)",
+        equation="fehervari2019 eq. 14, roth2020 eq. 13 (d is the squared distance)",
         formula="mean_i scale D_iy + log sum_{c != y} e^(-scale D_ic), D = |u(x) - u(p)|^2",
         use="Fixed classes and small or random batches; an image meets the class vectors only, never another image.",
         tuples="none",
@@ -42,12 +42,12 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
         batch="any",
         least=(1, 1),
         sources={
-            "scale": "001's and 002's code: both sides times 3",
-            "include_true": "Movshovitz-Attias et al. 2017; 001; 002 (PML and others include it)",
-            "label_smoothing": "001, 002: none (a common port: 0.1)",
+            "scale": "fehervari2019's and roth2020's code: both sides times 3",
+            "include_true": "Movshovitz-Attias et al. 2017; fehervari2019; roth2020 (PML and others include it)",
+            "label_smoothing": "fehervari2019, roth2020: none (a common port: 0.1)",
             "smoothing": "the port's code",
-            "proxy_init": "002's code: normal/8",
-            "proxy_lr_multiplier": "002's code: 5e-4 against 1e-5",
+            "proxy_init": "roth2020's code: normal/8",
+            "proxy_lr_multiplier": "roth2020's code: 5e-4 against 1e-5",
         },
         search={"scale": (1, 64, "log"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,

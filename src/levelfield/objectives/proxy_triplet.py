@@ -29,8 +29,8 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
 @register(
     "proxy_triplet",
     Facts(
-        paper="Fehérvári et al. 2019 (001)",
-        equation="001 section 2.9",
+        paper="Fehérvári et al. 2019 (fehervari2019)",
+        equation="fehervari2019 section 2.9",
         formula="mean_i sum_{c != y} [scale D_iy - scale D_ic + margin]+, D = |u(x) - u(p)|^2",
         use="When a hinge against class vectors is wanted instead of a softmax; images that are right already "
         "are left alone.",
@@ -39,12 +39,12 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
         batch="any",
         least=(1, 1),
         sources={
-            "margin": "001's code",
-            "scale": "001's code: its multiplier 3 is for NCA only",
-            "squared": "001 section 2.9",
-            "reduction": "001's code",
-            "proxy_init": "001's code: normal(0, 0.01)/8",
-            "proxy_lr_multiplier": "001's code: the backbone's rate",
+            "margin": "fehervari2019's code",
+            "scale": "fehervari2019's code: its multiplier 3 is for NCA only",
+            "squared": "fehervari2019 section 2.9",
+            "reduction": "fehervari2019's code",
+            "proxy_init": "fehervari2019's code: normal(0, 0.01)/8",
+            "proxy_lr_multiplier": "fehervari2019's code: the backbone's rate",
         },
         search={
             "margin": (0.1, 2.0, "log"),

@@ -1,4 +1,4 @@
-"""Quadruplet: the triplet hinge, and one between the positive pair and a pair of strangers."""
+"""Quadruplet: the triplet hinge, and one between the positive pair and a pair of negatives."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
+from levelfield.labels import ClassTable, class_masks, class_table, put_, row_blocks, without_class_
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
 from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import mean, sum_over_blocks
 from levelfield.objectives._triplets import Hinges, all_hinges, count_below
-from levelfield.relatives import Relatives, put_, related, relatives, row_blocks, without_class_
 from levelfield.settings import number, one_of
 
 
 def quadruplet_terms(
-    to_positive: Tensor, to_negative: Tensor, between_strangers: Tensor, *, margin1: float, margin2: float
+    to_positive: Tensor, to_negative: Tensor, between_negatives: Tensor, *, margin1: float, margin2: float
 ) -> tuple[Tensor, Tensor]:
-    """[d_ap - d_an + margin1]+ and [d_ap - d_ln + margin2]+ (002 eq. 14, whose second term must start with d_ap).
+    """[d_ap - d_an + margin1]+ and [d_ap - d_ln + margin2]+ (roth2020 eq. 14, whose second term must start with d_ap).
 
     >>> half, one = torch.tensor([0.5]), torch.tensor([1.0])
     >>> quadruplet_terms(half, half, one, margin1=1.0, margin2=0.75)
     (tensor([1.]), tensor([0.2500]))
     """
-    return (to_positive - to_negative + margin1).relu(), (to_positive - between_strangers + margin2).relu()
+    return (to_positive - to_negative + margin1).relu(), (to_positive - between_negatives + margin2).relu()
 
 
 def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) -> Tensor:
@@ -56,18 +56,18 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
     "quadruplet",
     Facts(
         paper="Chen et al. 2017",
-        equation="002 eq. 14",
+        equation="roth2020 eq. 14",
         formula="mean [d_ap - d_an + margin1]+ + mean [d_ap - d_ln + margin2]+, l of a third class",
-        use="Where triplets leave classes wide: positive pairs are also held below distances between strangers.",
+        use="Where triplets leave classes wide: positive pairs are also held below distances between negatives.",
         tuples="triplets",
         batch="3 classes, 2 per class",
         least=(3, 2),
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
-            "margin1": "002 A.1 (its code: 0.2)",
-            "margin2": "002 A.1 (its code: 0.2)",
-            "squared": "002 eq. 14 (Chen et al. square)",
-            "miner": "002 A.2; the fourth sample is uniform over the other classes",
+            "margin1": "roth2020 A.1 (its code: 0.2)",
+            "margin2": "roth2020 A.1 (its code: 0.2)",
+            "squared": "roth2020 eq. 14 (Chen et al. square)",
+            "miner": "roth2020 A.2; the fourth sample is uniform over the other classes",
         },
         search={"margin1": (0.1, 1.5, "log"), "margin2": (0.05, 1.0, "log"), "squared": [False, True]},
     ),
@@ -108,19 +108,19 @@ class Quadruplet(Objective):
         first, second, exists = self._hinges(geometry, quadruplets)
         self.active = (first.detach() > 0).sum() + (second.detach() > 0).sum()
         weights = None if given.weights is None else given.weights[quadruplets[:, 0]]
-        return {"triplet": mean(first, None, "mean", weights), "strangers": mean(second, exists, "mean", weights)}
+        return {"triplet": mean(first, None, "mean", weights), "negatives": mean(second, exists, "mean", weights)}
 
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or not self.takes_everything(given):
             return None
-        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), relatives(given.labels)
+        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
         distance: Tensor = getattr(geometry, matrix)
         first = all_hinges(distance, table, margin=self.margin1)
-        second = _hinges_between_strangers(distance, table, margin=self.margin2)
+        second = _hinges_between_negatives(distance, table, margin=self.margin2)
         self.active = first.active + second.active
         triplets, quadruplets = first.listed.clamp_min(1), second.listed.clamp_min(1)
-        value = self.total({"triplet": first.total / triplets, "strangers": second.total / quadruplets})
+        value = self.total({"triplet": first.total / triplets, "negatives": second.total / quadruplets})
         slope = first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
         return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
@@ -144,25 +144,25 @@ class Quadruplet(Objective):
         return first, second * exists, exists
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
-        """The second term takes all pairs of strangers, less those with one side in the anchor's class."""
-        positive, negative = related(given.labels)
+        """The second term takes all pairs of negatives, less those with one side in the anchor's class."""
+        positive, negative = class_masks(given.labels)
         distance = geometry.squared_distance if self.squared else geometry.distance
         weights = torch.ones_like(distance[:, 0]) if given.weights is None else given.weights
-        pairs, members = positive.nonzero(), _with_members(relatives(given.labels))
+        pairs, members = positive.nonzero(), _with_members(class_table(given.labels))
         anchor, other = pairs.T
         first, one = _sum_of_hinges(distance, negative, torch.column_stack((pairs, anchor)), self.margin1, weights)
         inside, two = _sum_of_hinges(distance, negative, members, self.margin2, weights)
-        limit, strangers = distance[anchor, other] + self.margin2, distance[negative].sort().values
-        nearer = torch.searchsorted(strangers.detach(), limit.detach())
-        sums = functional.pad(strangers.double().cumsum(0), (1, 0))[nearer].to(limit.dtype)
+        limit, negatives = distance[anchor, other] + self.margin2, distance[negative].sort().values
+        nearer = torch.searchsorted(negatives.detach(), limit.detach())
+        sums = functional.pad(negatives.double().cumsum(0), (1, 0))[nearer].to(limit.dtype)
         second = ((nearer * limit - sums) * weights[anchor]).sum() - 2 * inside  # a pair counts in both orders
         self.active = one + nearer.sum() - 2 * two
         triplets = negative.sum(1)[anchor].sum()
-        quadruplets = len(pairs) * len(strangers) - 2 * negative.sum(1)[members[:, 0]].sum()
-        return {"triplet": first / triplets.clamp_min(1), "strangers": second / quadruplets.clamp_min(1)}
+        quadruplets = len(pairs) * len(negatives) - 2 * negative.sum(1)[members[:, 0]].sum()
+        return {"triplet": first / triplets.clamp_min(1), "negatives": second / quadruplets.clamp_min(1)}
 
 
-def _hinges_between_strangers(distance: Tensor, table: Relatives, *, margin: float) -> Hinges:
+def _hinges_between_negatives(distance: Tensor, table: ClassTable, *, margin: float) -> Hinges:
     """[d_ap - d_ln + margin]+ over all quadruplets, counted as in `all_hinges`, in O(n^2) memory."""
     n, k = table.others.shape
     limits = torch.where(table.valid, distance.gather(1, table.others), -torch.inf) + margin
@@ -171,9 +171,9 @@ def _hinges_between_strangers(distance: Tensor, table: Relatives, *, margin: flo
     slope, below, below_inside = torch.empty_like(distance), limits.new_zeros(1, n * k), torch.empty_like(inside)
     total = torch.zeros((), dtype=torch.float64, device=distance.device)
     for rows in row_blocks(distance):
-        strangers = without_class_(distance[rows].clone(), table, rows, torch.inf)
-        every, met = count_below(strangers.view(1, -1), limits.view(1, -1))
-        above, below_inside[rows] = count_below(strangers, inside[rows], out=slope[rows])
+        negatives = without_class_(distance[rows].clone(), table, rows, torch.inf)
+        every, met = count_below(negatives.view(1, -1), limits.view(1, -1))
+        above, below_inside[rows] = count_below(negatives, inside[rows], out=slope[rows])
         above.mul_(-2).add_(every.view_as(above))  # neither side of a pair may be of the anchor's class
         below += met
         total -= torch.dot(above.view(-1), distance[rows].reshape(-1))
@@ -185,14 +185,14 @@ def _hinges_between_strangers(distance: Tensor, table: Relatives, *, margin: flo
     return Hinges(total.to(distance.dtype), slope, below.sum(dtype=torch.float64).long(), count)
 
 
-def _members(table: Relatives) -> tuple[Tensor, Tensor]:
-    """Each row and its relatives (n, 1 + k), and which of them are no padding."""
+def _members(table: ClassTable) -> tuple[Tensor, Tensor]:
+    """Each row and its positives (n, 1 + k), and which of them are no padding."""
     anchors = torch.arange(len(table.others), device=table.others.device)[:, None]
     exists = torch.cat((torch.ones_like(anchors, dtype=torch.bool), table.valid), 1)
     return torch.cat((anchors, table.others), 1), exists
 
 
-def _with_members(table: Relatives) -> Tensor:
+def _with_members(table: ClassTable) -> Tensor:
     """All (anchor, positive, member of their class), (m, 3)."""
     members, exists = _members(table)
     row, place, member = (table.valid[:, :, None] & exists[:, None, :]).nonzero().T

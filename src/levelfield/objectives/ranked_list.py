@@ -10,15 +10,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table, hide_, put_
 from levelfield.objectives._closed import LOG2_E, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
-from levelfield.relatives import hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 
 def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_grad: bool) -> Tensor:
-    """Weighted mean (n,) of each row's `excess` > 0, weights e^(temperature * excess) (001 eq. 6-8).
+    """Weighted mean (n,) of each row's `excess` > 0, weights e^(temperature * excess) (fehervari2019 eq. 6-8).
 
     Only those `counted` are looked at; a row without any gives 0. The weights are constants for the gradient
     unless `weight_grad`.
@@ -37,22 +37,22 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
     "ranked_list",
     Facts(
         paper="Wang et al. 2019 (Ranked List Loss)",
-        equation="001 eq. 6-9",
+        equation="fehervari2019 eq. 6-9",
         formula="mean_i [ mean_P* (d - (alpha - margin)) + lam sum_N* w (alpha - d) / sum_N* w ], "
         "w = e^(temperature (alpha - d)); the stars keep the terms above 0",
         use="To keep some spread within a class while every hard negative of the batch is used, without a miner.",
         tuples="none",
         memory=True,
-        batch="2 per class (001: 3)",
+        batch="2 per class (fehervari2019: 3)",
         sources={
-            "alpha": "Wang et al. 2019; 001",
-            "margin": "Wang et al. 2019; 001",
-            "temperature": "Wang et al. 2019; 001",
+            "alpha": "Wang et al. 2019; fehervari2019",
+            "margin": "Wang et al. 2019; fehervari2019",
+            "temperature": "Wang et al. 2019; fehervari2019",
             "temperature_pos": "Wang et al. 2019: positives count alike",
-            "lam": "001",
-            "combine": "001; 'convex' is the later version and PML's, with lam 0.5",
-            "weight_grad": "Wang et al. 2019 state the gradient so; 001's code and PML differentiate the weights",
-            "reduction": "Wang et al. 2019; 'mean_nonzero' is 001's code",
+            "lam": "fehervari2019",
+            "combine": "fehervari2019; 'convex' is the later version and PML's, with lam 0.5",
+            "weight_grad": "Wang et al. 2019's gradient; fehervari2019's code and PML differentiate the weights",
+            "reduction": "Wang et al. 2019; 'mean_nonzero' is fehervari2019's code",
         },
         search={"alpha": (0.8, 1.4, "linear"), "margin": (0.1, 0.8, "linear"), "temperature": (1, 30, "log")},
         tags={
@@ -97,7 +97,7 @@ class RankedList(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         distance = given.geometry(normalize=self.normalize).distance
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         grad = self.weight_grad
         pull = ranked_terms(distance - self._inner, positive, temperature=self.temperature_pos, weight_grad=grad)
         push = ranked_terms(self.alpha - distance, negative, temperature=self.temperature, weight_grad=grad)
@@ -111,7 +111,7 @@ class RankedList(Objective):
         if given.weights is not None or not len(given.labels):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, distance = relatives(given.labels), geometry.distance
+        table, distance = class_table(given.labels), geometry.distance
         near = distance.gather(1, table.others)
         inside = _weights_((near - self._inner).masked_fill_(~table.valid, -torch.inf), self.temperature_pos)
         outside = _weights_(hide_(self.alpha - distance, table, -torch.inf), self.temperature)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -15,14 +16,13 @@ from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
 from levelfield.objectives.contrastive import contrastive_terms
 from levelfield.objectives.triplet import triplet_terms
-from levelfield.relatives import Relatives, hide_, put_, relatives
 from levelfield.settings import number, one_of
 
 CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no signal
 
 
 class Signals:
-    """Noise-to-signal ratios D(a, j) = var(x_a - x_j) / var(x_a) of rows (n, d), the anchor a first (002 eq. 15).
+    """Noise-to-signal ratios D(a, j) = var(x_a - x_j) / var(x_a) of rows (n, d), the anchor a first (roth2020 eq. 15).
 
     With `columns` (m, d) they are those of the rows against these. Variances are over the d coordinates; without
     `centered` they are sums of squares. `usable` (n,): who is no constant row and can be an anchor; the ratios of the
@@ -62,7 +62,7 @@ class Signals:
     "snr",
     Facts(
         paper="Yuan et al. 2019",
-        equation="002 eq. 15",
+        equation="roth2020 eq. 15",
         formula="mean over active triplets [D_ap - D_an + margin]+ + lam mean_i |sum_m x_im|, "
         "D_aj = var(x_a - x_j) / var(x_a)",
         use="In place of triplet or contrastive where distances should be relative to the anchor's own strength.",
@@ -70,14 +70,14 @@ class Signals:
         memory=True,
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),
         sources={
-            "margin": "002 A.1",
+            "margin": "roth2020 A.1",
             "pos_margin": "PML",
             "neg_margin": "PML",
-            "lam": "002 A.1 (its code: 0 with the plain miner, 0.005 with `switch`); of raw rows in PML and MLRC",
-            "centered": "Yuan et al. 2019, PML, 002 code; 002 eq. 15 reads as uncentred",
-            "reg_over": "002 eq. 15; its code: the mined anchors",
-            "reduction": "002 code, PML",
-            "miner": "002 A.2",
+            "lam": "roth2020 A.1 (its code: 0 with the plain miner, 0.005 with `switch`); of raw rows in PML and MLRC",
+            "centered": "Yuan et al. 2019, PML, roth2020 code; roth2020 eq. 15 reads as uncentred",
+            "reg_over": "roth2020 eq. 15; its code: the mined anchors",
+            "reduction": "roth2020 code, PML",
+            "miner": "roth2020 A.2",
         },
         search={"margin": (0.02, 0.5, "log"), "lam": (1e-4, 0.1, "log")},
     ),
@@ -173,7 +173,7 @@ class SNR(Objective):
         return {"triplet": mean(terms, usable, self.reduction, weights)}
 
     def _all_triplets(self, signals: Signals, given: Given) -> Tensor:
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         positive = positive & signals.usable[:, None]
         weights = given.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
@@ -193,7 +193,7 @@ class SNR(Objective):
         if tuples is None:
             anchors = torch.arange(len(given.embeddings), device=given.labels.device)[:, None]
             ratio, usable = signals.matrix(), signals.usable[:, None]
-            sides = [(ratio, mask & usable, anchors) for mask in given.related()]
+            sides = [(ratio, mask & usable, anchors) for mask in given.class_masks()]
         else:
             lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
             sides = [(signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in lists]
@@ -213,7 +213,7 @@ class SNR(Objective):
         if self.reg_over == "batch" or (tuples is None and self.form == "contrastive"):
             return self.lam / max(1, rows)
         if tuples is None:
-            positives = relatives(given.labels, rows).counts
+            positives = class_table(given.labels, rows).counts
             often = positives * (len(given.labels) - 1 - positives)
         else:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
@@ -222,7 +222,7 @@ class SNR(Objective):
 
     def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Terms and their slope (n, n) in the ratios."""
-        table = relatives(labels)
+        table = class_table(labels)
         table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
         if self.form == "contrastive":
             return self._quick_all_pairs(ratio, usable, table)
@@ -231,13 +231,11 @@ class SNR(Objective):
         divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
         return {"triplet": found.total / divisor}, found.slope.div_(divisor)
 
-    def _quick_all_pairs(
-        self, ratio: Tensor, usable: Tensor, table: Relatives
-    ) -> tuple[dict[str, Tensor], Tensor]:
+    def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: ClassTable) -> tuple[dict[str, Tensor], Tensor]:
         pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - ratio, table, -torch.inf).relu_().mul_(usable[:, None])
         pulls, total = pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a stranger is too near
+        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too near
         positives, negatives = pulls.sum(), slope.sum().long()
         self.active = positives + negatives
         if self.reduction == "mean":

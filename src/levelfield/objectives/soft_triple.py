@@ -44,7 +44,7 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
     "soft_triple",
     Facts(
         paper="Qian et al. 2019",
-        equation="002 eq. 16-18 (printed with errors); Qian et al. 2019 eq. 8",
+        equation="roth2020 eq. 16-18 (printed with errors); Qian et al. 2019 eq. 8",
         formula="mean_i CE(la (S_ic - delta [c = y_i]), y_i) + tau spread(centers), "
         "S_ic = sum_k softmax_k(s_ick / gamma) s_ick",
         use="Classes that consist of several kinds of images: each class has several vectors, and the loss "
@@ -54,11 +54,11 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
         batch="any",
         least=(1, 1),
         sources={
-            "la": "Qian et al. 2019, section 4 (002: 8)",
-            "gamma": "Qian et al. 2019, section 4; 002",
-            "tau": "Qian et al. 2019, section 4; 002",
-            "delta": "Qian et al. 2019, section 4; 002",
-            "centers_per_class": "Qian et al. 2019, section 4 (002: 2)",
+            "la": "Qian et al. 2019, section 4 (roth2020: 8)",
+            "gamma": "Qian et al. 2019, section 4; roth2020",
+            "tau": "Qian et al. 2019, section 4; roth2020",
+            "delta": "Qian et al. 2019, section 4; roth2020",
+            "centers_per_class": "Qian et al. 2019, section 4 (roth2020: 2)",
             "reg_eps": "authors' code",
             "proxy_init": "authors' code: Kaiming uniform, a = sqrt 5",
             "proxy_lr_multiplier": "authors' code: 0.01 against 1e-4",

@@ -29,8 +29,8 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
 @register(
     "softmax",
     Facts(
-        paper="cross-entropy; Seidenschwarz et al. 2021 (004) with smoothing and temperature",
-        equation="004 section 3 (auxiliary loss)",
+        paper="cross-entropy; Seidenschwarz et al. 2021 (seidenschwarz2021) with smoothing and temperature",
+        equation="seidenschwarz2021 section 3 (auxiliary loss)",
         formula="mean_i CE((w_c . x_i + bias_c) / temperature, y_i)",
         use="A plain classifier as baseline or as a second loss; embeddings are used raw, so their norm carries "
         "confidence.",
@@ -39,12 +39,12 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
         batch="any",
         least=(1, 1),
         sources={
-            "temperature": "none (004: 0.2 CUB, 1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",
-            "label_smoothing": "none (004's code: 0.1)",
-            "smoothing": "004's code",
-            "use_bias": "000 table 3; torch's linear layer",
+            "temperature": "none (seidenschwarz2021: 0.2 CUB, 1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",
+            "label_smoothing": "none (seidenschwarz2021's code: 0.1)",
+            "smoothing": "seidenschwarz2021's code",
+            "use_bias": "zheng2021 table 3; torch's linear layer",
             "proxy_init": "torch's linear layer",
-            "proxy_lr_multiplier": "004: the network's rate",
+            "proxy_lr_multiplier": "seidenschwarz2021: the network's rate",
         },
         search={
             "temperature": (0.1, 1.0, "log"),
@@ -57,7 +57,7 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
 class Softmax(Objective):
     """Cross-entropy of a linear classifier; nothing is normalised. Labels are 0..num_classes-1.
 
-    002's rows called "Softmax" are `normalized_softmax`. Memory: O(batch * classes).
+    roth2020's rows called "Softmax" are `normalized_softmax`. Memory: O(batch * classes).
 
     >>> loss = Softmax(num_classes=2, dim=4)
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad

@@ -56,7 +56,7 @@ def choose_medoids(
 
 
 def structured_clustering_gap(to_violating: Tensor, to_true: Tensor, *, delta: float, gamma: float) -> Tensor:
-    """F(S) + gamma Delta - F(classes) (001 eq. 10), from each sample's distance (b,) to its medoid in either.
+    """F(S) + gamma Delta - F(classes) (fehervari2019 eq. 10), from each sample's distance (b,) to its medoid in either.
 
     >>> structured_clustering_gap(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 3.0]), delta=0.5, gamma=1.0)
     tensor(2.5000)
@@ -68,17 +68,17 @@ def structured_clustering_gap(to_violating: Tensor, to_true: Tensor, *, delta: f
     "structured_clustering",
     Facts(
         paper="Oh Song et al. 2017",
-        equation="001 eq. 10-12",
+        equation="fehervari2019 eq. 10-12",
         formula="[max_S (F(S) + gamma (1 - NMI(S, y))) - F(classes)]+, F(S) = -sum_i min_{j in S} d_ij",
         use="When clusters as a whole matter, and a batch holds few classes with many images of each.",
         tuples="none",
         batch="few classes, 5 each",
         sources={
-            "gamma": "001's code",
-            "inference": "Oh Song et al. 2017; 001's code",
-            "pam_iterations": "001's code",
-            "nmi": "001's code",
-            "normalize": "001 table 1",
+            "gamma": "fehervari2019's code",
+            "inference": "Oh Song et al. 2017; fehervari2019's code",
+            "pam_iterations": "fehervari2019's code",
+            "nmi": "fehervari2019's code",
+            "normalize": "fehervari2019 table 1",
         },
         search={"gamma": (0.1, 10, "log")},
         weights=False,
@@ -89,7 +89,7 @@ class StructuredClustering(Objective):
 
     They are found in float64 on the CPU: `greedy` adds them one by one, `greedy_pam` swaps each for a better member of
     its cluster, `exact` tries all sets and is for tiny batches. Cost of a greedy search: classes * batch^2; too many
-    classes make training unstable (001). Memory: O(batch * batch).
+    classes make training unstable (fehervari2019). Memory: O(batch * batch).
 
     >>> loss = StructuredClustering()
     >>> loss(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1, 1]))

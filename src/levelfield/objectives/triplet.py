@@ -8,18 +8,18 @@ from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
 from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
-from levelfield.relatives import relatives
 from levelfield.settings import number, one_of
 
 
 def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0.2, smooth: bool = False) -> Tensor:
-    """h(d_ap - d_an + margin), h = relu or (`smooth`) softplus (001 eq. 1, 002 eq. 2).
+    """h(d_ap - d_an + margin), h = relu or (`smooth`) softplus (fehervari2019 eq. 1, roth2020 eq. 2).
 
     >>> triplet_terms(torch.tensor([0.5, 0.5]), torch.tensor([0.5, 1.0]), margin=0.25)
     tensor([0.2500, 0.0000])
@@ -32,20 +32,24 @@ def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0
     "triplet",
     Facts(
         paper="Schroff et al. 2015",
-        equation="001 eq. 1, 002 eq. 2",
+        equation="fehervari2019 eq. 1, roth2020 eq. 2",
         formula="mean [d_ap - d_an + margin]+",
         use="When only the order of distances matters; stands and falls with the miner (semihard is the safe one).",
         tuples="triplets",
         memory=True,
         miners=("semihard", "distance_weighted", "softhard", "batch_hard", "random", "all"),
-        sources={"margin": "002 A.1", "squared": "002 eq. 2 (its code squares)", "miner": "Schroff et al. 2015"},
+        sources={
+            "margin": "roth2020 A.1",
+            "squared": "roth2020 eq. 2 (its code squares)",
+            "miner": "Schroff et al. 2015",
+        },
         search={"margin": (0.02, 0.5, "log"), "squared": [False, True]},
     ),
 )
 class Triplet(Objective):
     """Triplet loss on mined triplets, or with `miner="all"` on all of them without listing them.
 
-    002's published figures come from squared distances (`squared=True`), though its equation writes plain ones.
+    roth2020's published figures come from squared distances (`squared=True`), though its equation writes plain ones.
     `swap` uses min(d_an, d_pn). A `semihard` miner takes this margin unless told another. Memory: O(batch * batch).
 
     >>> loss = Triplet(margin=0.2, miner="all")
@@ -97,20 +101,20 @@ class Triplet(Objective):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
-        found = all_hinges(getattr(geometry, matrix), relatives(given.labels), margin=self.margin, band=band)
+        found = all_hinges(getattr(geometry, matrix), class_table(given.labels), margin=self.margin, band=band)
         self.active = found.active
         divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
         value, slope = found.total / divisor, found.slope.div_(divisor)
         return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
     def _is_band(self, miner: Miner | None) -> bool:
-        """Whether the miner's triplets are those beyond the relative by at most this margin: counted, not listed."""
+        """Whether the miner's triplets are those beyond the positive by at most this margin: counted, not listed."""
         same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
         return same and not self.squared
 
     def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
         """All triplets, a block of positive pairs against all negatives at a time."""
-        positive, negative = given.related()
+        positive, negative = given.class_masks()
         weights = given.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
 

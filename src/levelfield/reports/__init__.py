@@ -1,6 +1,6 @@
 """Reports: the leaderboard as tables."""
 
 from levelfield.reports.against_published import with_published
-from levelfield.reports.tables import as_csv, as_markdown, show, write_all
+from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, write_all
 
 __all__ = ["as_csv", "as_markdown", "show", "with_published", "write_all"]

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from levelfield import objectives
-from levelfield.published import benchmarks, is_benchmark, reported
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.rows import Row
-from levelfield.studies.runs import PlannedRun, RunSpec
+from levelfield.papers.published import benchmarks, is_benchmark, reported
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import Row
+from levelfield.studies.runs.spec import PlannedRun, RunSpec
 
 _SAMPLERS = {"spc_r": "SPC-R", "ddm": "DDM", "frd": "FRD", "greedy_coreset": "GC", "random": "random"}
 _TITLE = "Beside what papers reported (per cent)"
@@ -99,7 +99,7 @@ def conditions_of(spec: RunSpec) -> dict[str, Any]:
 def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A method's settings with its defaults and its preset; of a miner, a refinement, a teacher the kind alone.
 
-    >>> found = resolved_settings("triplet", {"preset": "002/cub"})
+    >>> found = resolved_settings("triplet", {"preset": "roth2020/cub"})
     >>> found["miner"], found["margin"]
     ('distance_weighted', 0.2)
     """

@@ -12,15 +12,15 @@ from rich.console import Console
 from levelfield.embedder.best import write_best
 from levelfield.errors import Damaged, LevelfieldError
 from levelfield.reports.against_published import with_published
-from levelfield.reports.answer import advice, kept_start
 from levelfield.reports.figures import draw_figures, figures_of
+from levelfield.reports.leaderboard.answer import advice, kept_start
+from levelfield.reports.leaderboard.tables import show, write_all
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.robustness import Robustness, robustness, show_robustness, write_robustness
-from levelfield.reports.tables import show, write_all
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study
-from levelfield.studies.store import Result, read_result
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.runs.folder import Result, read_result
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from levelfield.contents import MEGABYTE, read_json
-from levelfield.data.leaks import RADIUS, Leaks, find_leaks
+from levelfield.data.checks.leaks import RADIUS, Leaks, find_leaks
 from levelfield.errors import Damaged, LevelfieldError
 from levelfield.files import write_json
-from levelfield.reports.pairs import pair_sheet
-from levelfield.studies.choices import Data
-from levelfield.studies.ground import Ground
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.opening import EMBEDDED
-from levelfield.studies.runs import PlannedRun, RunSpec
-from levelfield.studies.store import spec_at_its_place
+from levelfield.reports.image_pairs import pair_sheet
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.runs.folder import spec_at_its_place
+from levelfield.studies.runs.inputs import EMBEDDED, Ground
+from levelfield.studies.runs.spec import PlannedRun, RunSpec
+from levelfield.studies.specification.choices import Data
 from levelfield.trust import trusting
 
 FILE = "leaks.json"
@@ -112,8 +111,10 @@ def leak_lines(board: Leaderboard) -> list[str]:
 def leak_links(board: Leaderboard) -> list[str]:
     """Lines of Markdown that point to the sheets."""
     pictures = [one["picture"] for one in board.facts.get("leaks", []) if one.get("picture")]
-    return [f"[Pairs of images on both sides of the split]({place}): training image left, test image right."
-            for place in pictures]
+    return [
+        f"[Pairs of images on both sides of the split]({place}): training image left, test image right."
+        for place in pictures
+    ]
 
 
 @trusting()

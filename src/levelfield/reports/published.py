@@ -14,12 +14,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from levelfield.published import Line, Table, ceiling, papers
-from levelfield.reports.fitting import divided
+from levelfield.papers.published import Line, Table, ceiling, papers
+from levelfield.reports.leaderboard.widths import divided
 
 _SETTINGS = ("origin", "backbone", "dim", "protocol", "batch", "image", "sampler", "switch")
-_SHORT = {"mlrc-concatenated": "joined", "mlrc-separated": "separated", "resnet50": "ResNet-50",
-          "bninception": "BN-Inception"}  # fmt: skip
+_SHORT = {
+    "mlrc-concatenated": "joined",
+    "mlrc-separated": "separated",
+    "resnet50": "ResNet-50",
+    "bninception": "BN-Inception",
+}
 _NAME = 26  # columns that a method's name may take before it is wrapped
 
 
@@ -49,11 +53,16 @@ def remarks(one: Table) -> list[str]:
     said = [f"{key.replace('_', ' ')}: {value}" for key, value in told.items()]
     said += [f"missing: {one.missing}"] if one.missing else []
     said += [f"remark: {one.remarks}"] if one.remarks else []
-    said += [f"{' and '.join(dict.fromkeys(line.printed_metric for line in one.lines if line.suspect == why))}: {why}"
-             for why in dict.fromkeys(line.suspect for line in one.lines if line.suspect)]
+    said += [
+        f"{' and '.join(dict.fromkeys(line.printed_metric for line in one.lines if line.suspect == why))}: {why}"
+        for why in dict.fromkeys(line.suspect for line in one.lines if line.suspect)
+    ]
     if any(line.printed_metric == "mAP@C" for line in one.lines):
-        said += [f"mAP@C and mAP@1000 divide by the class size with the query counted: at most "
-                 f"{100 * ceiling(dataset):.1f} % on {dataset}" for dataset in one.datasets]
+        said += [
+            f"mAP@C and mAP@1000 divide by the class size with the query counted: at most "
+            f"{100 * ceiling(dataset):.1f} % on {dataset}"
+            for dataset in one.datasets
+        ]
     return said
 
 
@@ -64,9 +73,12 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
         own = [line for line in lines if line.dataset == dataset]
         grid = _grid(f"on {dataset}", "as printed", "backbone", "dim", "setting", numbers=metric)
         for line in own:
-            said = [line.protocol if "mlrc" in line.protocol else "", line.sampler,
-                    f"{line.image} px" if line.image not in ("", "224") else "",
-                    "" if line.origin == "own" else line.origin]  # fmt: skip
+            said = [
+                line.protocol if "mlrc" in line.protocol else "",
+                line.sampler,
+                f"{line.image} px" if line.image not in ("", "224") else "",
+                "" if line.origin == "own" else line.origin,
+            ]
             setting = ", ".join(_SHORT.get(text, text) for text in said if text)
             backbone, value = _SHORT.get(line.backbone, line.backbone), _cell(line, line.decimals)
             grid.add_row(line.source, Text(line.printed_method), backbone, line.dim, Text(setting), value)

@@ -14,18 +14,24 @@ from rich.console import Console
 from rich.table import Table
 
 from levelfield.files import write_json, write_text
-from levelfield.reports.fitting import divided
-from levelfield.studies.corrupted import recorded
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study
-from levelfield.studies.store import read_result
+from levelfield.reports.leaderboard.widths import divided
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.runs.corruptions import recorded
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
 
 # so that nine of them and the methods' names fit 80 columns
 _SHORT = {
-    "cutout": "cut", "dropout": "drop", "gaussian_blur": "blur", "gaussian_noise": "noise", "perspective": "persp",
-    "rotation": "rot", "salt_and_pepper": "salt", "uniform_noise": "shift",
-}  # fmt: skip
+    "cutout": "cut",
+    "dropout": "drop",
+    "gaussian_blur": "blur",
+    "gaussian_noise": "noise",
+    "perspective": "persp",
+    "rotation": "rot",
+    "salt_and_pepper": "salt",
+    "uniform_noise": "shift",
+}
 _NAME = 12  # columns that a method's name has before it is folded
 _MARGINS = 2
 
@@ -98,8 +104,16 @@ def write_robustness(found: Robustness | None, folder: Path) -> list[Path]:
 def robustness_csv(found: Robustness) -> str:
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["method", f"{found.metric} clean", *(f"drop {name}" for name in found.corruptions), "mean drop",
-                     "sd over seeds", "runs"])  # fmt: skip
+    writer.writerow(
+        [
+            "method",
+            f"{found.metric} clean",
+            *(f"drop {name}" for name in found.corruptions),
+            "mean drop",
+            "sd over seeds",
+            "runs",
+        ]
+    )
     for row in found.rows:
         spread = "" if row.spread is None else f"{row.spread:.6f}"
         drops = (f"{value:.6f}" for value in row.drops.values())
@@ -145,8 +159,12 @@ def _title(found: Robustness) -> str:
 
 def _fields(row: RobustRow) -> list[str]:
     """Figure and drops in points of 100."""
-    return [row.label, f"{100 * row.clean:.1f}", *(f"{100 * value:.1f}" for value in row.drops.values()),
-            f"{100 * row.mean_drop:.1f}"]  # fmt: skip
+    return [
+        row.label,
+        f"{100 * row.clean:.1f}",
+        *(f"{100 * value:.1f}" for value in row.drops.values()),
+        f"{100 * row.mean_drop:.1f}",
+    ]
 
 
 def _remarks(found: Robustness, *, shown: Mapping[str, str]) -> list[str]:

@@ -1,11 +1,11 @@
 """Studies: specification, plan, execution, store, leaderboard."""
 
 from levelfield.studies.compare import compare, prepare
-from levelfield.studies.leaderboard import Leaderboard, gather
-from levelfield.studies.plan import plan
-from levelfield.studies.reading import read_study
-from levelfield.studies.runs import PlannedRun, RunSpec
-from levelfield.studies.specification import Study, parse_study
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.spec import PlannedRun, RunSpec
+from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.yaml_file import read_study
 
 __all__ = [
     "Leaderboard",

@@ -18,23 +18,24 @@ from levelfield.embedder import Trunk
 from levelfield.embedder.best import write_best
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse
+from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files import write_text
-from levelfield.studies.choices import Data
-from levelfield.studies.claims import check_claims
-from levelfield.studies.corrupting import record_all
-from levelfield.studies.earlier import keep_earlier, kept_text
-from levelfield.studies.execution import Event, Outcome, run_all
-from levelfield.studies.ground import check_trunk
-from levelfield.studies.leaderboard import Leaderboard, gather, ranking
-from levelfield.studies.named_code import named_by
-from levelfield.studies.opening import open_catalog
-from levelfield.studies.plan import check_methods, plan
-from levelfield.studies.reading import read_study
-from levelfield.studies.run import Options
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study, parse_study
-from levelfield.studies.store import write_plan
-from levelfield.studies.teacher import check_code
+from levelfield.studies.execution.corruptions import record_all
+from levelfield.studies.execution.workers import Event, Outcome, run_all
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.folder import write_plan
+from levelfield.studies.runs.inputs import check_trunk, open_catalog
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.runs.teacher import check_code
+from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.claims import check_claims
+from levelfield.studies.specification.named_code import named_by
+from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.variations import check_methods
+from levelfield.studies.specification.yaml_file import read_study
 from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation
 from levelfield.trust import trusted, trusting
@@ -144,9 +145,12 @@ def _corrupt(
     places = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
     done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # it has test images
     failed = record_all(
-        list(done), study.corruptions, metrics, jobs=jobs,
+        list(done),
+        study.corruptions,
+        metrics,
+        jobs=jobs,
         tell=lambda place, text, step, total: listen(Event("progress", done[place], text, step, total)),
-    )  # fmt: skip
+    )
     reasons = {done[place]: reason for place, reason in failed.items()}
     for number in done.values():
         told = f"on corrupted images: {reasons[number]}" if number in reasons else ""

@@ -100,6 +100,7 @@ def check_objective(factory: Factory) -> None:
     """
     broken = findings(verdicts(factory))
     if broken:
-        listed = "\n".join(f"- {', '.join(laws)}: {seen}" + (f" ({where})" if where else "")
-                           for laws, seen, where in broken)  # fmt: skip
+        listed = "\n".join(
+            f"- {', '.join(laws)}: {seen}" + (f" ({where})" if where else "") for laws, seen, where in broken
+        )
         raise LawBroken(f"{sum(len(one.laws) for one in broken)} of {len(LAWS)} laws are broken:\n{listed}")

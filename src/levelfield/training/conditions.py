@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from levelfield.batching import Choice, Layout
-from levelfield.data.step_views import final_side, is_random, parse_steps
+from levelfield.data.views.named import final_side, is_random, parse_steps
 from levelfield.errors import LevelfieldError
 
 if TYPE_CHECKING:

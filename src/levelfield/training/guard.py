@@ -60,8 +60,10 @@ class Guard:
         """No gradient is there before the loop asks for it."""
         for name, parameter in self._own.items():
             if parameter.grad is not None:
-                raise Unfair(f"The method leaves a gradient at the weights '{name}' in its step: an update of its own. "
-                             "The loop computes the gradients of the loss that a step gives.")
+                raise Unfair(
+                    f"The method leaves a gradient at the weights '{name}' in its step: an update of its own. "
+                    "The loop computes the gradients of the loss that a step gives."
+                )
 
     def before_update(self) -> None:
         """Everything that decides the update is what the loop made it."""
@@ -114,8 +116,10 @@ class Guard:
         now = {**dict(self._embedder.named_parameters()), **dict(self._embedder.named_buffers())}
         for name, tensor in stored.items():
             if not torch.equal(now[name].detach().cpu(), tensor):
-                raise Unfair(f"The model that was written is not the one that was trained: '{name}' differs. The "
-                             "method changed what is saved.")
+                raise Unfair(
+                    f"The model that was written is not the one that was trained: '{name}' differs. The "
+                    "method changed what is saved."
+                )
 
     def _moving(self) -> dict[str, Tensor]:
         found: dict[str, Tensor] = dict(self._own)
@@ -151,8 +155,10 @@ class Guard:
         own = own or any({"step", "zero_grad"} & vars(each).keys() for each in self._optimisers)
         everywhere = set(optimizer._global_optimizer_post_hooks) != self._after_step
         if own or everywhere or any(set(now) - known for now, known in zip(_GLOBAL_HOOKS, _KNOWN, strict=True)):
-            raise Unfair("The method hooks into the optimiser's step or into every module: what it does there is not "
-                         "seen by the ledger. A step computes a loss, and the loop does the rest.")
+            raise Unfair(
+                "The method hooks into the optimiser's step or into every module: what it does there is not "
+                "seen by the ledger. A step computes a loss, and the loop does the rest."
+            )
 
 
 def may_change(trunk: Trunk) -> set[str]:
@@ -206,8 +212,10 @@ def check_process(before: Mapping[str, Any]) -> None:
     """Refuse to go on in a process that somebody's code has set otherwise."""
     now = process_settings()
     if before["gradients"] and not now["gradients"]:
-        raise RunFailed("The method turned gradients off for the whole process (torch.set_grad_enabled(False)), so "
-                        "nothing would be trained. `with torch.no_grad():` does so for a block.")
+        raise RunFailed(
+            "The method turned gradients off for the whole process (torch.set_grad_enabled(False)), so "
+            "nothing would be trained. `with torch.no_grad():` does so for a block."
+        )
     for name in changed_keys(before, now):
         raise Unfair(f"The method changed torch's {name} for the whole process, from {before[name]} to {now[name]}.")
 

@@ -32,7 +32,7 @@ from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
 from levelfield.training.used import Used, known_to, places_in
 
 LOOKS = 16  # one step in so many is searched for hidden parameters, networks and memories, twice
-RHO_EVERY = 5  # one line of the log in so many says how many directions the rows of its batch use (002: rho)
+RHO_EVERY = 5  # one line of the log in so many says how many directions the rows of its batch use (roth2020: rho)
 
 
 @dataclass(frozen=True)

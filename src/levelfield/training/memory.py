@@ -30,8 +30,10 @@ class Filler:
         if not self.batching.is_due(epoch):
             return
         if self._embed is None:
-            raise BadInput(f"Batching '{self.batching.name}' plans from embeddings of all images: the feed needs "
-                           "`embed`, which gives them.")
+            raise BadInput(
+                f"Batching '{self.batching.name}' plans from embeddings of all images: the feed needs "
+                "`embed`, which gives them."
+            )
         self.batching.fill(self._seen(torch.from_numpy(self._embed())))
 
     def observe(self, batch: Batch, rows: Tensor | None) -> None:
@@ -40,8 +42,10 @@ class Filler:
             return
         if rows is None or len(rows) != len(batch.indices):
             came = "no embedding" if rows is None else f"{len(rows)} embeddings"
-            raise BadInput(f"Batching '{self.batching.name}' needs an embedding of each of the {len(batch.indices)} "
-                           f"images of a batch, and the method's step gave {came}.")
+            raise BadInput(
+                f"Batching '{self.batching.name}' needs an embedding of each of the {len(batch.indices)} "
+                f"images of a batch, and the method's step gave {came}."
+            )
         self.batching.observe(batch.indices, self._seen(rows))
 
     def _seen(self, rows: Tensor) -> np.ndarray:

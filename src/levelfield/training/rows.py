@@ -35,7 +35,7 @@ def spread_of(rows: Tensor | None) -> float:
 
 
 def decay_of(rows: Tensor | None) -> float | None:
-    """Spectral decay rho of one batch's unit rows (002); None without rows, or where it is infinite.
+    """Spectral decay rho of one batch's unit rows (roth2020); None without rows, or where it is infinite.
 
     >>> import torch
     >>> decay_of(torch.eye(3) * 7)

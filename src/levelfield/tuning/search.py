@@ -13,8 +13,8 @@ from scipy.stats import qmc
 from levelfield import methods
 from levelfield.errors import BadSpecification
 from levelfield.studies import Study, compare, parse_study
-from levelfield.studies.execution import Event
-from levelfield.studies.run import Options
+from levelfield.studies.execution.workers import Event
+from levelfield.studies.runs.run import Options
 
 
 @dataclass(frozen=True)

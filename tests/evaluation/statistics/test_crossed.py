@@ -18,8 +18,11 @@ def made(methods: int, seeds: int, classes: int, *, noise: float = 0.01, seed: i
     random = np.random.default_rng(seed)
     shared = random.uniform(0.2, 0.8, classes)
     own = shared + 0.1 * random.standard_normal((methods, 1, classes))
-    values = own + noise * random.standard_normal((methods, seeds, 1)) + 0.02 * random.standard_normal(
-        (methods, seeds, classes))  # fmt: skip
+    values = (
+        own
+        + noise * random.standard_normal((methods, seeds, 1))
+        + 0.02 * random.standard_normal((methods, seeds, classes))
+    )
     return dict(zip("abcdefghij", values, strict=False))
 
 
@@ -46,8 +49,9 @@ def test_seeds_count_as_a_plain_loop_counts_them() -> None:
         noise[label], freedom[label] = np.var(figures, ddof=1), len(values) - 1
         residual[label] = sum(
             g[c] * (row[c] - values[:, c].mean() - figure + np.mean(figures)) ** 2
-            for row, figure in zip(values, figures, strict=True) for c in range(20)
-        ) / (len(values) - 1)  # fmt: skip
+            for row, figure in zip(values, figures, strict=True)
+            for c in range(20)
+        ) / (len(values) - 1)
     pooled = sum(freedom[k] * noise[k] for k in rows) / sum(freedom.values())
     rest = sum(freedom[k] * residual[k] for k in rows) / sum(freedom.values())
     found = {(one.first, one.second): one for one in compare_all(rows, weights)}
@@ -97,8 +101,10 @@ def test_freedom_of_classes_is_that_of_the_matrix() -> None:
 
 
 def test_a_noisier_seed_makes_a_smaller_t_and_a_fixed_row_adds_nothing() -> None:
-    calm, wild = ({one.second: one for one in compare_all(made(3, 5, 50, noise=noise), np.ones(50)) if one.first == "a"}
-                  for noise in (0.0, 0.2))  # fmt: skip
+    calm, wild = (
+        {one.second: one for one in compare_all(made(3, 5, 50, noise=noise), np.ones(50)) if one.first == "a"}
+        for noise in (0.0, 0.2)
+    )
     assert abs(wild["b"].high - wild["b"].low) > 3 * abs(calm["b"].high - calm["b"].low)
     rows = made(3, 5, 50, noise=0.1)
     rows["exact"] = rows["a"][:1]
@@ -135,12 +141,15 @@ def test_swapping_two_rows_mirrors_the_comparison() -> None:
         assert getattr(turned, part) == pytest.approx(getattr(one, part))
 
 
-@pytest.mark.parametrize(("a", "weights", "text"), [
-    (np.ones((3, 4)), np.ones(5), "4 classes and the weights 5"),
-    (np.ones((1, 4)), np.zeros(4), "one positive number"),
-    (np.full((1, 4), np.nan), np.ones(4), "seed 0 and class 0"),
-    (np.ones((1, 0)), np.ones(4), r"\(seeds, classes\) is needed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("a", "weights", "text"),
+    [
+        (np.ones((3, 4)), np.ones(5), "4 classes and the weights 5"),
+        (np.ones((1, 4)), np.zeros(4), "one positive number"),
+        (np.full((1, 4), np.nan), np.ones(4), "seed 0 and class 0"),
+        (np.ones((1, 0)), np.ones(4), r"\(seeds, classes\) is needed"),
+    ],
+)
 def test_tables_that_cannot_be_compared_are_refused(a: np.ndarray, weights: np.ndarray, text: str) -> None:
     with pytest.raises(BadInput, match=text):
         compare_all({"a": a, "b": a}, weights)

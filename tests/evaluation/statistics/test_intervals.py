@@ -14,9 +14,18 @@ def test_one_run_has_no_interval() -> None:
 
 @pytest.mark.parametrize(
     ("level", "freedom", "quantile"),  # as printed in tables of Student's distribution
-    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 4, 2.776), (0.95, 9, 2.262), (0.95, 30, 2.042), (0.8, 3, 1.638),
-     (0.9, 9, 1.833), (0.99, 4, 4.604), (0.998, 9, 4.297)],
-)  # fmt: skip
+    [
+        (0.95, 1, 12.706),
+        (0.95, 2, 4.303),
+        (0.95, 4, 2.776),
+        (0.95, 9, 2.262),
+        (0.95, 30, 2.042),
+        (0.8, 3, 1.638),
+        (0.9, 9, 1.833),
+        (0.99, 4, 4.604),
+        (0.998, 9, 4.297),
+    ],
+)
 def test_the_interval_has_the_quantile_of_the_tables(level: float, freedom: int, quantile: float) -> None:
     runs = np.random.default_rng(freedom).random(freedom + 1)
     found = t_interval(runs, level=level)
@@ -29,8 +38,10 @@ def test_with_many_classes_it_is_the_usual_interval() -> None:
     found = class_interval(values, np.ones(4000))
     assert found is not None
     half = 1.9606 * values.std(ddof=1) / np.sqrt(4000)
-    assert (found.low, found.high) == (pytest.approx(values.mean() - half, abs=1e-4),
-                                       pytest.approx(values.mean() + half, abs=1e-4))  # fmt: skip
+    assert (found.low, found.high) == (
+        pytest.approx(values.mean() - half, abs=1e-4),
+        pytest.approx(values.mean() + half, abs=1e-4),
+    )
 
 
 def test_near_one_it_stays_below_one_and_is_longer_below() -> None:

@@ -1,4 +1,4 @@
-"""The nine input corruptions of 003 A.3: pure functions of a uint8 RGB image and a random stream.
+"""The nine input corruptions of lim2022 A.3: pure functions of a uint8 RGB image and a random stream.
 
 They mean what imgaug 0.4 means by them, without needing it. One draw per image.
 

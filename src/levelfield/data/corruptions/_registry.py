@@ -44,7 +44,7 @@ class Corruption:
 
 
 def create(name: str, **settings: Any) -> Corruption:
-    """The corruption `name`; what is not set is as in 003 A.3.
+    """The corruption `name`; what is not set is as in lim2022 A.3.
 
     >>> create("rotation", degrees=[-5, 5]).settings
     {'degrees': [-5, 5]}

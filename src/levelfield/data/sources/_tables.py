@@ -19,8 +19,10 @@ def text_rows(file: Path, columns: int, *, skip: int = 0, last_takes_rest: bool 
     for number, line in enumerate(text_lines(file)[skip:], start=skip + 1):
         cells = line.split(None, columns - 1 if last_takes_rest else -1)
         if cells and len(cells) != columns:
-            raise BadInput(f"{file}, line {number}: {columns} columns are needed, found {line.strip()!r}. Was it "
-                           "downloaded to its end?")
+            raise BadInput(
+                f"{file}, line {number}: {columns} columns are needed, found {line.strip()!r}. Was it "
+                "downloaded to its end?"
+            )
         if cells:
             rows.append([cell.strip() for cell in cells])
     return rows

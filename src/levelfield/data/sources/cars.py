@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.data._registry import DatasetFacts
+from levelfield.data.files.roots import Place
 from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import Place
 from levelfield.data.sources._tables import matlab, matlab_texts
 from levelfield.errors import BadInput
 
@@ -40,8 +40,10 @@ def cars(place: Place) -> Listing:
         return _devkit(place)
     if place.find("cars_annos.mat") is not None:
         return _one_archive(place)
-    raise BadInput(f"{place.root} has neither devkit/cars_train_annos.mat nor cars_annos.mat, the two official forms "
-                   f"of 'cars'. {place.source}")
+    raise BadInput(
+        f"{place.root} has neither devkit/cars_train_annos.mat nor cars_annos.mat, the two official forms "
+        f"of 'cars'. {place.source}"
+    )
 
 
 def _devkit(place: Place) -> Listing:
@@ -49,8 +51,10 @@ def _devkit(place: Place) -> Listing:
     meta, training = place.need("devkit/cars_meta.mat"), place.need("devkit/cars_train_annos.mat")
     testing = place.find(_LABELLED, f"devkit/{_LABELLED}")
     if testing is None:
-        raise BadInput(f"{place.root} has no {_LABELLED} (beside the devkit or in it). cars_test_annos.mat has no "
-                       f"classes, so the split by classes cannot be made without it. {place.source}")
+        raise BadInput(
+            f"{place.root} has no {_LABELLED} (beside the devkit or in it). cars_test_annos.mat has no "
+            f"classes, so the split by classes cannot be made without it. {place.source}"
+        )
     names = _names(meta)
     rows, lines, folders = [], {meta.name: len(names)}, []
     for file, images in ((training, place.need("cars_train")), (testing, place.need("cars_test"))):

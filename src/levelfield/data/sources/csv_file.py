@@ -12,7 +12,7 @@ import numpy as np
 from levelfield.contents import MEGABYTE, read_text
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import count, lone_note
+from levelfield.data.checks.readable import count, lone_note
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files import expanded
@@ -45,8 +45,7 @@ def csv_file(path: Path | str) -> Catalog:
         more = f"\n  ... and {len(missing) - 5} more" if len(missing) > 5 else ""
         part = f"of {len(rows):,} files listed in {source}"
         told = count(len(missing), f"{part} does not exist", f"{part} do not exist")
-        raise BadInput(f"{told}:\n{shown}{more}\n"
-                       "Paths are relative to the CSV file.")
+        raise BadInput(f"{told}:\n{shown}{more}\nPaths are relative to the CSV file.")
     class_names = sorted({row.label for row in rows}, key=natural)
     if len(class_names) < 2:
         raise BadInput(f"{source} has only one class, '{class_names[0]}'; at least two are needed to compare.")
@@ -85,9 +84,7 @@ def _rows(source: Path) -> list[_Row]:
     return [_row(source, line, row, columns) for line, row in body]
 
 
-def _columns(
-    source: Path, cells: list[tuple[int, list[str]]]
-) -> tuple[dict[str, int], list[tuple[int, list[str]]]]:
+def _columns(source: Path, cells: list[tuple[int, list[str]]]) -> tuple[dict[str, int], list[tuple[int, list[str]]]]:
     """Which column is what, and the lines below the header. Without a header: path, label."""
     header = [cell.lower() for cell in cells[0][1]]
     known = [name for name in _COLUMNS if name in header]
@@ -106,8 +103,10 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
     if "\0" in values["label"]:
         raise BadInput(f"{source}, line {line}: the label {values['label']!r} has a NUL, which no name may have.")
     if len(values["label"]) > LONGEST_LABEL:
-        raise BadInput(f"{source}, line {line}: the label '{values['label'][:20]}...' has {len(values['label']):,} "
-                       f"characters; at most {LONGEST_LABEL} are possible.")
+        raise BadInput(
+            f"{source}, line {line}: the label '{values['label'][:20]}...' has {len(values['label']):,} "
+            f"characters; at most {LONGEST_LABEL} are possible."
+        )
     role = values.get("role", "").lower()
     if role and role not in ROLES:
         raise BadInput(f"{source}, line {line}: unknown role '{role}'; there are {', '.join(ROLES)}.")
@@ -115,8 +114,14 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
     if split and split not in _SPLITS:
         raise BadInput(f"{source}, line {line}: unknown split '{split}'; there are train, validation, test.")
     place = expanded(values["path"])
-    return _Row(line, place if place.is_absolute() else source.parent / place, values["label"],
-                _SPLITS.get(split, ""), role, values.get("group", ""))
+    return _Row(
+        line,
+        place if place.is_absolute() else source.parent / place,
+        values["label"],
+        _SPLITS.get(split, ""),
+        role,
+        values.get("group", ""),
+    )
 
 
 def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[str]]:
@@ -125,8 +130,10 @@ def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[s
     for row in rows:
         other = first.setdefault(row.path, row)
         if other.label != row.label:
-            raise BadInput(f"{source}: {row.path} has the label '{other.label}' in line {other.line} and "
-                           f"'{row.label}' in line {row.line}.")
+            raise BadInput(
+                f"{source}: {row.path} has the label '{other.label}' in line {other.line} and "
+                f"'{row.label}' in line {row.line}."
+            )
     repeats = len(rows) - len(first)
     return list(first.values()), [f"{repeats:,} lines repeat an image and were ignored."] if repeats else []
 
@@ -137,8 +144,10 @@ def _split(source: Path, rows: list[_Row]) -> tuple[str, ...] | None:
         return None
     for row in rows:
         if not row.split:
-            raise BadInput(f"{source}, line {row.line}: this image has no split and others have one; every image needs "
-                           "one, or none.")
+            raise BadInput(
+                f"{source}, line {row.line}: this image has no split and others have one; every image needs "
+                "one, or none."
+            )
         if row.role and (row.role == "train") != (row.split != "test"):
             raise BadInput(f"{source}, line {row.line}: the role '{row.role}' does not fit the split '{row.split}'.")
     return tuple(row.split for row in rows)
@@ -150,8 +159,10 @@ def _groups(source: Path, rows: list[_Row], class_names: list[str]) -> np.ndarra
     of_class: dict[str, str] = {}
     for row in rows:
         if of_class.setdefault(row.label, row.group) != row.group:
-            raise BadInput(f"{source}, line {row.line}: the class '{row.label}' is in the groups "
-                           f"'{of_class[row.label]}' and '{row.group}'; a class needs one group.")
+            raise BadInput(
+                f"{source}, line {row.line}: the class '{row.label}' is in the groups "
+                f"'{of_class[row.label]}' and '{row.group}'; a class needs one group."
+            )
     # A class without a group is a group of its own.
     keys = [("group", of_class[name]) if of_class[name] else ("class", name) for name in class_names]
     number: dict[tuple[str, str], int] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
+from levelfield.data.files.roots import Place
 from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import Place
 from levelfield.data.sources._tables import text_rows, whole
 from levelfield.errors import BadInput
 
@@ -45,11 +45,15 @@ def cub(place: Place) -> Listing:
     names: dict[ClassId, str] = {whole(named, number): name for number, name in text_rows(named, 2)}
     if files.keys() != labels.keys():
         odd = min(files.keys() ^ labels.keys())
-        raise BadInput(f"{listed} has {len(files):,} images and {labelled} {len(labels):,}: the image {odd} is in only "
-                       f"one of them. {place.source}")
+        raise BadInput(
+            f"{listed} has {len(files):,} images and {labelled} {len(labels):,}: the image {odd} is in only "
+            f"one of them. {place.source}"
+        )
     _compare_with_folders(labelled, files, labels, names)
-    rows = [Row(images / path, labels[number], "train" if labels[number] <= _LAST_TRAINING_CLASS else "test")
-            for number, path in files.items()]
+    rows = [
+        Row(images / path, labels[number], "train" if labels[number] <= _LAST_TRAINING_CLASS else "test")
+        for number, path in files.items()
+    ]
     lines = {listed.name: len(files), labelled.name: len(labels), named.name: len(names)}
     return Listing(rows, dict(sorted(names.items())), (images,), (listed, labelled, named), lines)
 
@@ -61,9 +65,11 @@ def _compare_with_folders(
     wrong = [number for number, path in files.items() if path.partition("/")[0] != names.get(labels[number])]
     if wrong:
         first, images = wrong[0], "1 image" if len(wrong) == 1 else f"{len(wrong):,} images"
-        raise BadInput(f"{source} disagrees with the folders for {images}: the image {first} has the "
-                       f"label {labels[first]} ({names.get(labels[first], 'no such class')}) and lies in "
-                       f"{files[first].partition('/')[0]}.")
+        raise BadInput(
+            f"{source} disagrees with the folders for {images}: the image {first} has the "
+            f"label {labels[first]} ({names.get(labels[first], 'no such class')}) and lies in "
+            f"{files[first].partition('/')[0]}."
+        )
 
 
 def _refuse_2010(place: Place) -> None:
@@ -72,5 +78,7 @@ def _refuse_2010(place: Place) -> None:
 
 
 def _of_2010(place: Place) -> BadInput:
-    return BadInput(f"{place.root} is the older CUB-200 of 2010 ({_IMAGES_OF_2010:,} images). CUB-200-2011 is needed "
-                    f"({FACTS.images:,} images). {place.source}")
+    return BadInput(
+        f"{place.root} is the older CUB-200 of 2010 ({_IMAGES_OF_2010:,} images). CUB-200-2011 is needed "
+        f"({FACTS.images:,} images). {place.source}"
+    )

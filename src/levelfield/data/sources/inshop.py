@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
+from levelfield.data.files.roots import Place
 from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import Place
 from levelfield.data.sources._tables import text_lines, text_rows, whole
 from levelfield.errors import BadInput
 
@@ -49,12 +49,15 @@ def _entries(source: Path) -> list[list[str]]:
     """Rows padded with several spaces, below the count and the header."""
     head = text_lines(source)[:2]
     if len(head) < 2 or head[1].split() != _HEADER:
-        raise BadInput(f"{source} needs a first line with the number of images and a second with "
-                       f"'{' '.join(_HEADER)}'.")
+        raise BadInput(
+            f"{source} needs a first line with the number of images and a second with '{' '.join(_HEADER)}'."
+        )
     entries = text_rows(source, 3, skip=2)
     if whole(source, head[0].strip()) != len(entries):
-        raise BadInput(f"{source} says {head[0].strip()} images in its first line and lists {len(entries):,}. Was it "
-                       "downloaded to its end?")
+        raise BadInput(
+            f"{source} says {head[0].strip()} images in its first line and lists {len(entries):,}. Was it "
+            "downloaded to its end?"
+        )
     return entries
 
 

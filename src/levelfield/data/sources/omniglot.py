@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.images import is_image
+from levelfield.data.files.images import is_image
+from levelfield.data.files.roots import Place
+from levelfield.data.files.walking import files_below, hidden
 from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import Place
-from levelfield.data.walking import files_below, hidden
 from levelfield.errors import BadInput
 
 _PARTS = {"images_background": "train", "images_evaluation": "test"}
@@ -40,8 +40,10 @@ def omniglot(place: Place) -> Listing:
                 if files:
                     number, name = _number(character, files), f"{alphabet.name}/{character.name}"
                     if number in names:
-                        raise BadInput(f"{names[number]} and {name} in {place.root} have the same number {number}: a "
-                                       "folder is there twice.")
+                        raise BadInput(
+                            f"{names[number]} and {name} in {place.root} have the same number {number}: a "
+                            "folder is there twice."
+                        )
                     names[number], groups[number] = name, alphabet.name
                     rows += [Row(file, number, _PARTS[top.name]) for file in files]
     return Listing(rows, dict(sorted(names.items(), key=lambda entry: int(entry[0]))), folders, groups=groups)
@@ -55,6 +57,8 @@ def _number(character: Path, files: list[Path]) -> int:
     """The number that all drawings of a character share: 0394_01.png."""
     found = {file.name.partition("_")[0] for file in files}
     if len(found) != 1 or not min(found).isdigit():
-        raise BadInput(f"The drawings in {character} must share one number before the _, found "
-                       f"{', '.join(sorted(found)[:5])}: they are of different characters.")
+        raise BadInput(
+            f"The drawings in {character} must share one number before the _, found "
+            f"{', '.join(sorted(found)[:5])}: they are of different characters."
+        )
     return int(min(found))

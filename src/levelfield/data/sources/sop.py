@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
+from levelfield.data.files.roots import Place
 from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import Place
 from levelfield.data.sources._tables import text_lines, text_rows, whole
 from levelfield.errors import BadInput
 
@@ -39,8 +39,10 @@ def sop(place: Place) -> Listing:
         entries = _entries(source)
         for class_id, path in entries:
             if parts.setdefault(class_id, part) != part:
-                raise BadInput(f"The class {class_id} is in both Ebay_train.txt and Ebay_test.txt below {place.root}. "
-                               f"{place.source}")
+                raise BadInput(
+                    f"The class {class_id} is in both Ebay_train.txt and Ebay_test.txt below {place.root}. "
+                    f"{place.source}"
+                )
             names.setdefault(class_id, path.rpartition("_")[0].replace("_final/", " "))
             rows.append(Row(base / path, class_id, part))
         lists.append(source)
@@ -57,6 +59,7 @@ def _image_folder(source: Path) -> Path:
 def _entries(source: Path) -> list[tuple[int, str]]:
     first = text_lines(source)[:1]
     if not first or first[0].split() != _HEADER:
-        raise BadInput(f"{source} begins with {first[0] if first else 'nothing'!r}; the header "
-                       f"'{' '.join(_HEADER)}' is needed.")
+        raise BadInput(
+            f"{source} begins with {first[0] if first else 'nothing'!r}; the header '{' '.join(_HEADER)}' is needed."
+        )
     return [(whole(source, class_id), path) for _, class_id, _, path in text_rows(source, 4, skip=1)]

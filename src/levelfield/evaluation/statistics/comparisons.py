@@ -51,8 +51,16 @@ class Comparison:
         if label == self.first:
             return self
         low, high, t = (None if value is None else -value for value in (self.high, self.low, self.t))
-        return replace(self, first=self.second, second=self.first, difference=-self.difference, low=low, high=high, t=t,
-                       seeds=self.seeds[::-1])  # fmt: skip
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            difference=-self.difference,
+            low=low,
+            high=high,
+            t=t,
+            seeds=self.seeds[::-1],
+        )
 
     @property
     def winner(self) -> str | None:
@@ -152,16 +160,46 @@ def _half_width(found: Differences) -> Floats:
 
 
 def _listed(
-    one: Differences, p: Floats, t: Floats, half: Floats, adjusted: Floats,
+    one: Differences,
+    p: Floats,
+    t: Floats,
+    half: Floats,
+    adjusted: Floats,
     lacks: list[tuple[str, Needed | None, Needed | None]],
-) -> list[Comparison]:  # fmt: skip
+) -> list[Comparison]:
     names, seeds = one.labels, one.seeds.tolist()
-    columns = (one.first, one.second, one.difference, one.difference - half, one.difference + half, t,
-               one.variance.freedom, p, adjusted, one.tested, one.retrained)  # fmt: skip
+    columns = (
+        one.first,
+        one.second,
+        one.difference,
+        one.difference - half,
+        one.difference + half,
+        t,
+        one.variance.freedom,
+        p,
+        adjusted,
+        one.tested,
+        one.retrained,
+    )
     result = []
     for row, lack in zip(zip(*(column.tolist() for column in columns), strict=True), lacks, strict=True):
         i, j, difference, *numbers, tested, retrained = row
         low, high, own_t, df, own_p, own_adjusted = numbers if tested else [None] * 6
-        result.append(Comparison(names[i], names[j], difference, low, high, own_t, df, own_p, own_adjusted,
-                                 one.classes, (seeds[i], seeds[j]), retrained, *lack))  # fmt: skip
+        result.append(
+            Comparison(
+                names[i],
+                names[j],
+                difference,
+                low,
+                high,
+                own_t,
+                df,
+                own_p,
+                own_adjusted,
+                one.classes,
+                (seeds[i], seeds[j]),
+                retrained,
+                *lack,
+            )
+        )
     return result

@@ -101,10 +101,15 @@ class Table:
         parts = [_over_seeds(row, weights) for row in values.values()]
         exact = np.array([label in fixed for label in values])
         return cls(
-            list(values), weights, means, (centred * weights.influence) @ centred.T,
-            np.array([noise for noise, _ in parts]), np.array([rest for _, rest in parts]),
-            np.array([len(row) for row in values.values()]), exact,
-        )  # fmt: skip
+            list(values),
+            weights,
+            means,
+            (centred * weights.influence) @ centred.T,
+            np.array([noise for noise, _ in parts]),
+            np.array([rest for _, rest in parts]),
+            np.array([len(row) for row in values.values()]),
+            exact,
+        )
 
     def differences(self, *pair: str) -> Differences:
         """Of all pairs, in the order of the rows; or of one pair, given by its labels."""
@@ -121,10 +126,17 @@ class Table:
         moved = ~(self.fixed[first] & self.fixed[second])
         tried = self.fixed | (self.seeds > 1)  # one seed says nothing of its method's variance, nor do other methods
         return Differences(
-            self.labels, first, second, self.means[first] - self.means[second],
-            self.variance(by_classes, first, second), tested, moved & tried[first] & tried[second],
-            len(self.weights), self.weights.freedom, self.seeds,
-        )  # fmt: skip
+            self.labels,
+            first,
+            second,
+            self.means[first] - self.means[second],
+            self.variance(by_classes, first, second),
+            tested,
+            moved & tried[first] & tried[second],
+            len(self.weights),
+            self.weights.freedom,
+            self.seeds,
+        )
 
     def variance(self, by_classes: Floats, *members: np.ndarray) -> Variance:
         """Of figures (one array of positions) or of differences (two), given the part that classes have in it."""

@@ -72,12 +72,14 @@ class Design:
 
     def more_seeds(self, difference: Floats) -> Floats:
         """How many times as many seeds; infinite where the classes alone are too many doubts."""
-        return self._solved(difference, lambda asked, _: _ratio(self.by_seeds + self.mixed, asked - self.by_classes),
-                            seeds=True)  # fmt: skip
+        return self._solved(
+            difference, lambda asked, _: _ratio(self.by_seeds + self.mixed, asked - self.by_classes), seeds=True
+        )
 
     def more_classes(self, difference: Floats) -> Floats:
-        return self._solved(difference, lambda asked, _: _ratio(self.by_classes + self.mixed, asked - self.by_seeds),
-                            classes=True)  # fmt: skip
+        return self._solved(
+            difference, lambda asked, _: _ratio(self.by_classes + self.mixed, asked - self.by_seeds), classes=True
+        )
 
     def more_of_both(self, difference: Floats) -> Floats:
         both = self.by_classes + self.by_seeds
@@ -88,17 +90,28 @@ class Design:
         return self._solved(difference, solve, seeds=True, classes=True)
 
     def _solved(
-        self, difference: Floats, solve: Callable[[Floats, Floats], Floats], *, seeds: bool = False,
+        self,
+        difference: Floats,
+        solve: Callable[[Floats, Floats], Floats],
+        *,
+        seeds: bool = False,
         classes: bool = False,
-    ) -> Floats:  # fmt: skip
+    ) -> Floats:
         factor = np.ones_like(difference)
         one = np.ones_like(difference)
         for _ in range(_ROUNDS):
             tried = np.minimum(factor, 1e6)
             asked = self.asked(difference, tried if classes else one, tried if seeds else one)
             factor = np.sqrt(tried * np.maximum(solve(asked, tried), 1e-3))  # half a step on the log: no swinging
-        final: Floats = np.maximum(solve(self.asked(difference, np.minimum(factor, 1e6) if classes else one,
-                                                    np.minimum(factor, 1e6) if seeds else one), factor), 1e-3)
+        final: Floats = np.maximum(
+            solve(
+                self.asked(
+                    difference, np.minimum(factor, 1e6) if classes else one, np.minimum(factor, 1e6) if seeds else one
+                ),
+                factor,
+            ),
+            1e-3,
+        )
         return final
 
 
@@ -115,9 +128,15 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
     part = found.variance
     mixed = np.minimum(np.minimum(part.residual, part.classes), part.seeds)[at]
     design = Design(
-        part.classes[at] - mixed, part.seeds[at] - mixed, mixed, np.full(len(at), float(found.classes)), seeds,
-        np.full(len(at), found.classes_freedom), part.seeds_freedom[at], alpha[at],
-    )  # fmt: skip
+        part.classes[at] - mixed,
+        part.seeds[at] - mixed,
+        mixed,
+        np.full(len(at), float(found.classes)),
+        seeds,
+        np.full(len(at), found.classes_freedom),
+        part.seeds_freedom[at],
+        alpha[at],
+    )
     seen = np.abs(found.difference[at])
     ends = (seen, seen + half[at], np.maximum(seen - half[at], 0.0))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -130,8 +149,10 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
         result[number] = _missing(
             [float(factors[place]) * scale if retrained[place] else np.inf for factors in by_seeds],
             [float(factors[place]) * found.classes for factors in by_classes],
-            [float(factors[place]) for factors in by_both], scale, found.classes,
-        )  # fmt: skip
+            [float(factors[place]) for factors in by_both],
+            scale,
+            found.classes,
+        )
     return result
 
 
@@ -148,9 +169,15 @@ def detectable_effect(
     one = np.ones(1)
     by_seeds = 2 * over_seeds**2 / seeds if seeds > 1 else 0.0
     design = Design(
-        one * over_classes**2 / classes, one * by_seeds, 0 * one, one * classes, one * seeds, one * (classes - 1),
-        one * (2 * (seeds - 1) if seeds > 1 else np.inf), one * alpha / pairs,
-    )  # fmt: skip
+        one * over_classes**2 / classes,
+        one * by_seeds,
+        0 * one,
+        one * classes,
+        one * seeds,
+        one * (classes - 1),
+        one * (2 * (seeds - 1) if seeds > 1 else np.inf),
+        one * alpha / pairs,
+    )
     return float(np.sqrt((design.by_classes + design.by_seeds) / design.asked(one, one, one))[0])
 
 
@@ -163,8 +190,10 @@ def _missing(seeds: list[float], classes: list[float], both: list[float], have: 
         return "classes", in_seeds, in_classes
     if not np.isfinite(seeds[0]) and not np.isfinite(both[0]):
         return "", None, None
-    joint = (_number([k * have for k in both], MOST_SEEDS, 2),
-             _number([k * have_classes for k in both], MOST_CLASSES, 5))  # fmt: skip
+    joint = (
+        _number([k * have for k in both], MOST_SEEDS, 2),
+        _number([k * have_classes for k in both], MOST_CLASSES, 5),
+    )
     return ("both", *joint) if all(joint) else ("", None, None)
 
 

@@ -17,9 +17,9 @@ from levelfield.reports.figures.recall_rho import draw_recall_rho
 from levelfield.reports.figures.spectra import draw_spectra
 from levelfield.reports.figures.sweep import draw_sweep
 from levelfield.reports.figures.toy import draw_toy
-from levelfield.studies.leaderboard import Leaderboard
-from levelfield.studies.runs import PlannedRun
-from levelfield.studies.specification import Study
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
 
 __all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of", "why_not"]
 

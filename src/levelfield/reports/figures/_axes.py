@@ -93,8 +93,14 @@ def ordered(values: list[Any]) -> list[Any]:
     different = list({str(value): value for value in values}.values())
     if all(is_number(value) for value in different):
         return sorted(different)
-    return sorted(different, key=lambda value: [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part)
-                                                for part in re.split(r"(\d+)", str(value)) if part])  # fmt: skip
+    return sorted(
+        different,
+        key=lambda value: [
+            (not part.isdecimal(), int(part) if part.isdecimal() else 0, part)
+            for part in re.split(r"(\d+)", str(value))
+            if part
+        ],
+    )
 
 
 def is_number(value: Any) -> bool:

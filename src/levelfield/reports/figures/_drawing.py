@@ -59,9 +59,14 @@ def panels(
     figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)  # can tell how large a text will be
     axes = figure.subplots(
-        rows, columns, squeeze=False, width_ratios=ratios or None, height_ratios=heights or None, sharex=share,
+        rows,
+        columns,
+        squeeze=False,
+        width_ratios=ratios or None,
+        height_ratios=heights or None,
+        sharex=share,
         sharey=share,
-    )  # fmt: skip
+    )
     for axis in np.ravel(axes):
         axis.spines[["top", "right"]].set_visible(False)
         axis.set_axisbelow(True)

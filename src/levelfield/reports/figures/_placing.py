@@ -36,9 +36,11 @@ class Box(NamedTuple):
 
     def within(self, frame: Box) -> bool:
         return (
-            self.left >= frame.left and self.bottom >= frame.bottom
-            and self.right <= frame.right and self.top <= frame.top
-        )  # fmt: skip
+            self.left >= frame.left
+            and self.bottom >= frame.bottom
+            and self.right <= frame.right
+            and self.top <= frame.top
+        )
 
 
 @dataclass(frozen=True)
@@ -163,9 +165,17 @@ def _write(points: Points, k: int, place: tuple[float, float], unit: str, ha: st
     leader = {"arrowstyle": "-", "color": points.colours[k], "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 3}
     leader["relpos"] = (0, 0.5) if ha == "left" else (0.5, 0.5)
     text = points.axis.annotate(
-        points.names[k], points.at[k], xytext=place, textcoords=unit, fontsize=SIZE, ha=ha, va="center",
-        color="#222222", annotation_clip=False, arrowprops=leader if leads else None,
-    )  # fmt: skip
+        points.names[k],
+        points.at[k],
+        xytext=place,
+        textcoords=unit,
+        fontsize=SIZE,
+        ha=ha,
+        va="center",
+        color="#222222",
+        annotation_clip=False,
+        arrowprops=leader if leads else None,
+    )
     if len(points.names) <= HALOED:
         text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # lines below it do not strike it out
     text.set_in_layout(False)  # its room was measured: the axes stay where they are

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from levelfield import methods
-from levelfield.studies.plan import needed_labels
-from levelfield.studies.specification import Study, owner
+from levelfield.studies.planning.plan import needed_labels
+from levelfield.studies.specification.study import Study, owner
 
 
 def why_not(name: str, study: Study) -> str | None:

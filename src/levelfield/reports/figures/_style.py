@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from levelfield import methods
-from levelfield.studies.choices import Competitor
-from levelfield.studies.runs import PlannedRun
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.choices import Competitor
 
 REGULARISERS = ("switch", "mixup")
 # Okabe and Ito: people with any colour vision tell them apart. Grey is left to what trains nothing.
@@ -43,8 +43,13 @@ class Style:
     def points(self) -> dict[str, Any]:
         """Keywords for points of matplotlib's `plot` and `errorbar`."""
         fill = "white" if self.hollow else self.colour
-        return {"marker": self.marker, "markersize": MARKERS[self.marker], "color": self.colour,
-                "markerfacecolor": fill, "markeredgecolor": self.colour}  # fmt: skip
+        return {
+            "marker": self.marker,
+            "markersize": MARKERS[self.marker],
+            "color": self.colour,
+            "markerfacecolor": fill,
+            "markeredgecolor": self.colour,
+        }
 
 
 def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:

@@ -1,4 +1,4 @@
-"""Where a network looks (003 D.1): the strongest channels of its last feature map, laid over the image."""
+"""Where a network looks (lim2022 D.1): the strongest channels of its last feature map, laid over the image."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
     """
     activations = np.asarray(activations, dtype=np.float64)
     if activations.ndim != 3 or not 1 <= channels <= len(activations):
-        raise BadInput(f"A feature map (channels, height, width) with at least {channels} channels is needed, "
-                       f"not shape {activations.shape}.")
+        raise BadInput(
+            f"A feature map (channels, height, width) with at least {channels} channels is needed, "
+            f"not shape {activations.shape}."
+        )
     means = activations.mean(axis=(1, 2))
     top = np.argsort(-means, kind="stable")[:channels]
     low, high = (end(activations[top], axis=(1, 2), keepdims=True) for end in (np.min, np.max))

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from levelfield.data import corruptions
-from levelfield.data.corrupted_view import identity
+from levelfield.data.views.corrupted import identity
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
 

@@ -12,7 +12,7 @@ from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import legend_beside, shortened
 from levelfield.reports.figures._placing import Points, number_points
 from levelfield.reports.figures._rows import Drawn, ends, errors
-from levelfield.studies.cost import COSTS, front
+from levelfield.studies.leaderboard.rows import COSTS, front
 
 AXES = {
     "seconds": ("training, seconds", 1.0),
@@ -46,14 +46,20 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     numbers = _numbers(rows)
     order = [*dict.fromkeys(_name(row) for row in rows), *named]  # as on the leaderboard
     told = [name for name in dict.fromkeys(order) if name in named]
-    short = [f"{numbers[name]}  {text}" if name in numbers else text
-             for name, text in zip(told, shortened(told), strict=True)]  # fmt: skip
+    short = [
+        f"{numbers[name]}  {text}" if name in numbers else text
+        for name, text in zip(told, shortened(told), strict=True)
+    ]
     legend_beside(figure, [named[name] for name in told], short)
     if numbers:
         by_set = [[row for row in rows if row.row.test_set == test_set] for test_set in sets]
-        number_points([_points(axis, own, cost, metric, numbers)
-                       for line, own in zip(axes, by_set, strict=True)
-                       for axis, cost in zip(line, costs, strict=True)])  # fmt: skip
+        number_points(
+            [
+                _points(axis, own, cost, metric, numbers)
+                for line, own in zip(axes, by_set, strict=True)
+                for axis, cost in zip(line, costs, strict=True)
+            ]
+        )
     return save(figure, path)
 
 
@@ -68,9 +74,16 @@ def _draw_panel(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[st
     for label, row in points.items():
         cell = row.cell(metric)
         named[_name(row)] = axis.errorbar(
-            paid[label], cell.mean, yerr=errors(cell), linestyle="none", capsize=2, elinewidth=0.8,
-            ecolor=(row.style.colour, 0.45),             label=_name(row), **row.style.points,
-        )  # fmt: skip
+            paid[label],
+            cell.mean,
+            yerr=errors(cell),
+            linestyle="none",
+            capsize=2,
+            elinewidth=0.8,
+            ecolor=(row.style.colour, 0.45),
+            label=_name(row),
+            **row.style.points,
+        )
     span_costs(axis, list(paid.values()))
     return named | _draw_front(axis, rows, paid, cost, metric)
 
@@ -86,13 +99,21 @@ def _draw_front(axis: Any, rows: list[Drawn], paid: dict[str, float], cost: str,
     if free:
         row = shown[free[0]]
         name = f"{_name(row)} (trains nothing)"
-        named[name] = axis.axhline(means[free[0]], color=row.style.colour, linewidth=1, linestyle=row.style.line,
-                                   zorder=0, label=name)  # fmt: skip
+        named[name] = axis.axhline(
+            means[free[0]], color=row.style.colour, linewidth=1, linestyle=row.style.line, zorder=0, label=name
+        )
     if steps:
         across, heights = [paid[label] for label in steps], [means[label] for label in steps]
         start = means[free[0]] if free else heights[0]
-        (named["front"],) = axis.step([across[0], *across, axis.get_xlim()[1]], [start, *heights, heights[-1]],
-                                      where="post", color="#555555", linewidth=1, zorder=0, label="front")  # fmt: skip
+        (named["front"],) = axis.step(
+            [across[0], *across, axis.get_xlim()[1]],
+            [start, *heights, heights[-1]],
+            where="post",
+            color="#555555",
+            linewidth=1,
+            zorder=0,
+            label="front",
+        )
     return named
 
 

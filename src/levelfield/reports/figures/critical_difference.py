@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from levelfield.evaluation.statistics.ranks import Ranking
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
-from levelfield.studies.ranks import Ranking
 
 ROW, BAR = 0.32, 0.16  # inches between two names, and between two bars
 
@@ -39,8 +39,16 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
         axis.plot([rank, rank, edge], [0, down, down], color="#444444", linewidth=0.8)
         text = f"{short[place]}  {rank:.2f}" if left else f"{rank:.2f}  {short[place]}"
         # the name ends or begins at the edge of the line, outside of all ranks
-        axis.annotate(text, (edge, down), xytext=(-3 if left else 3, 0), textcoords="offset points", fontsize=8,
-                      ha="right" if left else "left", va="center", annotation_clip=False)  # fmt: skip
+        axis.annotate(
+            text,
+            (edge, down),
+            xytext=(-3 if left else 3, 0),
+            textcoords="offset points",
+            fontsize=8,
+            ha="right" if left else "left",
+            va="center",
+            annotation_clip=False,
+        )
     for place, group in enumerate(bars):
         down = -0.12 - BAR * place
         ends = [found.mean_ranks[group[0]] - 0.03, found.mean_ranks[group[-1]] + 0.03]

@@ -1,4 +1,4 @@
-"""004, figure 7: how training, validation and test classes go while a run trains (`monitor: test`, `select`)."""
+"""seidenschwarz2021, figure 7: metrics of training, validation and test classes during training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._rows import Drawn
-from levelfield.studies.store import Result, read_spec
+from levelfield.studies.runs.folder import Result, read_spec
 
 # what is measured, with its line: one colour is one method
 PARTS: dict[str, tuple[str, Any]] = {
@@ -39,8 +39,10 @@ def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
     """A panel for each row: thin lines are seeds, thick ones their mean. All panels have the same scale."""
     shown = [(row, curves) for row in rows if (curves := [one for run in row.results for one in _curves(run)])]
     if not shown:
-        raise BadInput("No run was measured while it trained: set conditions.monitor: test, or conditions.select to a "
-                       "metric of validation classes, and train again.")  # fmt: skip
+        raise BadInput(
+            "No run was measured while it trained: set conditions.monitor: test, or conditions.select to a "
+            "metric of validation classes, and train again."
+        )
     every = [curve for _, curves in shown for curve in curves]
     metrics = {part: _one_metric(part, every) for part in PARTS if any(curve.part == part for curve in every)}
     across = min(ACROSS, len(shown))
@@ -93,8 +95,10 @@ def _draw_part(axis: Any, curves: list[Curve], colour: str) -> None:
             axis.plot(curve.chosen, curve.values[curve.steps.index(curve.chosen)], "o", color=colour, markersize=4)
     # runs may end early: the mean is over those that came so far
     steps = sorted({step for curve in curves for step in curve.steps})
-    reached = [[value for curve in curves for at, value in zip(curve.steps, curve.values, strict=True) if at == step]
-               for step in steps]  # fmt: skip
+    reached = [
+        [value for curve in curves for at, value in zip(curve.steps, curve.values, strict=True) if at == step]
+        for step in steps
+    ]
     axis.plot(steps, [np.mean(values) for values in reached], color=colour, linestyle=line, linewidth=1.8, label=name)
 
 

@@ -1,4 +1,4 @@
-"""003, figure 2: learned means against the classes' own means, and learned covariances against the classes' spread."""
+"""lim2022, figure 2: learned means and covariances against the classes' own means and spread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._rows import Drawn
 from levelfield.reports.figures._style import COLOURS
-from levelfield.studies.distributions import Distributions, distributions_of
+from levelfield.studies.runs.distributions import Distributions, distributions_of
 
 MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the picture
 

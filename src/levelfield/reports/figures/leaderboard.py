@@ -1,4 +1,4 @@
-"""Every row of the leaderboard with its interval: 002, tables 7 to 9, as a picture."""
+"""Every row of the leaderboard with its interval: roth2020, tables 7 to 9, as a picture."""
 
 from __future__ import annotations
 

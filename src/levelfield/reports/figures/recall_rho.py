@@ -1,4 +1,4 @@
-"""002, figures 9 and 10: how good a row is against the spectral decay of its training embeddings."""
+"""roth2020, figures 9 and 10: how good a row is against the spectral decay of its training embeddings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
     axis = axes[0, 0]
     for row, rho in shown:
         cell = row.cell(metric)
-        axis.errorbar(
-            rho, cell.mean, yerr=errors(cell), fmt="none", ecolor=row.style.colour, alpha=0.35, capsize=2
-        )  # fmt: skip
+        axis.errorbar(rho, cell.mean, yerr=errors(cell), fmt="none", ecolor=row.style.colour, alpha=0.35, capsize=2)
         axis.plot(rho, cell.mean, linestyle="none", label=row.row.label, **row.style.points)
     for row, rho in shown:
         plain = [(other, its) for other, its in shown if other.pair == row.pair and not other.regularised]

@@ -1,4 +1,4 @@
-"""002, figures 11 and 13: recall beside the spectra of the training embeddings, of all of them and class by class."""
+"""roth2020, figures 11 and 13: recall beside the spectra of the training embeddings, overall and per class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What varies: a line for each method over one key, a heat map over two (002, figure 8)."""
+"""What varies: a line for each method over one key, a heat map over two (roth2020, figure 8)."""
 
 from __future__ import annotations
 
@@ -81,8 +81,9 @@ def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, places: dict[str,
         aside = (labels.index(row.label) - (len(labels) - 1) / 2) * min(BESIDE, WIDEST / len(labels)) / 72
         moved = axis.transData + ScaledTranslation(aside, 0, axis.figure.dpi_scale_trans)
         at, cell = places[str(_value(row))], row.cell(metric)
-        axis.plot([at, at], [cell.low, cell.high], color=row.style.colour, linewidth=1.2, alpha=0.5, zorder=1,
-                  transform=moved)  # fmt: skip
+        axis.plot(
+            [at, at], [cell.low, cell.high], color=row.style.colour, linewidth=1.2, alpha=0.5, zorder=1, transform=moved
+        )
 
 
 def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:

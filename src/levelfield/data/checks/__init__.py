@@ -1,0 +1,1 @@
+"""Checks of images and datasets: readable, complete, free of leaks."""

@@ -1,0 +1,104 @@
+"""Is this dataset what its makers gave out? Counts, split, annotation files, every image, duplicates."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from levelfield.data import official
+from levelfield.data._registry import DatasetFacts, create, describe, names
+from levelfield.data.catalog import Catalog
+from levelfield.data.checks.readable import count, some, unreadable
+from levelfield.errors import LevelfieldError, unknown
+
+Tell = Callable[[str, int, int], object]
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence, and how much it weighs: a `problem` makes the dataset another one than the official."""
+
+    weight: Literal["good", "remark", "problem"]
+    text: str
+
+
+def verify(
+    name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None, tell: Tell | None = None
+) -> list[Finding]:
+    """Everything that can be said about the dataset `name` below `root`; `tell` hears (what, done, total).
+
+    Also of `folder` and `csv`, which have no official numbers. facts: other numbers than the makers'.
+    """
+    if name not in names():
+        raise unknown("dataset", name, names(), see="levelfield datasets")
+    if name in official.names():
+        reading = official.read(name, root, facts=facts)
+        catalog, found = reading.catalog, _numbers(reading)
+    else:
+        catalog = create(name, **({} if root is None else {"path": root}))
+        found = [Finding("good", _size(catalog)), *(Finding("remark", note) for note in catalog.notes)]
+    hear = tell or (lambda what, done, total: None)
+    broken = unreadable(catalog.paths, progress=lambda done: hear("reading every image", done, len(catalog)))
+    found += _broken(catalog, broken)
+    found += _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))
+    return found
+
+
+def _numbers(reading: official.Reading) -> list[Finding]:
+    facts = reading.place.facts
+    found = [Finding("problem", f"{problem}.") for problem in reading.problems]
+    if not found:
+        parts = "; ".join(
+            f"{part} {images:,} images of {classes:,} classes" for part, (images, classes) in facts.parts.items()
+        )
+        found.append(Finding("good", f"The official numbers: {parts}."))
+    else:
+        found.append(Finding("remark", f"What is missing comes from the official page: {facts.page}"))
+    found += [Finding("remark", remark) for remark in reading.remarks]
+    for file in reading.annotations:
+        wanted = facts.md5.get(file.name)
+        if wanted is not None:
+            same = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() == wanted
+            found.append(
+                Finding("good", f"{file.name} is the official file, byte for byte.")
+                if same
+                else Finding("remark", f"{file.name} is not the official file (another md5).")
+            )
+    return found
+
+
+def _broken(catalog: Catalog, broken: dict[int, LevelfieldError]) -> list[Finding]:
+    if not broken:
+        return [Finding("good", f"All {len(catalog):,} images can be read.")]
+    shown = [Finding("problem", str(error)) for error in list(broken.values())[:_NAMED]]
+    more = len(broken) - len(shown)
+    rest = Finding("problem", f"{count(more, 'more image', 'more images')} cannot be read.")
+    return [*shown, rest] if more else shown
+
+
+def _duplicates(catalog: Catalog) -> list[Finding]:
+    """Equal files; under two classes they make a perfect score impossible."""
+    copies: dict[str, list[int]] = defaultdict(list)
+    for index, digest in enumerate(catalog.digests):
+        copies[digest].append(index)
+    several = [found for found in copies.values() if len(found) > 1]
+    if not several:
+        return [Finding("good", "No file is there twice.")]
+    mixed = sum(len({int(catalog.labels[i]) for i in found}) > 1 for found in several)
+    named = some([" = ".join(str(catalog.paths[i]) for i in found[:2]) for found in several])
+    number = count(len(several), "image is", "images are")
+    return [Finding("remark", f"{number} there more than once, {mixed:,} of them under different classes: {named}.")]
+
+
+def _size(catalog: Catalog) -> str:
+    return f"{len(catalog):,} images of {catalog.num_classes:,} classes."
+
+
+def official_facts() -> dict[str, DatasetFacts]:
+    """The benchmarks with what their makers say about them."""
+    return {name: describe(name) for name in official.names()}

@@ -1,0 +1,75 @@
+"""A hash of what an image looks like: copies that were scaled or compressed again differ in few bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from scipy.fft import dctn
+
+from levelfield.data.files.images import grey_thumbnail
+
+BITS = 64
+_SIDE, _KEPT = 32, 8  # pixels the image is reduced to; low frequencies that are kept of each direction
+_FLAT = 1.0  # standard deviation in grey levels below which an image has no pattern, only noise
+_READERS = 2
+_CHUNK = 1024
+_ROWS, _COLUMNS = 1024, 8192  # one block of distances: 32 MB
+
+
+def looks(paths: Sequence[Path], *, progress: Callable[[int], object] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(images, 64) bool, the hash of each image, and (images,) bool, whether it has a pattern to compare at all.
+
+    The hash by cosine transform (Zauner 2010): which of the 64 lowest frequencies are above their median.
+    """
+    bits = np.empty((len(paths), BITS), dtype=bool)
+    patterned = np.empty(len(paths), dtype=bool)
+    with ThreadPoolExecutor(_READERS) as readers:
+        for start in range(0, len(paths), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            small = np.stack(list(readers.map(lambda path: grey_thumbnail(path, _SIDE), paths[part])))
+            bits[part] = hash_bits(small)
+            patterned[part] = small.std(axis=(1, 2)) >= _FLAT
+            if progress is not None:
+                progress(min(start + _CHUNK, len(paths)))
+    return bits, patterned
+
+
+def hash_bits(grey: np.ndarray) -> np.ndarray:
+    """(images, 64) bool of (images, side, side) grey images.
+
+    >>> grey = np.random.default_rng(0).uniform(0, 255, (1, 32, 32))
+    >>> int((hash_bits(grey) != hash_bits(0.5 * grey + 20)).sum())  # darker and flatter: the same picture
+    0
+    """
+    low = dctn(grey.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_KEPT, :_KEPT].reshape(len(grey), -1)
+    middle = np.median(low[:, 1:], axis=1, keepdims=True)  # the first is the mean brightness
+    return np.asarray(low > middle)
+
+
+def nearest_within(rows: np.ndarray, columns: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(row, column, distance) of each row whose nearest column differs in at most `radius` bits; the first of equals.
+
+    Blocks of products of -1 and 1, so that memory stays at 32 MB whatever the number of images.
+
+    >>> a = np.zeros((2, 64), dtype=bool); b = a.copy(); b[1, :3] = True; a[1] = True
+    >>> [found.tolist() for found in nearest_within(a, b, 4)]
+    [[0], [0], [0]]
+    """
+    signs = (2.0 * columns - 1.0).astype(np.float32)
+    best = np.full(len(rows), BITS + 1)
+    place = np.zeros(len(rows), dtype=np.int64)
+    for top in range(0, len(rows), _ROWS):
+        block = (2.0 * rows[top : top + _ROWS] - 1.0).astype(np.float32)
+        inside = slice(top, top + len(block))
+        for left in range(0, len(columns), _COLUMNS):
+            products = block @ signs[left : left + _COLUMNS].T
+            found = products.argmax(axis=1)
+            distance = ((BITS - products[np.arange(len(block)), found]) / 2).round().astype(np.int64)
+            closer = distance < best[inside]
+            best[inside] = np.where(closer, distance, best[inside])
+            place[inside] = np.where(closer, left + found, place[inside])
+    kept = np.flatnonzero(best <= radius)
+    return kept, place[kept], best[kept]

@@ -1,0 +1,65 @@
+"""A quick look at somebody's photos: enough to propose a study, without decoding anything."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from levelfield.data._registry import create
+from levelfield.data.catalog import Catalog
+from levelfield.data.files.images import open_image
+
+
+@dataclass(frozen=True)
+class CatalogFacts:
+    """What a catalog holds. `shorter_side`: (smallest, median, largest) in pixels of a sample; None if unreadable."""
+
+    images: int
+    classes: int
+    per_class: tuple[int, float, int]  # smallest, median, largest
+    lone_classes: int  # with one image
+    shorter_side: tuple[int, float, int] | None
+    sampled: int
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        low, middle, high = self.per_class
+        sizes = ""
+        if self.shorter_side is not None:
+            small, usual, large = self.shorter_side
+            sizes = f"; shorter side {small} to {large} px, usually {usual:g}"
+        return f"{self.images:,} images of {self.classes:,} classes, {low} to {high} each (median {middle:g}){sizes}"
+
+
+def describe_folder(path: Path | str, *, sample: int = 64) -> CatalogFacts:
+    """The facts about a folder with one sub-folder per class, or about a CSV file."""
+    return survey(create(Path(path)), sample=sample)
+
+
+def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:
+    """The facts about a catalog. Image sizes come from the headers of `sample` images spread over it."""
+    sizes = catalog.class_sizes
+    positions = np.unique(np.linspace(0, len(catalog) - 1, num=min(sample, len(catalog)), dtype=int))
+    sides = [side for side in (_shorter_side(catalog.paths[i]) for i in positions) if side is not None]
+    return CatalogFacts(
+        images=len(catalog),
+        classes=catalog.num_classes,
+        per_class=(int(sizes.min()), float(np.median(sizes)), int(sizes.max())),
+        lone_classes=int((sizes == 1).sum()),
+        shorter_side=(min(sides), statistics.median(sides), max(sides)) if sides else None,
+        sampled=len(sides),
+        notes=catalog.notes,
+    )
+
+
+def _shorter_side(path: Path) -> int | None:
+    """From the file's header; None if unreadable (`check_images` is the place that complains)."""
+    try:
+        with open_image(path) as image:
+            return min(image.size)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return None

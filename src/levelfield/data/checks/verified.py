@@ -1,0 +1,189 @@
+"""Each image is looked at once: that it can be read, and its digest, are kept in the cache.
+
+One file for each folder of images: a checksum, then rows of 32 bytes, sorted: the key (a hash of path, size and time of
+an image file) and its digest. A file that changed has another key. Images that cannot be read are not kept: they are
+looked at each time, since a decoder may have been installed, and somebody wants to know what is wrong with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.data.cache_folder import default_cache_folder
+from levelfield.data.catalog import Catalog, file_digest
+from levelfield.data.checks.readable import keep_readable
+from levelfield.data.files.images import verify_image
+from levelfield.errors import BadInput, LevelfieldError
+from levelfield.files import locked, write_whole
+
+MOST_ROWS = 1 << 22  # in one file: 128 MB, three times ImageNet
+MOST_FILES = 100
+PAUSE = 60.0  # seconds of looking that a killed process can lose
+SETTLED = 2_000_000_000  # ns; a file changed so recently could change again without another time of change
+FORMAT = b"levelfield seen1"
+_READERS = 2
+_FIELD = np.dtype("S16")
+
+_log = logging.getLogger(__name__)
+
+Progress = Callable[[int, int], object]
+
+
+def look(
+    catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress | None = None, cache: Path | None = None
+) -> Catalog:
+    """As `check_images`, but only files that are new or changed are opened; the result knows its digests.
+
+    progress: hears (done, total) of the images that are looked at, from (0, total) on; nothing if all are known.
+    """
+    memory = _Memory(catalog, cache)
+    digests = memory.digests()
+    unknown = [position for position, digest in enumerate(digests) if digest is None]
+    failures: dict[int, LevelfieldError] = {}
+    if unknown and progress is not None:
+        progress(0, len(unknown))
+    with memory:
+        for done, (position, found) in enumerate(zip(unknown, _each(catalog.paths, unknown), strict=True), 1):
+            if isinstance(found, LevelfieldError):
+                failures[position] = found
+            else:
+                digests[position] = found
+                memory.add(position, found)
+            if progress is not None:
+                progress(done, len(unknown))
+    kept = keep_readable(catalog, failures, skip_unreadable=skip_unreadable)
+    return kept.with_digests([digest for digest in digests if digest is not None])
+
+
+def recognised(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
+    """The same catalog, its digests taken from what was seen before; other files are read for it, not decoded."""
+    digests = _Memory(catalog, cache).digests()
+    unknown = [position for position, digest in enumerate(digests) if digest is None]
+    rest = iter(catalog.subset(unknown).digests if unknown else ())
+    return catalog.with_digests([digest or next(rest) for digest in digests])
+
+
+class _Memory:
+    """What is known of the files of one catalog. As a context it is saved now and then, and at the end, however that
+    comes."""
+
+    def __init__(self, catalog: Catalog, cache: Path | None) -> None:
+        self._places = [os.path.abspath(path) for path in catalog.paths]
+        ends = min(self._places, default=""), max(self._places, default="")  # what they share, all share
+        home = os.path.commonpath([os.path.dirname(end) for end in ends])
+        self._shelf = (cache or default_cache_folder()) / "seen"
+        self._file = self._shelf / _hash(home).hex()
+        self._settled = time.time_ns() - SETTLED
+        self._keys = [_key(place) for place in self._places]
+        self._new: list[bytes] = []
+        self._saved = time.monotonic()
+
+    def digests(self) -> list[str | None]:
+        """Of each image; None if it has to be looked at."""
+        stored = _read(self._file)
+        if not len(stored):
+            return [None] * len(self._keys)
+        wanted = _rows([key or bytes(16) for key in self._keys])
+        place = np.searchsorted(stored[:, 0], wanted).clip(max=len(stored) - 1)
+        known = (stored[place, 0] == wanted) & np.array([key is not None for key in self._keys])
+        text = stored[place, 1].tobytes().hex()
+        return [text[32 * k : 32 * k + 32] if found else None for k, found in enumerate(known)]
+
+    def add(self, position: int, digest: str) -> None:
+        """Remember an image that was looked at, if its file has not changed meanwhile and will not unnoticed."""
+        key = self._keys[position]
+        if key is not None and key == _key(self._places[position], before=self._settled):
+            self._new += [key, bytes.fromhex(digest)]
+        if time.monotonic() - self._saved > PAUSE:
+            self._save()
+
+    def __enter__(self) -> _Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._save()
+
+    def _save(self) -> None:
+        """Put the new rows beside those that other processes have saved."""
+        if not self._new:
+            return
+        try:
+            with locked(self._shelf / ".lock"):
+                rows = _joined(_rows(self._new).reshape(-1, 2), _read(self._file), [key for key in self._keys if key])
+                write_whole(self._file, lambda file: file.write(_checked(rows.tobytes())))
+                _forget_all_but(MOST_FILES, self._shelf)
+        except BadInput as error:  # a place that cannot be written to makes the next start slow, not this one wrong
+            _log.warning("The images will be looked at again the next time. %s", error)
+        self._new, self._saved = [], time.monotonic()
+
+
+def _each(paths: Sequence[Path], positions: Sequence[int]) -> Iterator[str | LevelfieldError]:
+    """The digest of each image, or what is wrong with it."""
+    with ThreadPoolExecutor(_READERS) as readers:
+        yield from readers.map(lambda position: _look(paths[position]), positions)
+
+
+def _look(path: Path) -> str | LevelfieldError:
+    try:
+        verify_image(path)
+        return file_digest(path)
+    except LevelfieldError as error:
+        return error
+
+
+def _key(place: str, *, before: int | None = None) -> bytes | None:
+    """16 bytes that stand for this state of this file; None if there is none, or none that is old enough."""
+    try:
+        state = os.stat(place)
+    except OSError:  # whoever opens it says what is wrong
+        return None
+    if before is not None and state.st_mtime_ns >= before:
+        return None
+    return _hash(f"{place}\0{state.st_size}\0{state.st_mtime_ns}")
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(os.fsencode(text), digest_size=16).digest()
+
+
+def _rows(parts: list[bytes]) -> np.ndarray:
+    return np.frombuffer(b"".join(parts), dtype=_FIELD)
+
+
+def _joined(new: np.ndarray, old: np.ndarray, own: list[bytes]) -> np.ndarray:
+    """Sorted by key, each once. If they are too many, what this catalog does not need goes first."""
+    rows = np.concatenate([new, old])
+    rows = rows[np.unique(rows[:, 0], return_index=True)[1]]
+    if len(rows) > MOST_ROWS:
+        needed = np.isin(rows[:, 0], _rows(own))
+        rows = rows[np.sort(np.argsort(~needed, kind="stable")[:MOST_ROWS])]
+    return rows
+
+
+def _checked(content: bytes) -> bytes:
+    """With a head that tells whether it is whole."""
+    return FORMAT + hashlib.blake2b(content, digest_size=16).digest() + content
+
+
+def _read(file: Path) -> np.ndarray:
+    """(rows, 2): key and digest. A file that is damaged holds nothing, and whoever saves next replaces it."""
+    content = file.read_bytes() if file.is_file() else b""
+    rows = content[32:] if content == _checked(content[32:]) else b""
+    return np.frombuffer(rows, dtype=_FIELD).reshape(-1, 2)
+
+
+def _forget_all_but(most: int, shelf: Path) -> None:
+    """The files written last stay; half ones of dead processes go, since the lock is held."""
+    for half in shelf.glob(".*.tmp"):
+        half.unlink()
+    files = sorted((file for file in shelf.iterdir() if not file.name.startswith(".")), key=lambda f: f.stat().st_mtime)
+    for file in files[:-most]:
+        file.unlink()

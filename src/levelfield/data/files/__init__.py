@@ -1,0 +1,1 @@
+"""Image files, folders and archives."""

@@ -1,0 +1,183 @@
+"""What an archive holds, file by file: nothing but plain files below one folder, within an allowance of bytes."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from levelfield.errors import BadInput, BadSpecification
+
+VARIABLE = "LEVELFIELD_UNPACK"
+RATIO = 50  # times its own size: archives of photographs hold about 1, of drawings and text up to 20
+LEAST = 200_000_000  # bytes that any archive may unpack to
+_BLOCK = 512  # bytes that a file counts for at least: empty ones fill a disk, too
+_PART = 1 << 20
+_ENCRYPTED = 1  # bit of a zip member's flags
+_UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    MemoryError,
+)
+
+
+class Allowance:
+    """The bytes that an archive, and those inside it, may unpack to together.
+
+    >>> Allowance.of_size(10**6, "photos.zip").most
+    200000000
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self.most, self.left, self._name = most, most, name
+
+    @classmethod
+    def of_size(cls, size: int, name: str) -> Allowance:
+        """For an archive of `size` bytes, or what LEVELFIELD_UNPACK says."""
+        said = os.environ.get(VARIABLE)
+        if not said:
+            return cls(max(LEAST, RATIO * size), name)
+        try:
+            return cls(int(float(said) * 1e9), name)
+        except (ValueError, OverflowError) as error:
+            raise BadSpecification(f"{VARIABLE} is '{said}'; a number of GB is needed, such as 20.") from error
+
+    def take(self, count: int) -> None:
+        """Count bytes that are about to be unpacked."""
+        self.left -= count
+        if self.left < 0:
+            raise BadInput(
+                f"{self._name} unpacks to more than the {self.most / 1e9:g} GB that are allowed for an archive of its "
+                f"size ({RATIO} times that, and {LEAST / 1e9:g} GB in any case). Nothing of it was kept. If it is "
+                f"sound, say how many GB it may take ({VARIABLE}=20), or unpack it yourself."
+            )
+
+
+def files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    """Each visible file with its place and its opened content, which must be read before the next is asked for.
+
+    BadInput for an encrypted archive, for links and devices, and for names that lead elsewhere. Read it inside
+    `damage_told`.
+    """
+    return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
+
+
+def size_of(archive: Path) -> int:
+    """Bytes that it says to hold, if that is known at once; else 0."""
+    if not _is_zip(archive):
+        return archive.stat().st_size if archive.name.lower().endswith(".tar") else 0
+    with damage_told(archive), zipfile.ZipFile(archive) as opened:
+        return sum(info.file_size for info in opened.infolist())
+
+
+def copied(source: IO[bytes], target: Path) -> None:
+    with target.open("wb") as file:
+        while part := source.read(_PART):
+            file.write(part)
+
+
+@contextmanager
+def damage_told(archive: Path) -> Iterator[None]:
+    """What a damaged archive raises becomes one message."""
+    try:
+        yield
+    except _DAMAGED as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile tells of all it tried
+        raise BadInput(
+            f"{archive.name} is damaged or was not downloaded to its end ({reason}). "
+            "Nothing of it was kept; download it again."
+        ) from error
+
+
+def _is_zip(archive: Path) -> bool:
+    return archive.name.lower().endswith(".zip")
+
+
+def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            place = _place(archive, info.filename)
+            allowance.take(max(_BLOCK, info.file_size))
+            if info.filename.endswith(("/", "\\")) or not _visible(place):
+                continue
+            if info.flag_bits & _ENCRYPTED:
+                raise BadInput(
+                    f"{archive.name} is encrypted ('{info.filename}' needs a password): unpack it yourself "
+                    "and give the folder."
+                )
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise _no_file(archive, info.filename, "a link")
+            with opened.open(info) as content:
+                yield place, content
+
+
+def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(archive.open("rb"))
+        unpacker = _UNPACKERS.get(raw.read(2))
+        raw.seek(0)
+        plain = raw if unpacker is None else stack.enter_context(unpacker(raw))
+        # one after the other: to know all names of a compressed tar first is to read it twice
+        opened = stack.enter_context(tarfile.open(fileobj=_Counted(plain, allowance), mode="r|"))  # type: ignore[call-overload]
+        for member in opened:
+            place = _place(archive, member.name)
+            if member.isdir() or not _visible(place):
+                continue
+            if not member.isfile():
+                raise _no_file(archive, member.name, "a link" if member.islnk() or member.issym() else "a device")
+            if member.issparse():
+                allowance.take(member.size)  # its holes are not in the archive
+            content = opened.extractfile(member)
+            assert content is not None  # it is a file
+            yield place, content
+
+
+class _Counted:
+    """A stream of which every byte counts, also those of members and headers that nobody keeps."""
+
+    def __init__(self, stream: IO[bytes], allowance: Allowance) -> None:
+        self._stream, self._allowance = stream, allowance
+
+    def read(self, count: int) -> bytes:
+        self._allowance.take(count)
+        found = self._stream.read(count)
+        self._allowance.left += count - len(found)
+        return found
+
+
+def _visible(place: PurePosixPath) -> bool:
+    """No dot files, nothing of macOS's own folder."""
+    return bool(place.parts) and not place.name.startswith(".") and "__MACOSX" not in place.parts
+
+
+def _place(archive: Path, name: str) -> PurePosixPath:
+    """Where a member belongs; Windows programs divide folders by backslashes."""
+    place = PurePosixPath(name.replace("\\", "/"))
+    if place.is_absolute() or ".." in place.parts:
+        raise BadInput(f"{archive} holds '{name}', which leads out of the folder it is unpacked into; it is refused.")
+    return place
+
+
+def _no_file(archive: Path, name: str, what: str) -> BadInput:
+    return BadInput(
+        f"{archive.name} holds '{name}', which is {what}: only plain files are unpacked. Unpack it "
+        "yourself and give the folder."
+    )

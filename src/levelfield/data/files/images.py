@@ -1,0 +1,184 @@
+"""One image file to one upright RGB image, whatever kind of file it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage
+
+HEIC_SUFFIXES = frozenset({".heic", ".heif"})
+SUFFIXES = HEIC_SUFFIXES | frozenset(
+    {
+        ".jpg",
+        ".jpeg",
+        ".jpe",
+        ".jfif",
+        ".png",
+        ".bmp",
+        ".gif",
+        ".webp",
+        ".avif",
+        ".tif",
+        ".tiff",
+        ".ppm",
+        ".pgm",
+        ".pbm",
+        ".pnm",
+        ".tga",
+        ".jp2",
+    }
+)
+# What a file may hold, whatever its name: Pillow knows more kinds, and for some (EPS) it starts other programs.
+_KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
+
+_ORIENTATION = 0x0112  # EXIF tag
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_HEIC_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftypmif1", b"ftypmsf1")
+
+
+def is_image(path: Path) -> bool:
+    """Whether the name is that of an image: a known suffix in any case, no dot file, not in `__MACOSX`.
+
+    >>> is_image(Path("cat/IMG_1.JPG")), is_image(Path("cat/._IMG_1.JPG")), is_image(Path("cat/notes.txt"))
+    (True, False, False)
+    """
+    return is_image_name(path.name) and "__MACOSX" not in path.parts
+
+
+def is_image_name(place: str) -> bool:
+    """As `is_image`, by the last part of a path given as text."""
+    name = os.path.basename(place)
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+
+
+def open_image(path: Path) -> Image.Image:
+    """The file as an image of which only the head was read. The one place where a file is opened as an image."""
+    Image.init()
+    return Image.open(path, formats=[kind for kind in _KINDS if kind in Image.OPEN])
+
+
+def read_image(path: Path | str) -> Image.Image:
+    """The image at `path`, decoded, upright (EXIF), RGB; what is transparent becomes white.
+
+    Raises BadInput naming the path when it cannot be read in full, MissingExtra for HEIC without pillow-heif.
+    """
+    return _decode(Path(path), small=False)
+
+
+def verify_image(path: Path | str) -> None:
+    """Raise what `read_image` would raise. Faster for JPEG: every byte is parsed, few pixels are computed."""
+    _decode(Path(path), small=True)
+
+
+def grey_thumbnail(path: Path | str, side: int) -> np.ndarray:
+    """(side, side) uint8: the whole image in grey, squeezed into a square. JPEG is decoded small, so it is quick."""
+    image = _decode(Path(path), small=True, least=2 * side)
+    return np.asarray(image.convert("L").resize((side, side), Image.Resampling.BOX))
+
+
+def as_rgb(image: Image.Image) -> Image.Image:
+    """An opened image of any mode as upright RGB; what is transparent becomes white, 16 bits become 8 by scaling.
+
+    >>> as_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
+    (255, 255, 255)
+    """
+    image = _upright(image)
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        image = _eight_bits(image)
+    if image.mode == "F":
+        raise BadInput("it has floating-point pixels, whose range is unknown; convert it to 8 bits")
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        white.alpha_composite(image.convert("RGBA"))
+        image = white
+    return image.convert("RGB")
+
+
+def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
+    if path.suffix.lower() in HEIC_SUFFIXES:
+        _enable_heic(path)
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise BadInput("it is no plain file")  # a pipe would be waited for
+        with open_image(path) as image:
+            if small:
+                image.draft("RGB", (least, least))
+            image.load()
+            return as_rgb(image)
+    except Exception as error:
+        # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
+        if isinstance(error, UnidentifiedImageError) and _looks_like_heic(path) and not _heic_installed():
+            raise _needs_heic(path) from error
+        raise UnreadableImage(f"Cannot read the image {path}: {_reason(path, error)}.") from error
+
+
+def _reason(path: Path, error: Exception) -> str:
+    if isinstance(error, LevelfieldError):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return "it does not exist"
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"it claims to have more pixels than is safe to unpack (a decompression bomb?): {error}".rstrip(".")
+    if isinstance(error, UnidentifiedImageError):
+        return "the file is empty" if path.stat().st_size == 0 else "its content is not an image of a known kind"
+    return f"it is damaged or truncated ({type(error).__name__}: {error})"
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turn by the EXIF orientation. Illegal values (CUB has 985 zeros) mean: as it is."""
+    try:
+        orientation = image.getexif().get(_ORIENTATION, 1)
+    except (SyntaxError, struct.error, ValueError, TypeError, KeyError, IndexError, EOFError):
+        return image  # damaged EXIF beside sound pixels is common in the wild; it says nothing about orientation
+    return image.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else image
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """65535 / 257 = 255 exactly. (Pillow's own conversion clips everything above 255 to white.)"""
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise BadInput("it has 32-bit integer pixels, whose range is unknown; convert it to 8 or 16 bits")
+    grey = ((values + 128) // 257).astype(np.uint8)
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        grey[values == transparent] = 255
+    return Image.fromarray(grey)
+
+
+def _heic_installed() -> bool:
+    return importlib.util.find_spec("pillow_heif") is not None
+
+
+def _enable_heic(path: Path) -> None:
+    try:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    except ImportError as error:
+        raise _needs_heic(path) from error
+
+
+def _needs_heic(path: Path) -> MissingExtra:
+    return MissingExtra(f'{path} is a HEIC photo; to read it: pip install "levelfield[heic]"')
+
+
+def _looks_like_heic(path: Path) -> bool:
+    """iPhone photos renamed to .jpg are HEIC all the same."""
+    with path.open("rb") as file:
+        return file.read(12)[4:] in _HEIC_BRANDS

@@ -1,0 +1,117 @@
+"""Where a benchmark lies: its folder, the folder above, the archives in it, or one archive."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from levelfield.data._registry import DatasetFacts
+from levelfield.data.files.archives import is_archive, unpacked
+from levelfield.errors import BadInput, MissingData, nearest
+from levelfield.files import expanded
+
+VARIABLE = "LEVELFIELD_DATA"
+
+
+class Place:
+    """Finds the files of a dataset, whichever way people keep it. Archives are unpacked only when they are needed."""
+
+    def __init__(self, name: str, facts: DatasetFacts, root: Path | str | None = None) -> None:
+        self.name, self.facts = name, facts
+        self.root = _chosen(name, facts, root)
+        self._folders = [] if self.root.is_file() else [self.root, *(self.root / known for known in facts.folders)]
+        self._packed = self._archives()
+
+    def find(self, *names: str) -> Path | None:
+        """The first of these files or folders (paths below the dataset's folder) that is there."""
+        for folder in self._all_folders():
+            for name in names:
+                if (folder / name).exists():
+                    return folder / name
+        return None
+
+    def need(self, *names: str) -> Path:
+        """As `find`; what is not there is asked for, with the page where it comes from."""
+        found = self.find(*names)
+        if found is None:
+            raise BadInput(
+                f"{self.root} has no {' or '.join(names)}, which '{self.name}' needs.{self._moved(names)} {self.source}"
+            )
+        return found
+
+    def archive(self, name: str) -> Path | None:
+        """The unpacked content of the archive `name`; None if it is not there."""
+        for folder in self._folders or [self.root.parent]:
+            if (folder / name).is_file():
+                return unpacked(folder / name)
+        return None
+
+    @property
+    def source(self) -> str:
+        """Where the dataset comes from, as a sentence."""
+        return _page(self.facts)
+
+    def _all_folders(self) -> Iterator[Path]:
+        yield from self._folders
+        for archive in self._packed:
+            folder = unpacked(archive)
+            yield folder
+            yield from (folder / known for known in self.facts.folders)
+
+    def _archives(self) -> list[Path]:
+        if self.root.is_file():
+            return [self.root]
+        return [folder / name for folder in self._folders for name in self.facts.archives if (folder / name).is_file()]
+
+    def _moved(self, names: tuple[str, ...]) -> str:
+        """Where a file of that name lies instead, if it does."""
+        wanted = {Path(name).name for name in names}
+        for place, folders, files in os.walk(self.root):
+            folders[:] = sorted(folder for folder in folders if not folder.startswith("."))[:50]
+            if len(Path(place).relative_to(self.root).parts) >= 3:
+                folders.clear()
+            for name in wanted.intersection([*files, *folders]):
+                return f" There is {Path(place) / name}: move it back."
+        return ""
+
+
+def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
+    """The root that is given, or the one below LEVELFIELD_DATA."""
+    if root is not None:
+        return _existing(name, facts, expanded(root))
+    shelf = os.environ.get(VARIABLE)
+    if not shelf:
+        raise MissingData(
+            f"Where is the dataset '{name}'? Say `data: {{name: {name}, root: DIR}}` or --root DIR, or set {VARIABLE} "
+            f"to the folder that holds {facts.folders[0]}. {_page(facts)}"
+        )
+    folder = expanded(shelf)
+    known = [folder / entry for entry in (*facts.folders, *facts.archives)]
+    found = next((place for place in known if place.exists()), None)
+    if found is None:
+        raise MissingData(
+            f"The dataset '{name}' is not in {VARIABLE}={shelf}: looked for "
+            f"{', '.join(place.name for place in known)}. {_page(facts)}"
+        )
+    # several archives lie side by side: they are found from the folder that holds them
+    return folder if found.is_file() else found
+
+
+def _existing(name: str, facts: DatasetFacts, root: Path) -> Path:
+    if root.is_dir() or (root.is_file() and is_archive(root)):
+        return root
+    if root.is_file():
+        raise BadInput(
+            f"{root} is a file; the dataset '{name}' needs a folder or an archive (.zip, .tar, .tgz). {_page(facts)}"
+        )
+    parent = root.parent
+    close = nearest(root.name, [entry.name for entry in parent.iterdir()]) if parent.is_dir() else None
+    hint = f" Did you mean {parent / close}?" if close else ""
+    raise MissingData(
+        f"The root of '{name}' does not exist: {root}.{hint} A folder {facts.folders[0]} is looked for. {_page(facts)}"
+    )
+
+
+def _page(facts: DatasetFacts) -> str:
+    return f"Official page: {facts.page}"

@@ -1,0 +1,261 @@
+"""Views: an image and a random stream to a normalised tensor. Parameters come from the stream alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from PIL import Image
+
+import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
+
+# isort: split
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.v2 import functional
+
+from levelfield.errors import BadInput, BadSpecification, unknown
+
+AUGMENTS = ("none", "light", "standard")
+
+# Part of every key: raise it when a view computes other pixels than before, so that no cache mixes the two.
+_VERSION = 1
+_WHITE = [255, 255, 255]
+
+
+class View(Protocol):
+    """What every view offers."""
+
+    @property
+    def key(self) -> str:
+        """All that decides the output, as text."""
+
+    @property
+    def random(self) -> bool:
+        """Whether it draws from the stream."""
+
+    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        """RGB image to float32 (3, size, size)."""
+
+
+@dataclass(frozen=True)
+class TestView:
+    """Shorter side to round(image / crop), centre crop."""
+
+    __test__ = False  # not a test case, whatever pytest thinks of the name
+
+    image: int
+    crop: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    random = False
+
+    @property
+    def key(self) -> str:
+        return f"test(crop={self.crop:g};{common_key(self)})"
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """All that makes this view again, as plain data."""
+        return {
+            "image": self.image,
+            "crop": self.crop,
+            "mean": list(self.mean),
+            "std": list(self.std),
+            "interpolation": self.interpolation,
+        }
+
+    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        return self.tensor(self.picture(image))
+
+    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
+        """What is left of an image, before it is normalised."""
+        resized = _shorter_side(image, self.image, self.crop, self.interpolation)
+        return functional.center_crop(resized, [self.image])
+
+    def tensor(self, picture: Image.Image) -> torch.Tensor:
+        return normalised(picture, self.mean, self.std)
+
+
+@dataclass(frozen=True)
+class LightView:
+    """The test view, turned, scaled, shifted and coloured a little. What comes in from outside is white.
+
+    Seven uniform draws: angle, scale, shift right, shift down, brightness, contrast, saturation.
+    """
+
+    image: int
+    crop: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    rotation: float = 15.0  # degrees
+    scale: tuple[float, float] = (0.75, 1.1)
+    shift: float = 0.08  # of the image's side
+    colour: float = 0.3
+    random = True
+
+    @property
+    def key(self) -> str:
+        return (
+            f"light(crop={self.crop:g};rotation={self.rotation:g};scale={self.scale[0]:g}-{self.scale[1]:g};"
+            f"shift={self.shift:g};colour={self.colour:g};{common_key(self)})"
+        )
+
+    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        draw = needed(stream).uniform
+        resized = _shorter_side(image, self.image, self.crop, self.interpolation)
+        moved = functional.affine(
+            resized,
+            angle=float(draw(-self.rotation, self.rotation)),
+            scale=float(draw(*self.scale)),
+            translate=[float(draw(-self.shift, self.shift)) * self.image for _ in "xy"],
+            shear=[0.0, 0.0],
+            interpolation=MODES[self.interpolation],
+            fill=_WHITE,
+        )
+        picture = functional.center_crop(moved, [self.image])
+        for adjust in (functional.adjust_brightness, functional.adjust_contrast, functional.adjust_saturation):
+            picture = adjust(picture, float(draw(1 - self.colour, 1 + self.colour)))
+        return normalised(picture, self.mean, self.std)
+
+
+@dataclass(frozen=True)
+class StandardView:
+    """Random resized crop and flip: area 0.16-1 and ratio 3/4-4/3 as in MLRC (Musgrave et al. 2020), flip 0.5."""
+
+    image: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    area: tuple[float, float] = (0.16, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+    random = True
+
+    @property
+    def key(self) -> str:
+        return (
+            f"standard(area={self.area[0]:g}-{self.area[1]:g};ratio={self.ratio[0]:g}-{self.ratio[1]:g};"
+            f"flip={self.flip:g};{common_key(self)})"
+        )
+
+    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        stream = needed(stream)
+        top, left, height, width = crop_box(image.height, image.width, area=self.area, ratio=self.ratio, stream=stream)
+        side = [self.image, self.image]
+        picture = functional.resized_crop(image, top, left, height, width, side, MODES[self.interpolation])
+        if stream.random() < self.flip:
+            picture = functional.horizontal_flip(picture)
+        return normalised(picture, self.mean, self.std)
+
+
+def test_view(
+    *,
+    image: int,
+    crop: float = 1.0,  # noqa: PT028  (a view for testing, not a test)
+    mean: Sequence[float],
+    std: Sequence[float],
+    interpolation: str = "bicubic",  # noqa: PT028
+) -> TestView:
+    """The view that tests see: shorter side to round(image / crop), centre crop, normalised.
+
+    >>> view = test_view(image=32, crop=0.875, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+    >>> tuple(view(Image.new("RGB", (50, 40), "white")).shape), view.random
+    ((3, 32, 32), False)
+    """
+    return TestView(**_checked(image, crop, mean, std, interpolation))
+
+
+test_view.__test__ = False  # type: ignore[attr-defined]  # a view for testing, not a test
+
+
+def train_view(
+    augment: str,
+    *,
+    image: int,
+    crop: float = 1.0,
+    mean: Sequence[float],
+    std: Sequence[float],
+    interpolation: str = "bicubic",
+) -> View:
+    """The view that training sees: `none` (the test view itself), `light` or `standard`.
+
+    >>> view = train_view("light", image=32, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+    >>> tuple(view(Image.new("RGB", (50, 40)), np.random.default_rng(0)).shape), view.random
+    ((3, 32, 32), True)
+    """
+    settings = _checked(image, crop, mean, std, interpolation)
+    if augment == "standard":
+        del settings["crop"]  # its own crop is drawn
+    makers: dict[str, Callable[..., View]] = {"none": TestView, "light": LightView, "standard": StandardView}
+    if augment not in makers:
+        raise unknown("augment", augment, AUGMENTS)
+    return makers[augment](**settings)
+
+
+def crop_box(
+    height: int, width: int, *, area: tuple[float, float], ratio: tuple[float, float], stream: np.random.Generator
+) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of a random crop: the first of ten draws that fits, else the largest legal centre."""
+    areas = height * width * stream.uniform(*area, size=10)
+    ratios = np.exp(stream.uniform(math.log(ratio[0]), math.log(ratio[1]), size=10))
+    widths, heights = np.rint(np.sqrt(areas * ratios)).astype(int), np.rint(np.sqrt(areas / ratios)).astype(int)
+    fits = np.flatnonzero((widths > 0) & (widths <= width) & (heights > 0) & (heights <= height))
+    if len(fits):
+        h, w = int(heights[fits[0]]), int(widths[fits[0]])
+        return int(stream.integers(height - h + 1)), int(stream.integers(width - w + 1)), h, w
+    w = min(width, max(1, round(height * ratio[1])))
+    h = min(height, max(1, round(width / ratio[0])))
+    return (height - h) // 2, (width - w) // 2, h, w
+
+
+MODES = {
+    mode.value: mode for mode in (InterpolationMode.BICUBIC, InterpolationMode.BILINEAR, InterpolationMode.NEAREST)
+}
+
+
+def _shorter_side(image: Image.Image, size: int, crop: float, interpolation: str) -> Image.Image:
+    """Pillow's own resizing: always antialiased, and the same bits on any number of threads."""
+    return functional.resize(image, [max(size, round(size / crop))], MODES[interpolation], antialias=True)
+
+
+def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
+    """RGB of 0..1 less the mean, divided by the standard deviation: float32 (3, height, width)."""
+    pixels = functional.to_dtype(functional.pil_to_tensor(image), torch.float32, scale=True)
+    return functional.normalize(pixels, list(mean), list(std))
+
+
+def needed(stream: np.random.Generator | None) -> np.random.Generator:
+    """The stream, which must be there."""
+    if stream is None:
+        raise BadInput("This view is random: call it with a stream, view(image, numpy_stream(seed, 'view', ...)).")
+    return stream
+
+
+def common_key(view: Any) -> str:
+    """The part of a key that all views have: `image`, `interpolation`, `mean`, `std`."""
+    mean, std = (",".join(f"{value:g}" for value in values) for values in (view.mean, view.std))
+    return f"image={view.image};interpolation={view.interpolation};mean={mean};std={std};version={_VERSION}"
+
+
+def _checked(image: int, crop: float, mean: Sequence[float], std: Sequence[float], interpolation: str) -> dict:
+    if image < 1:
+        raise BadSpecification(f"The image size must be at least 1, not {image}.")
+    if not 0 < crop <= 1:
+        raise BadSpecification(f"crop is the share of the shorter side that is kept: above 0, at most 1, not {crop}.")
+    if interpolation not in MODES:
+        raise unknown("interpolation", interpolation, MODES)
+    if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
+        raise BadSpecification(f"mean and std need three numbers each, std above 0; got {mean} and {std}.")
+    return {
+        "image": int(image),
+        "crop": float(crop),
+        "mean": tuple(map(float, mean)),
+        "std": tuple(map(float, std)),
+        "interpolation": interpolation,
+    }

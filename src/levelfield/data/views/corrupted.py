@@ -1,0 +1,51 @@
+"""A view whose image is corrupted after resizing and cropping, before it is normalised."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from PIL import Image
+
+from levelfield.data import corruptions
+from levelfield.data.corruptions import Corruption
+from levelfield.data.views.basic import TestView
+from levelfield.data.views.named import StepsView
+
+
+@dataclass(frozen=True)
+class CorruptedView:
+    """A test view with a corruption. What is drawn follows from the image's own pixels and the corruption's name, so
+    that every model that is compared sees the same.
+
+    >>> from levelfield.data import views
+    >>> plain = views.test_view(image=8, mean=(0, 0, 0), std=(1, 1, 1))
+    >>> view = CorruptedView(plain, corruptions.create("uniform_noise", value=51))
+    >>> round(float(view(Image.new("RGB", (8, 8))).max()), 6), view.random
+    (0.2, False)
+    """
+
+    view: TestView | StepsView
+    corruption: Corruption
+    random: ClassVar[bool] = False  # of itself: the same image always gives the same
+
+    @property
+    def key(self) -> str:
+        return f"{self.view.key} {self.corruption.key}"
+
+    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        drawn = corruptions.stream(self.corruption.name, identity(image))
+        corrupted = self.corruption(np.asarray(self.view.picture(image)), drawn)
+        return self.view.tensor(Image.fromarray(corrupted))
+
+
+def identity(image: Image.Image) -> str:
+    """A name for the pixels of an RGB image, whatever file they came from.
+
+    >>> identity(Image.new("RGB", (2, 1))) == identity(Image.new("RGB", (2, 1))) != identity(Image.new("RGB", (1, 2)))
+    True
+    """
+    return hashlib.blake2b(image.tobytes(), digest_size=16, key=repr(image.size).encode()).hexdigest()

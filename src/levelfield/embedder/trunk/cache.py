@@ -1,0 +1,255 @@
+"""Features on disk: computed once per image content, safe for several processes and for sudden death.
+
+A key (all that decides the numbers) has a folder; its rows lie in 16 buckets by digest. A bucket is a lock and chunk
+files of at most CHUNK rows, each written whole and never changed. So a reader needs no lock, a killed writer loses at
+most one chunk, and two processes take different buckets and compute nothing twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.data.cache_folder import default_cache_folder
+from levelfield.embedder.trunk.blocks import COMPUTED_BY
+from levelfield.embedder.trunk.chunks import Chunk, Damaged, Rows, open_chunk, read_arrays, write_arrays, write_chunk
+from levelfield.errors import LevelfieldError
+from levelfield.files import locked, write_json
+
+CHUNK = 512  # rows that a killed process can lose, and that one file holds
+IN_MEMORY = 2 * 1024**3  # bytes up to which rows are read into memory and their checksums compared
+_BUCKETS = 16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one key has stored. `last_use` in seconds since 1970."""
+
+    key: str
+    description: str
+    bytes: int
+    last_use: float
+
+
+def default_folder() -> Path:
+    """`LEVELFIELD_CACHE`, else levelfield's folder in the user's cache."""
+    return default_cache_folder()
+
+
+class FeatureCache:
+    """A content-addressed store of rows, and of arrays derived from them.
+
+    >>> import tempfile
+    >>> cache = FeatureCache(tempfile.mkdtemp())
+    >>> rows = cache.rows("halves", ["a1", "b2", "c3"], lambda positions: (np.float32(positions) / 2,))
+    >>> rows[[2, 0]]
+    (tensor([1., 0.]),)
+    """
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        self.folder = default_folder() if folder is None else Path(folder)
+
+    def rows(
+        self,
+        key: str,
+        digests: Sequence[str],
+        compute: Callable[[list[int]], tuple[np.ndarray, ...]],
+        progress: Callable[[int, int], object] | None = None,
+        *,
+        description: str = "",
+    ) -> Rows:
+        """One row per digest, in that order. `compute(positions)` is asked only for what is not stored.
+
+        It gets at most CHUNK positions at a time and gives one or more arrays with one row per position.
+        `progress(done, total)` counts different digests.
+        """
+        home = self._home("rows", key, description)
+        first: dict[str, int] = {}  # equal contents are computed once
+        for position, digest in enumerate(digests):
+            first.setdefault(digest, position)
+        wanted: dict[str, list[str]] = {}
+        for digest in first:
+            wanted.setdefault(_bucket(digest), []).append(digest)
+        counter = _Counter(len(first), progress)
+
+        def computed(missing: list[str]) -> tuple[np.ndarray, ...]:
+            arrays = compute([first[digest] for digest in missing])
+            if not arrays or any(len(array) != len(missing) for array in arrays):
+                raise LevelfieldError(f"Asked for {len(missing)} rows, the computation gave another number of them.")
+            return arrays
+
+        chunks: list[Chunk] = []
+        pending = sorted(wanted)
+        for wait in (False, True):  # first what nobody else is computing, then what others have computed meanwhile
+            held = []
+            for bucket in pending:
+                found = _filled(home, bucket, wanted[bucket], computed, wait, counter)
+                if found is None:
+                    held.append(bucket)
+                else:
+                    chunks += found
+            pending = held
+        return Rows(digests, chunks, in_memory=_bytes(home) < IN_MEMORY)
+
+    def missing(self, key: str, digests: Sequence[str]) -> int:
+        """How many different rows would have to be computed."""
+        home = self._place("rows", key)
+        there = {digest for path in home.glob("*.safetensors") for digest in _digests(path)}
+        return len(set(digests) - there)
+
+    def array(
+        self, key: str, compute: Callable[[], Mapping[str, np.ndarray]], *, description: str = ""
+    ) -> dict[str, np.ndarray]:
+        """Named arrays that are computed once, such as a PCA of stored rows."""
+        home = self._home("arrays", key, description)
+        path = home / "arrays.safetensors"
+        if (stored := _read(path)) is not None:
+            return stored
+        with locked(home / "lock"):
+            if (stored := _read(path)) is None:
+                stored = {name: np.asarray(array) for name, array in compute().items()}
+                write_arrays(path, stored)
+        return stored
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(entry.bytes for entry in self.entries())
+
+    def entries(self) -> list[Entry]:
+        """What is stored, the longest unused first."""
+        return sorted((entry for _, entry in self._stored()), key=lambda entry: entry.last_use)
+
+    def clear(self, key: str | None = None) -> int:
+        """Remove everything, or what `key` (as `entries` names it) has stored; gives the bytes freed.
+
+        Safe while others use it: they compute again what they miss, and keep what they have opened.
+        """
+        freed = 0
+        for home, entry in self._stored():
+            if key in (None, entry.key):
+                shutil.rmtree(home, ignore_errors=True)
+                freed += entry.bytes
+        return freed
+
+    def _home(self, kind: str, key: str, description: str) -> Path:
+        """The folder of a key, marked as used now."""
+        home = self._place(kind, key)
+        note = home / "key.json"
+        if not note.exists():
+            write_json(note, {"key": key, "description": description or key, "computed_by": COMPUTED_BY})
+        with contextlib.suppress(OSError):  # a store that may only be read is still a store
+            os.utime(note)
+        return home
+
+    def _place(self, kind: str, key: str) -> Path:
+        return self.folder / kind / hashlib.blake2b(f"{key} {COMPUTED_BY}".encode(), digest_size=16).hexdigest()
+
+    def _stored(self) -> Iterator[tuple[Path, Entry]]:
+        for note in sorted([*self.folder.glob("rows/*/key.json"), *self.folder.glob("arrays/*/key.json")]):
+            with contextlib.suppress(FileNotFoundError):  # another process may clear the store meanwhile
+                yield note.parent, _entry(note)
+
+
+class _Counter:
+    def __init__(self, total: int, report: Callable[[int, int], object] | None) -> None:
+        self.done, self.total, self._report = 0, total, report
+
+    def add(self, count: int) -> None:
+        self.done += count
+        if self._report is not None and count:
+            self._report(self.done, self.total)
+
+
+def _filled(
+    home: Path,
+    bucket: str,
+    wanted: list[str],
+    compute: Callable[[list[str]], tuple[np.ndarray, ...]],
+    wait: bool,
+    counter: _Counter,
+) -> list[Chunk] | None:
+    """The bucket's chunks once they hold all that is wanted; None if somebody else works on it and we do not wait."""
+    chunks, _ = _open(home, bucket)
+    if not _missing(wanted, chunks):
+        counter.add(len(wanted))
+        return chunks
+    with locked(home / f"{bucket}.lock", wait=wait) as ours:
+        if not ours:
+            return None
+        chunks, damaged = _open(home, bucket)
+        for path in (*damaged, *home.glob(f".{bucket}-*.tmp")):  # with the lock held, a half file is a dead writer's
+            path.unlink(missing_ok=True)
+        missing = _missing(wanted, chunks)
+        counter.add(len(wanted) - len(missing))
+        number = 1 + max((int(chunk.path.stem.split("-")[1]) for chunk in chunks), default=-1)
+        for start in range(0, len(missing), CHUNK):
+            part = missing[start : start + CHUNK]
+            path = home / f"{bucket}-{number + start // CHUNK}.safetensors"
+            chunks.append(write_chunk(path, part, compute(part)))
+            counter.add(len(part))
+    return chunks
+
+
+def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
+    """Sound chunks, and the paths of damaged ones."""
+    chunks, damaged = [], []
+    check = _bytes(home) < IN_MEMORY
+    for path in sorted(home.glob(f"{bucket}-*.safetensors")):
+        try:
+            chunks.append(open_chunk(path, check=check))
+        except Damaged:
+            _log.warning("The cache file %s is damaged; what it held is computed again.", path)
+            damaged.append(path)
+    return chunks, damaged
+
+
+def _digests(path: Path) -> Sequence[str]:
+    """Whose rows a chunk holds; nobody's if it is damaged."""
+    try:
+        return open_chunk(path, check=False).digests
+    except Damaged:
+        return []
+
+
+def _missing(wanted: list[str], chunks: list[Chunk]) -> list[str]:
+    there = {digest for chunk in chunks for digest in chunk.digests}
+    return [digest for digest in wanted if digest not in there]
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    if not path.exists():
+        return None
+    try:
+        arrays, _ = read_arrays(path, check=True)
+    except Damaged:
+        _log.warning("The cache file %s is damaged; what it held is computed again.", path)
+        return None
+    return {name: np.array(array) for name, array in arrays.items()}
+
+
+def _entry(note: Path) -> Entry:
+    facts = json.loads(note.read_text())
+    return Entry(facts["key"], facts["description"], _bytes(note.parent), note.stat().st_mtime)
+
+
+def _bytes(home: Path) -> int:
+    total = 0
+    for path in home.glob("*.safetensors"):
+        with contextlib.suppress(FileNotFoundError):  # cleared meanwhile
+            total += path.stat().st_size
+    return total
+
+
+def _bucket(digest: str) -> str:
+    return f"{hashlib.blake2b(digest.encode(), digest_size=1).digest()[0] % _BUCKETS:x}"

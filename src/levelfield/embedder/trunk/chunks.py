@@ -1,0 +1,158 @@
+"""Arrays in one file: written whole, checked when read, mapped into memory. The files are ordinary safetensors."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadInput
+from levelfield.files import write_whole
+
+_DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "U8": np.uint8}
+
+
+class Damaged(Exception):
+    """A file that is not what was written. Never reaches the user: what it held is computed again."""
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
+    """Store named arrays with a checksum of their contents."""
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    content = safetensors.numpy.save(plain, {**(metadata or {}), "checksum": str(_checksum(plain))})
+    write_whole(path, lambda file: file.write(content))
+
+
+def read_arrays(path: Path, *, check: bool) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Named arrays (mapped, read-only) and metadata; raises Damaged. `check` compares checksums."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, path.stat().st_size)))
+        metadata = header.pop("__metadata__")
+        start = 8 + length
+        arrays = {name: _mapped(path, start, facts) for name, facts in sorted(header.items())}
+        end = start + max((facts["data_offsets"][1] for facts in header.values()), default=0)
+        if path.stat().st_size != end or (check and str(_checksum(arrays)) != metadata["checksum"]):
+            raise Damaged(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+        raise Damaged(path) from error
+    return arrays, metadata
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a store: one digest per row, and the same rows of each tensor."""
+
+    path: Path
+    digests: tuple[str, ...]
+    arrays: tuple[np.ndarray, ...]
+    checksums: tuple[int, ...] | None = None
+    """One per row, over all tensors; None in chunks of earlier versions."""
+
+
+def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]) -> Chunk:
+    """Store the chunk and open it again."""
+    named = {f"{number:03d}": array for number, array in enumerate(arrays)}
+    checksums = [_row_checksum(arrays, row) for row in range(len(digests))]
+    write_arrays(path, named, {"digests": json.dumps(list(digests)), "checksums": json.dumps(checksums)})
+    return open_chunk(path, check=False)
+
+
+def open_chunk(path: Path, *, check: bool) -> Chunk:
+    arrays, metadata = read_arrays(path, check=check)
+    try:
+        digests = tuple(json.loads(metadata["digests"]))
+        checksums = tuple(json.loads(metadata["checksums"])) if "checksums" in metadata else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(path) from error
+    lengths = {len(digests), *map(len, arrays.values()), *([] if checksums is None else [len(checksums)])}
+    if not arrays or len(lengths) > 1:
+        raise Damaged(path)
+    return Chunk(path, digests, tuple(arrays.values()), checksums)
+
+
+class Rows:
+    """One row per item of each stored tensor: `rows[[3, 1]]` gives a tuple of tensors. In memory if `in_memory`.
+
+    What is in memory was checked when its chunk was opened; of a mapped chunk each row is when it is first read.
+    """
+
+    def __init__(self, digests: Sequence[str], chunks: Sequence[Chunk], *, in_memory: bool) -> None:
+        place = {digest: (c, r) for c, chunk in enumerate(chunks) for r, digest in enumerate(chunk.digests)}
+        self._places = np.array([place[digest] for digest in digests], dtype=np.int64).reshape(-1, 2)
+        self._chunks = list(chunks)
+        self._checked = np.full(len(digests), in_memory)
+        self._tensors = self._gather(np.arange(len(digests))) if in_memory and chunks else None
+        if self._tensors is not None:
+            self._chunks = []  # they hold other images' rows too, which nobody asked for
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, indices: Sequence[int] | np.ndarray | Tensor) -> tuple[Tensor, ...]:
+        chosen = np.asarray(indices, dtype=np.int64)
+        if self._tensors is None:
+            return self._gather(chosen)
+        index = torch.from_numpy(chosen)
+        # twice as quick as tensor[index], which reads element by element
+        return tuple(tensor.index_select(0, index) for tensor in self._tensors)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Everything, in memory. Not a copy if it is there already."""
+        return self._tensors if self._tensors is not None else self._gather(np.arange(len(self)))
+
+    def _gather(self, chosen: np.ndarray) -> tuple[Tensor, ...]:
+        places = self._places[chosen]
+        first = self._chunks[0].arrays if self._chunks else ()
+        gathered = [np.empty((len(chosen), *array.shape[1:]), dtype=array.dtype) for array in first]
+        for number in np.unique(places[:, 0]):
+            to = np.flatnonzero(places[:, 0] == number)
+            for target, array in zip(gathered, self._chunks[number].arrays, strict=True):
+                target[to] = array[places[to, 1]]
+        self._check(chosen, gathered)
+        return tuple(torch.from_numpy(array) for array in gathered)
+
+    def _check(self, chosen: np.ndarray, gathered: Sequence[np.ndarray]) -> None:
+        """Refuse rows that are not what was stored. Their file goes, so that they are computed again."""
+        for row in np.flatnonzero(~self._checked[chosen]):
+            number, place = self._places[chosen[row]]
+            chunk = self._chunks[number]
+            if chunk.checksums is not None and chunk.checksums[place] != _row_checksum(gathered, int(row)):
+                chunk.path.unlink(missing_ok=True)
+                raise BadInput(
+                    f"The cache file {chunk.path} was damaged and is removed: start the command again, and "
+                    "what it held is computed again."
+                )
+        self._checked[chosen] = True
+
+
+def _row_checksum(arrays: Sequence[np.ndarray], row: int) -> int:
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array[row]).reshape(-1).view(np.uint8).data, total)
+    return total
+
+
+def _mapped(path: Path, start: int, facts: Mapping[str, list[int]]) -> np.ndarray:
+    begin, end = facts["data_offsets"]
+    dtype, shape = np.dtype(_DTYPES[str(facts["dtype"])]), tuple(facts["shape"])
+    if end - begin != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
+        raise Damaged(path)
+    if end == begin:  # nothing can be mapped
+        return np.empty(shape, dtype=dtype)
+    return np.memmap(path, dtype=dtype, mode="r", offset=start + begin, shape=shape)
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
+    total = 0
+    for name in sorted(arrays):
+        total = zlib.crc32(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data, total)
+    return total

@@ -1,0 +1,107 @@
+"""A timm network as a row of pieces: entrance, its own stages, exit. In a row they compute `forward_features`."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder.trunk.bninception import BNInception
+
+from timm.models.convnext import ConvNeXt  # isort: skip
+from timm.models.efficientnet import EfficientNet  # isort: skip
+from timm.models.mobilenetv3 import MobileNetV3  # isort: skip
+from timm.models.resnet import ResNet  # isort: skip
+from timm.models.vision_transformer import VisionTransformer  # isort: skip
+
+WHOLE = "network"  # the one stage of a network that we do not know how to divide
+
+
+@dataclass(frozen=True)
+class Division:
+    """`entrance` and `exit` are None where the network has nothing before its first or after its last stage."""
+
+    entrance: nn.Module | None
+    stages: tuple[tuple[str, nn.Module], ...]
+    exit: nn.Module | None
+    prefix_tokens: int = 0  # class and register tokens in front of the patches
+    channels: str = "NCHW"
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.stages)
+
+    @property
+    def whole(self) -> bool:
+        return self.stage_names == (WHOLE,)
+
+    def pieces(self) -> list[tuple[str, nn.Module]]:
+        """All pieces in order, by name."""
+        first = [("entrance", self.entrance)] if self.entrance is not None else []
+        last = [("final", self.exit)] if self.exit is not None else []
+        return [*first, *self.stages, *last]
+
+
+def divide(network: nn.Module) -> Division:
+    """The pieces of `network`; they share its modules.
+
+    A family counts only if the class computes its features as the family does; anything else is one whole stage.
+
+    >>> import timm
+    >>> divide(timm.create_model("resnet18")).stage_names
+    ('layer1', 'layer2', 'layer3', 'layer4')
+    """
+    computes = getattr(type(network), "forward_features", None)
+    if isinstance(network, EfficientNet) and computes is EfficientNet.forward_features:
+        entrance = nn.Sequential(network.conv_stem, network.bn1)
+        return Division(entrance, _children("blocks", network.blocks), nn.Sequential(network.conv_head, network.bn2))
+    if isinstance(network, MobileNetV3) and computes is MobileNetV3.forward_features:
+        # its conv_head comes after the pooling and belongs to the classifier
+        return Division(nn.Sequential(network.conv_stem, network.bn1), _children("blocks", network.blocks), None)
+    if isinstance(network, ResNet) and computes is ResNet.forward_features:
+        entrance = nn.Sequential(network.conv1, network.bn1, network.act1, network.maxpool)
+        layers = tuple((f"layer{i}", getattr(network, f"layer{i}")) for i in (1, 2, 3, 4))
+        return Division(entrance, layers, None)
+    if isinstance(network, BNInception):
+        return Division(network.entrance, network.stages, None)
+    if isinstance(network, ConvNeXt) and computes is ConvNeXt.forward_features:
+        empty = isinstance(network.norm_pre, nn.Identity)
+        return Division(network.stem, _children("stages", network.stages), None if empty else network.norm_pre)
+    if isinstance(network, VisionTransformer) and computes is VisionTransformer.forward_features:
+        blocks, norm = _children("blocks", network.blocks), network.norm
+        return Division(_Patches(network), blocks, norm, prefix_tokens=network.num_prefix_tokens)
+    prefix = int(getattr(network, "num_prefix_tokens", 0))
+    fmt = str(getattr(network, "output_fmt", "NCHW"))  # timm's Swin and friends keep their channels last
+    return Division(None, ((WHOLE, _Features(network)),), None, prefix_tokens=prefix, channels=fmt)
+
+
+class _Patches(nn.Module):
+    """A vision transformer up to its first block. Keeps only what it needs of the network."""
+
+    kept = ("patch_embed", "pos_drop", "patch_drop", "norm_pre", "rope")
+
+    def __init__(self, network: VisionTransformer) -> None:
+        super().__init__()
+        shell = copy.copy(network)  # shares parameters; dropping its blocks leaves the network as it was
+        shell._modules = {name: part for name, part in network._modules.items() if name in self.kept}
+        self.network = shell
+
+    def forward(self, images: Tensor) -> Tensor:
+        tokens = self.network.patch_drop(self.network._pos_embed(self.network.patch_embed(images)))
+        return self.network.norm_pre(tokens)
+
+
+class _Features(nn.Module):
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = getattr(self.network, "forward_features", self.network)
+        return features(images)
+
+
+def _children(name: str, stages: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
+    return tuple((f"{name}.{i}", stage) for i, stage in stages.named_children())

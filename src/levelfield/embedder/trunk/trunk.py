@@ -1,0 +1,300 @@
+"""The trunk: a backbone divided at the cut and read at its taps."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from levelfield.embedder.trunk.backbones import Backbone
+from levelfield.embedder.trunk.cut import check_taps, first_trained
+from levelfield.embedder.trunk.depthwise import with_quick_gradients
+from levelfield.embedder.trunk.pooling import POOLINGS, as_maps, join
+from levelfield.embedder.trunk.stages import divide
+from levelfield.errors import BadSpecification, unknown
+
+BATCH_NORMS = ("frozen", "statistics", "train")
+
+
+class Trunk(nn.Module):
+    """Below the cut: frozen, computed once per view (`below`). Above it: trained (`above`).
+
+    cut: "frozen", "last-N" (the last N stages that are used, and what follows them), "tuned".
+    taps: stages that are read, in this order; "final" is what timm calls the features. Later stages are dropped.
+    batch_norm, above the cut: "statistics" (runs on its stored statistics, scale and shift train), "frozen" (nothing
+    trains), "train" (as in ordinary training).
+    image: side of the images; needed for the width of a grid.
+
+    >>> from levelfield.embedder import backbones
+    >>> trunk = Trunk(backbones.create("resnet18", weights="random"), cut="last-1", taps=["layer2", "layer3"], image=64)
+    >>> [tuple(part.shape) for part in trunk.below(torch.zeros(1, 3, 64, 64))], trunk.width
+    ([(1, 128, 8, 8)], 384)
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        cut: str,
+        taps: Sequence[str] = ("final",),
+        pooling: str = "average",
+        normalize_taps: bool = True,
+        channels_last: bool = True,
+        batch_norm: str = "statistics",
+        image: int | None = None,
+    ) -> None:
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise unknown("pooling", pooling, POOLINGS)
+        if batch_norm not in BATCH_NORMS:
+            raise unknown("batch_norm", batch_norm, BATCH_NORMS)
+        division = divide(backbone.network)
+        pieces = division.pieces()
+        order = [name for name, _ in pieces]
+        self.backbone_name = backbone.name
+        self.weights_digest = backbone.weights_digest
+        self.cut, self.pooling, self.normalize_taps = cut, pooling, normalize_taps
+        self.channels_last, self.batch_norm, self.image = channels_last, batch_norm, image
+        self.taps = tuple(taps)
+        self._counter = _Counter()
+        self._read = [order[-1] if tap == "final" else tap for tap in taps]  # a network without exit: its last stage
+        check_taps(self._read, self.taps, (*division.stage_names, "final"), backbone.name)
+        self._used = order[: max(order.index(tap) for tap in self._read) + 1]
+        stages = [name for name in self._used if name in division.stage_names]
+        self._first = first_trained(cut, self._used, stages, whole=division.whole)
+        self._prefix_tokens, self._channels = division.prefix_tokens, division.channels
+        self._image = backbone.image if image is None else image
+        self.pieces = _copied(nn.ModuleDict({_key(name): piece for name, piece in pieces if name in self._used}))
+        for name in self._used[self._first :]:
+            with_quick_gradients(self.pieces[_key(name)])
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(self._trains(name))
+        if channels_last:
+            self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._width: int | None = None
+        super().train(False)  # below the cut for good
+
+    def below(self, images: Tensor) -> tuple[Tensor, ...]:
+        """images: (rows, 3, side, side) -> what has to be stored to train above the cut; never a gradient.
+
+        "frozen": the features themselves, (rows, width). "last-N": the map at the cut, then the maps of taps below
+        it. "tuned": the images. Never in lower precision, whatever autocast says: it is stored.
+        """
+        if self.cut == "tuned":
+            return (images,)
+        with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
+            now, seen = self._run(images, {}, 0, self._first)
+            if self.cut == "frozen":
+                return (self._join(seen),)
+            return (now, *(seen[name] for name in self._kept()))
+
+    def above(self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """What `below` gave -> features (rows, width): taps pooled, normalised, side by side.
+
+        `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it. `at` may also
+        be "input" (the images, if all is tuned) or "features" (the result).
+        """
+        self._counter.rows += len(stored[0])
+        if at is not None or change is not None:
+            self._check_at(at, change)
+            self._counter.changed += len(stored[0])
+        if at == "features" and change is not None:
+            return change(self._above(*stored))
+        if at == "input" and change is not None:
+            return self._above(change(stored[0]))
+        return self._above(*stored, at=at, change=change)
+
+    def _above(
+        self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        if self.cut == "frozen":
+            return stored[0]
+        now, seen = stored[0], dict(zip(self._kept(), stored[1:], strict=True))
+        if self._first and self._used[self._first - 1] in self._read:
+            seen[self._used[self._first - 1]] = now
+        split = self._first if at is None else self._used.index(at) + 1
+        now, seen = self._run(now, seen, self._first, split)
+        if change is not None:
+            now, seen = change(now), {name: change(maps) for name, maps in seen.items()}
+        _, seen = self._run(now, seen, split, len(self._used))
+        return self._join(seen)
+
+    def last_map(self, images: Tensor) -> Tensor:
+        """(rows, channels, height, width): what the last stage that is used makes of images, before it is pooled."""
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            output, _ = self._run(images, {}, 0, len(self._used))
+        self.train(training)
+        maps = as_maps(output, prefix_tokens=self._prefix_tokens, channels=self._channels)
+        if output.ndim == 3:  # tokens of the patches of a square, row by row
+            side = math.isqrt(maps.shape[2])
+            maps = maps.reshape(*maps.shape[:2], side, side)
+        return maps
+
+    @property
+    def passes(self) -> int:
+        """Rows that went through `above` so far, here or in a copy."""
+        return self._counter.rows
+
+    @property
+    def changed(self) -> int:
+        """Those among them whose hidden states were changed on the way."""
+        return self._counter.changed
+
+    @property
+    def width(self) -> int:
+        """Length of a feature row."""
+        if self._width is None:
+            if self.pooling == "grid" and self.image is None:
+                raise BadSpecification("The width of a grid depends on the image size: Trunk(..., image=64).")
+            self._width = self._width_now()
+        return self._width
+
+    def stored_shapes(self, image: int) -> list[tuple[int, ...]]:
+        """Shape of one row of each tensor that `below` gives for images of this side (float32)."""
+        return [tuple(part.shape[1:]) for part in self.below(self._blank(image))]
+
+    @property
+    def key(self) -> str:
+        """All that decides what `below` gives, as text."""
+        if self.cut == "tuned":
+            return "images"
+        layout = "channels_last" if self.channels_last else "contiguous"
+        if self.cut == "frozen":
+            taps = "+".join(self._read)
+            what = f"taps={taps} pooling={self.pooling} normalized={str(self.normalize_taps).lower()}"
+        else:
+            what = "+".join([f"maps={self._used[self._first - 1]}", *self._kept()])
+        device = next(self.parameters()).device.type
+        return f"{self.backbone_name} weights={self.weights_digest} {what} {layout} {device}"
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """All that makes this trunk again but the weights."""
+        return {
+            "backbone": self.backbone_name,
+            "weights_digest": self.weights_digest,
+            "cut": self.cut,
+            "taps": list(self.taps),
+            "pooling": self.pooling,
+            "normalize_taps": self.normalize_taps,
+            "channels_last": self.channels_last,
+            "batch_norm": self.batch_norm,
+            "image": self.image,
+        }
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The pieces that are used, in order, `entrance` and `final` among them where the network has them."""
+        return tuple(self._used)
+
+    @property
+    def depths(self) -> tuple[str, ...]:
+        """Where `change` can reach: "input" if all is tuned, pieces from the cut on, and the "features"."""
+        if self.cut == "frozen":
+            return ("features",)
+        return (*(("input",) if self.cut == "tuned" else ()), *self._used[max(self._first - 1, 0) :], "features")
+
+    @property
+    def frozen_prefixes(self) -> tuple[str, ...]:
+        """How the names in `state_dict` of all that lies below the cut begin."""
+        return tuple(f"pieces.{_key(name)}." for name in self._used[: self._first])
+
+    def trainable(self) -> list[tuple[str, nn.Parameter]]:
+        """Parameters above the cut, by name."""
+        return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]
+
+    def train(self, mode: bool = True) -> Trunk:
+        """As usual, but what is frozen stays in eval mode, and BatchNorm follows `batch_norm`."""
+        self.training = mode
+        for name in self._used[self._first :]:
+            piece = self.pieces[_key(name)].train(mode)
+            if self.batch_norm != "train":
+                for module in piece.modules():
+                    if isinstance(module, _BatchNorm):
+                        module.eval()
+        return self
+
+    def _run(self, now: Tensor, seen: dict[str, Tensor], start: int, stop: int) -> tuple[Tensor, dict[str, Tensor]]:
+        seen = dict(seen)
+        for name in self._used[start:stop]:
+            now = self.pieces[_key(name)](self._laid_out(now))
+            if name in self._read:
+                seen[name] = now
+        return now, seen
+
+    def _laid_out(self, maps: Tensor) -> Tensor:
+        """In the trunk's memory layout. A 1x1 map is 'contiguous' in both layouts, so strides are compared."""
+        if not self.channels_last or maps.ndim != 4:
+            return maps.contiguous()
+        wanted = torch.empty_like(maps, memory_format=torch.channels_last, device="meta").stride()
+        return maps if maps.stride() == wanted else maps.clone(memory_format=torch.channels_last)
+
+    def _join(self, seen: dict[str, Tensor]) -> Tensor:
+        maps = [as_maps(seen[name], prefix_tokens=self._prefix_tokens, channels=self._channels) for name in self._read]
+        return join([self._laid_out(one) for one in maps], self.pooling, normalize=self.normalize_taps)
+
+    def _kept(self) -> list[str]:
+        """Taps below the cut but for the map at the cut itself."""
+        return [name for name in self._used[: max(self._first - 1, 0)] if name in self._read]
+
+    def _trains(self, parameter: str) -> bool:
+        _, piece, *path = parameter.split(".")
+        if [_key(name) for name in self._used].index(piece) < self._first:
+            return False
+        owner = self.pieces[piece].get_submodule(".".join(path[:-1]))
+        return not (self.batch_norm == "frozen" and isinstance(owner, _BatchNorm))
+
+    def _check_at(self, at: str | None, change: object) -> None:
+        if (at is None) != (change is None):
+            raise BadSpecification("`at` and `change` belong together: the stage, and what to do with what leaves it.")
+        if at is not None and at not in self.depths:
+            raise BadSpecification(
+                f"Nothing can be changed at '{at}' with cut '{self.cut}': possible are {', '.join(self.depths)}."
+            )
+
+    def _blank(self, image: int) -> Tensor:
+        first = next(self.parameters())
+        return torch.zeros(1, 3, image, image, device=first.device)
+
+    def _width_now(self) -> int:
+        before = self.passes, self.training
+        self.eval()
+        with torch.no_grad():
+            width = self.above(*self.below(self._blank(self._image))).shape[1]
+        self._counter.rows = before[0]
+        self.train(before[1])
+        return width
+
+
+class _Counter:
+    """Rows that were computed. A copy of a trunk counts where the original does: its work is the same work."""
+
+    def __init__(self) -> None:
+        self.rows = self.changed = 0
+
+    def __deepcopy__(self, memo: object) -> _Counter:
+        return self
+
+
+def _copied(pieces: nn.ModuleDict) -> nn.ModuleDict:
+    """As copy.deepcopy, in two thirds of the time: the empty containers that every module has, ten and more, are made
+    here instead of being asked how they want to be copied."""
+    memo: dict[int, Any] = {}
+    for module in pieces.modules():
+        for value in vars(module).values():
+            if type(value) in (dict, OrderedDict, set) and not value:
+                memo[id(value)] = type(value)()
+    return copy.deepcopy(pieces, memo)
+
+
+def _key(name: str) -> str:
+    """A module's name may hold no dot."""
+    return name.replace(".", "_")

@@ -1,0 +1,1 @@
+"""Metrics by name: of retrieval, of clustering, of geometry, and of verification."""

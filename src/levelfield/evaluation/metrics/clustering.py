@@ -1,0 +1,166 @@
+"""How well clusters agree with classes: NMI, AMI, ARI and the F1 of pairs, from the table of class against cluster."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.metrics.registry import Facts, register
+
+_CELLS = 2048  # sizes of an intersection looked at together, for all clusters: some megabytes
+
+
+@dataclass(frozen=True)
+class Table:
+    """Sizes of the classes, of the clusters, and of their non-empty intersections with the two sizes beside each."""
+
+    classes: Array
+    clusters: Array
+    cells: Array
+    cell_class: Array
+    cell_cluster: Array
+
+    @property
+    def samples(self) -> int:
+        return int(self.classes.sum())
+
+    @property
+    def trivial(self) -> bool:
+        """One class and one cluster, or every sample alone in both: perfect agreement by definition."""
+        return len(self.classes) == len(self.clusters) == len(self.cells) in (1, self.samples)
+
+
+def tabulate(labels: Array, clusters: Array) -> Table:
+    """Count a clustering. Labels and cluster ids are any integers (or text).
+
+    >>> table = tabulate(np.array([7, 7, 9]), np.array([0, 0, 1]))
+    >>> nmi(table), f1(table)
+    (1.0, 1.0)
+    """
+    if labels.shape != clusters.shape or labels.ndim != 1 or not len(labels):
+        raise BadInput(f"{labels.shape} labels and {clusters.shape} cluster ids: one of each per sample is needed.")
+    _, first, first_sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    _, second, second_sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    pairs, cells = np.unique(first.astype(np.int64) * len(second_sizes) + second, return_counts=True)
+    return Table(
+        first_sizes,
+        second_sizes,
+        cells,
+        first_sizes[pairs // len(second_sizes)],
+        second_sizes[pairs % len(second_sizes)],
+    )
+
+
+@register(
+    "nmi",
+    Facts(
+        "clustering",
+        "mutual information of classes and clusters, divided by the mean of their "
+        "entropies (k-means, as many clusters as classes)",
+        ("arithmetic", "geometric", "min", "max"),
+    ),
+)
+def nmi(table: Table, *, form: str = "arithmetic") -> float:
+    first, second = _entropy(table.classes), _entropy(table.clusters)
+    if table.trivial:
+        return 1.0
+    if first == 0 or second == 0:
+        return 0.0
+    mean = {
+        "arithmetic": (first + second) / 2,
+        "geometric": float(np.sqrt(first * second)),
+        "min": min(first, second),
+        "max": max(first, second),
+    }[form]
+    return mutual_information(table) / mean
+
+
+@register("ami", Facts("clustering", "mutual information above chance, divided by the most it could be above chance"))
+def ami(table: Table, *, form: None = None) -> float:
+    if table.trivial:
+        return 1.0
+    chance = expected_mutual_information(table)
+    gap = (_entropy(table.classes) + _entropy(table.clusters)) / 2 - chance
+    # Where the largest value is chance itself only rounding is left; its sign must not decide.
+    smallest = np.finfo(np.float64).eps
+    return (mutual_information(table) - chance) / (min(gap, -smallest) if gap < 0 else max(gap, smallest))
+
+
+@register("ari", Facts("clustering", "share of sample pairs on which classes and clusters agree, corrected for chance"))
+def ari(table: Table, *, form: None = None) -> float:
+    both, in_class, in_cluster = _pairs(table.cells), _pairs(table.classes), _pairs(table.clusters)
+    split, joined = in_class - both, in_cluster - both
+    if split == joined == 0:
+        return 1.0
+    apart = table.samples * (table.samples - 1) // 2 - in_class - joined
+    return 2 * (both * apart - split * joined) / (in_class * (split + apart) + in_cluster * (joined + apart))
+
+
+@register(
+    "f1",
+    Facts("clustering", "harmonic mean of pair precision and pair recall: pairs in one cluster that share the class"),
+)
+def f1(table: Table, *, form: None = None) -> float:
+    all_pairs = _pairs(table.classes) + _pairs(table.clusters)
+    return 2 * _pairs(table.cells) / all_pairs if all_pairs else 1.0
+
+
+def pair_precision(table: Table) -> float:
+    """Share of the pairs in one cluster that are of one class."""
+    return _pairs(table.cells) / max(_pairs(table.clusters), 1)
+
+
+def pair_recall(table: Table) -> float:
+    """Share of the pairs of one class that are in one cluster."""
+    return _pairs(table.cells) / max(_pairs(table.classes), 1)
+
+
+def mutual_information(table: Table) -> float:
+    surprise = np.log(table.cells) + np.log(table.samples) - np.log(table.cell_class) - np.log(table.cell_cluster)
+    return max(math.fsum(table.cells / table.samples * surprise), 0.0)  # exact: names of classes change no bit
+
+
+def expected_mutual_information(table: Table) -> float:
+    """Mean over all clusterings of these sizes (hypergeometric): a sum over pairs of distinct sizes, not over cells."""
+    total = table.samples
+    log_factorial = gammaln(np.arange(total + 1) + 1.0)
+    sizes, often = np.unique(table.clusters, return_counts=True)
+    result = 0.0
+    for size, times in zip(*np.unique(table.classes, return_counts=True), strict=True):
+        for low in range(1, min(int(size), int(sizes[-1])) + 1, _CELLS):
+            both = np.arange(low, min(low + _CELLS, int(size) + 1))[None, :]
+            reach = np.searchsorted(sizes, low)
+            other = sizes[reach:, None]
+            possible = (both <= other) & (both >= size + other - total)
+            right, rest = np.maximum(other - both, 0), np.maximum(total - size - other + both, 0)
+            log_ways = (
+                log_factorial[size]
+                + log_factorial[other]
+                + log_factorial[total - size]
+                + log_factorial[total - other]
+                - log_factorial[total]
+                - log_factorial[both]
+                - log_factorial[size - both]
+                - log_factorial[right]
+                - log_factorial[rest]
+            )
+            information = both / total * (np.log(total) + np.log(both) - np.log(size) - np.log(other))
+            terms = np.where(possible, information * np.exp(np.where(possible, log_ways, 0.0)), 0.0)
+            result += times * float(terms.sum(axis=1) @ often[reach:])
+    return result
+
+
+def _entropy(sizes: Array) -> float:
+    if len(sizes) == 1:
+        return 0.0
+    share = sizes / sizes.sum()
+    return -math.fsum(share * np.log(share))
+
+
+def _pairs(sizes: Array) -> int:
+    return int((sizes.astype(np.int64) * (sizes.astype(np.int64) - 1) // 2).sum())

@@ -1,0 +1,176 @@
+"""How tight the classes are and how far apart: distances within and between them, density, alignment, uniformity."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from levelfield.errors import unknown
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.metrics.geometry import Points, pair_sum, pairs_of
+from levelfield.evaluation.metrics.registry import Facts, Number, register
+from levelfield.evaluation.progress import Progress
+from levelfield.evaluation.search.distances import unit_rows
+
+DISTANCES = ("cosine", "euclidean")
+_ALPHA = Number(2, above=0)
+_T = Number(2, above=0, most=100)  # above 180 the farthest pairs would underflow
+
+
+class Density(NamedTuple):
+    """Distance within classes, distance between class means, and the first divided by the second."""
+
+    intra: float
+    inter: float
+    ratio: float
+
+
+def density(rows: Any, labels: Any, distance: str = "cosine") -> Density:
+    """Mean distance within classes, between the means of classes, and their ratio (roth2020).
+
+    rows: (n, d) array or tensor; labels: (n,). cosine: all rows are brought to unit length first, and the means of
+    classes again; euclidean: rows as given. Every class counts alike within, and each pair of classes between. A class
+    of one row is left out within and counts between. NaN if there is no pair.
+
+    >>> density([[0.0, 0.0], [0.0, 2.0], [3.0, 1.0], [3.0, 1.0]], [0, 0, 1, 1], distance="euclidean")
+    Density(intra=1.0, inter=3.0, ratio=0.3333333333333333)
+    """
+    if distance not in DISTANCES:
+        raise unknown("distance", distance, DISTANCES)
+    points = Points.of(rows, labels, unit=distance == "cosine")
+    return Density(intra(points), inter(points), _ratio(points))
+
+
+def alignment(rows: Any, labels: Any, alpha: float = 2.0) -> float:
+    """Mean of |x - y|^alpha over all pairs of one class, on rows brought to unit length. NaN if there is no pair.
+
+    >>> alignment([[1.0, 0.0], [0.0, 5.0], [1.0, 1.0]], ["a", "a", "b"])
+    2.0
+    """
+    return _alignment(Points.of(rows, labels, unit=True), alpha=_ALPHA.checked("alpha", alpha))
+
+
+def uniformity(rows: Any, t: float = 2.0) -> float:
+    """log of the mean of exp(-t |x - y|^2) over all pairs of rows, on rows brought to unit length. The lower, the more
+    evenly they lie on the sphere; NaN for a single row. Costs half of the n x n x d product; memory: the rows once.
+
+    >>> uniformity([[1.0, 0.0], [0.0, 5.0]], t=3)
+    -6.0
+    """
+    return _uniformity(Points.of(rows, unit=True), t=_T.checked("t", t))
+
+
+def intra(points: Points) -> float:
+    """Mean over the classes with a pair of the mean distance of their pairs."""
+    means = [_within(points, positions) for positions in points.classes if len(positions) > 1]
+    return math.fsum(means) / len(means) if means else math.nan
+
+
+def inter(points: Points) -> float:
+    """Mean distance of all pairs of class means."""
+    count = len(points.classes)
+    if count < 2:
+        return math.nan
+    if points.unit:
+        total, length = np.zeros(points.rows.shape[1]), 0.0
+        for positions in points.classes:
+            own = unit_rows(points.mean(positions)[None])[0]
+            total += own
+            length += float(own @ own)
+        return max(1 - float(total @ total - length) / (count * (count - 1)), 0.0)
+    # stored as the rows are, so that a class for each row costs no more than the rows; around the origin
+    middle = points.mean(points.order)
+    means = np.empty((count, points.rows.shape[1]), points.rows.dtype)
+    for number, positions in enumerate(points.classes):
+        means[number] = points.mean(positions) - middle
+    apart = pair_sum(count, lambda start, stop: means[start:stop].astype(np.float64), _root)
+    return points.scale * (apart / pairs_of(count))
+
+
+def _within(points: Points, positions: Array) -> float:
+    """Mean distance of the pairs of one class."""
+    count, centre = len(positions), points.mean(positions)
+    if points.unit:
+        # 1 - xy = |x - y|^2 / 2 for unit rows, and the mean of |x - y|^2 / 2 is the scatter / (count - 1): exact for
+        # equal rows. A zero row has |x|^2 = 0, and its distance to all others is 1.
+        return points.scatter(positions, centre) / (count - 1) + _zeros(points, positions) / count
+    return points.scale * (_class_pairs(points, positions, centre, _root) / pairs_of(count))
+
+
+def _class_pairs(points: Points, positions: Array, centre: Array, value: Any) -> float:
+    return pair_sum(len(positions), lambda start, stop: points.lifted(positions[start:stop]) - centre, value)
+
+
+def _zeros(points: Points, positions: Array) -> int:
+    return sum(int((~part.any(axis=1)).sum()) for part in points.parts(positions))
+
+
+def _root(squares: Tensor) -> Tensor:
+    return squares.sqrt_()
+
+
+def _ratio(points: Points) -> float:
+    return points.once(intra) / max(points.once(inter), 1e-8)
+
+
+@register(
+    "intra_distance", Facts("geometry", "mean over classes of the mean distance within the class", distances=DISTANCES)
+)
+def intra_distance(points: Points, *, form: None = None) -> float:
+    return points.once(intra)
+
+
+@register("inter_distance", Facts("geometry", "mean distance between the means of classes", distances=DISTANCES))
+def inter_distance(points: Points, *, form: None = None) -> float:
+    return points.once(inter)
+
+
+@register("density", Facts("geometry", "intra_distance divided by inter_distance", distances=DISTANCES))
+def density_ratio(points: Points, *, form: None = None) -> float:
+    return _ratio(points)
+
+
+@register(
+    "alignment",
+    Facts(
+        "geometry",
+        "mean of |x - y|^alpha over the pairs of one class, rows of unit length",
+        numbers={"alpha": _ALPHA},
+        norm="unit",
+    ),
+)
+def _alignment(points: Points, *, form: None = None, alpha: float) -> float:
+    classes = [positions for positions in points.classes if len(positions) > 1]
+    pairs = sum(pairs_of(len(positions)) for positions in classes)
+    return math.fsum(_power_sum(points, positions, alpha) for positions in classes) / pairs if pairs else math.nan
+
+
+def _power_sum(points: Points, positions: Array, alpha: float) -> float:
+    centre = points.mean(positions)
+    if alpha == 2:
+        return len(positions) * points.scatter(positions, centre)
+    return _class_pairs(points, positions, centre, lambda squares: squares.pow_(alpha / 2))
+
+
+@register(
+    "uniformity",
+    Facts(
+        "geometry",
+        "log of the mean of exp(-t |x - y|^2) over all pairs, rows of unit length",
+        numbers={"t": _T},
+        norm="unit",
+        all_pairs=True,
+    ),
+)
+def _uniformity(points: Points, *, form: None = None, t: float, progress: Progress | None = None) -> float:
+    count = len(points.rows)
+    if count < 2:
+        return math.nan
+    # in the type of the rows: float32 errs by 1e-7, which is what the rows themselves are rounded to. A large t would
+    # underflow there.
+    rows = points.copied(np.float64 if t > 20 else points.rows.dtype)
+    total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_(), progress)
+    return math.log(total / pairs_of(count))

@@ -1,0 +1,183 @@
+"""Rows as the metrics of their geometry read them: a few at a time, in float64, in an order of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification
+from levelfield.evaluation.inputs import Array, class_names, finite_rows
+from levelfield.evaluation.metrics.registry import Metric, describe
+from levelfield.evaluation.progress import Progress, in_stages
+from levelfield.evaluation.search.distances import scale_of, unit_rows
+from levelfield.evaluation.search.order import row_numbers
+from levelfield.evaluation.search.products import TILE, tiled
+
+T = TypeVar("T")
+BLOCK = 21 * TILE  # in whole tiles the number of threads changes no product
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Embeddings and their class codes. The rows are lifted to float64 a block at a time and never copied as a whole.
+
+    unit: whether they are brought to length 1 on the way; else they are divided by `scale` there. The order of rows,
+    and the names of classes, change no bit: classes come in the order of a number made of their rows, rows within them
+    in that of their own.
+    """
+
+    rows: Array
+    codes: Array
+    unit: bool
+    _found: dict[Callable[[Points], Any], Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, rows: Any, labels: Any = None, *, unit: bool = False) -> Points:
+        """From anybody's arrays, checked; without labels all rows are of one class."""
+        found = finite_rows(rows, "rows", None)
+        names = (
+            np.zeros(len(found), dtype=np.int64)
+            if labels is None
+            else class_names(labels, "labels", len(found), "rows")
+        )
+        return cls(found, np.unique(names, return_inverse=True)[1], unit)
+
+    def once(self, compute: Callable[[Points], T]) -> T:
+        """`compute` of these points, the first time it is asked for: several metrics need the same spectrum."""
+        if compute not in self._found:
+            self._found[compute] = compute(self)
+        found: T = self._found[compute]
+        return found
+
+    @cached_property
+    def scale(self) -> float:
+        return 1.0 if self.unit else scale_of(self.rows)
+
+    @cached_property
+    def order(self) -> Array:
+        """Positions of all rows by their number."""
+        return np.argsort(self._numbers, kind="stable")
+
+    @cached_property
+    def classes(self) -> list[Array]:
+        """Positions of the rows of each class."""
+        own = np.zeros(int(self.codes.max()) + 1, dtype=np.uint64)
+        np.add.at(own, self.codes, self._numbers)
+        order = np.lexsort((self._numbers, self.codes, own[self.codes]))
+        return np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        return row_numbers(self.rows)
+
+    def lifted(self, positions: Array) -> Array:
+        """These rows in float64, in units of `scale`."""
+        part: Array = self.rows[positions].astype(np.float64)
+        return unit_rows(part) if self.unit else part / self.scale
+
+    def parts(self, positions: Array, size: int = 0) -> Iterator[Array]:
+        """The rows at `positions`, `size` at a time (or a block, if that is more)."""
+        size = max(size, BLOCK)
+        for start in range(0, len(positions), size):
+            yield self.lifted(positions[start : start + size])
+
+    def copied(self, dtype: Any) -> Array:
+        """All rows, in their own order, as a new array of this type."""
+        result = np.empty(self.rows.shape, dtype)
+        for number, part in enumerate(self.parts(self.order)):
+            result[number * BLOCK : number * BLOCK + len(part)] = part
+        return result
+
+    def mean(self, positions: Array) -> Array:
+        total: Array = sum((part.sum(axis=0) for part in self.parts(positions)), np.zeros(self.rows.shape[1]))
+        return total / len(positions)
+
+    def scatter(self, positions: Array, centre: Array) -> float:
+        """Sum of the squared distances of these rows from `centre`."""
+        return float(sum(np.square(part - centre).sum() for part in self.parts(positions)))
+
+
+def measure(
+    rows: Array,
+    codes: Array,
+    wanted: Sequence[Metric],
+    *,
+    distance: str,
+    progress: Progress | None = None,
+) -> dict[str, float]:
+    """The geometry metrics of rows as `distance` compares them: of unit length under cosine, bits under hamming.
+
+    >>> from levelfield.evaluation import parse
+    >>> measure(np.eye(2), np.array([0, 1]), [parse("rho"), parse("inter_distance")], distance="cosine")
+    {'rho': 0.0, 'inter_distance': 1.0}
+    """
+    found: dict[bool, Points] = {}
+    result = {}
+    stages = in_stages(progress, [pairs_of(len(rows)) * describe(metric.entry).all_pairs for metric in wanted])
+    for metric, hear in zip(wanted, stages, strict=True):
+        facts = describe(metric.entry)
+        unit = facts.norm == "unit" or distance == "cosine"
+        if unit not in found:
+            found[unit] = Points((rows > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
+        told = {"progress": hear} if facts.all_pairs else {}
+        result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers, **told))
+    return result
+
+
+def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
+    """Some metrics are not defined for every distance."""
+    for metric in wanted:
+        known = describe(metric.entry).distances
+        if known and distance not in known:
+            raise BadSpecification(
+                f"Metric '{metric.name}' is not defined for distance '{distance}': {' or '.join(known)} is needed."
+            )
+
+
+def pair_sum(
+    count: int,
+    block: Callable[[int, int], Array],
+    value: Callable[[Tensor], Tensor],
+    progress: Progress | None = None,
+) -> float:
+    """Sum of `value(|x - y|^2)` over all pairs of `count` rows, each pair once: half of the matrix of distances.
+
+    block(start, stop): these rows, all of one type; products are made in it, the sum in float64. The rows should lie
+    around the origin: |x|^2 + |y|^2 - 2xy loses what is small beside |x|^2. `value` may write into what it gets.
+
+    >>> rows = np.array([[0.0], [1.0], [3.0]])
+    >>> pair_sum(3, lambda start, stop: rows[start:stop], torch.sqrt)
+    6.0
+    """
+    total = 0.0
+    for start in range(0, count, BLOCK):
+        left = block(start, min(start + BLOCK, count))
+        for other in range(start, count, BLOCK):
+            right = left if other == start else block(other, min(other + BLOCK, count))
+            products = torch.from_numpy(tiled(left)) @ torch.from_numpy(tiled(right)).T
+            squares = products[: len(left), : len(right)].mul_(-2).add_(_squares(right)).add_(_squares(left)[:, None])
+            values = value(squares.clamp_min_(0))
+            values = values.triu_(1) if other == start else values
+            total += float(values.sum(dim=1).sum(dtype=torch.float64))  # a row of a block is short enough for float32
+        if progress is not None:
+            progress(pairs_of(count) - pairs_of(max(count - start - BLOCK, 0)), pairs_of(count))
+    return total
+
+
+def pairs_of(count: int) -> int:
+    """How many pairs `count` rows form.
+
+    >>> pairs_of(4)
+    6
+    """
+    return count * (count - 1) // 2
+
+
+def _squares(rows: Array) -> Tensor:
+    return torch.from_numpy(np.square(rows).sum(axis=1))

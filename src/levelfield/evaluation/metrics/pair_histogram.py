@@ -1,0 +1,225 @@
+"""All pairs of a set, counted in blocks: how many pairs of one class, and of two, are at least so similar.
+
+Nothing of size n x n exists at any time, and each pair is computed once. A similarity here is larger for nearer rows:
+the cosine, the inner product, minus half the squared distance, minus half the number of different bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.progress import Progress
+from levelfield.evaluation.search.distances import Chosen, prepare
+from levelfield.evaluation.search.order import row_numbers
+from levelfield.evaluation.search.products import product
+from levelfield.randomness import numpy_stream
+
+BINS = 2**18
+GROUPS = 200  # more classes than this are drawn again in groups
+_ROWS, _COLUMNS = 512, 1024  # of a block: 2 MB in float32
+_NEAR = 0.99  # the Euclidean grid spans the distances between this share of the rows; nobody wants a threshold beyond
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Edges `(first + k) * width`, k = 0..bins; the width is a power of two, so that no comparison rounds."""
+
+    first: int
+    width: float
+    bins: int
+
+    def edges(self, numbers: Array) -> Array:
+        result: Array = (self.first + numbers) * self.width
+        return result
+
+    def bin_of(self, similarity: Array) -> Array:
+        """The last edge at or below each similarity; what lies outside goes to the ends."""
+        numbers = np.floor(similarity * similarity.dtype.type(1 / self.width)).astype(np.int64) - self.first
+        return np.clip(numbers, 0, self.bins - 1, out=numbers)
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """Rows ready to be paired, class by class. `group` is non-decreasing, and a class lies in one group."""
+
+    rows: Array
+    half: Array | None
+    scale: float
+    codes: Array
+    group: Array
+    grid: Grid
+
+    @cached_property
+    def class_sizes(self) -> Array:
+        """In the order in which the classes lie."""
+        return np.diff(self._starts, append=len(self.codes))
+
+    @cached_property
+    def _starts(self) -> Array:
+        return np.flatnonzero(np.diff(self.codes, prepend=-1))
+
+    @property
+    def same_pairs(self) -> int:
+        return int((self.class_sizes * (self.class_sizes - 1) // 2).sum())
+
+    @property
+    def other_pairs(self) -> int:
+        return len(self.rows) * (len(self.rows) - 1) // 2 - self.same_pairs
+
+    def by_group(self) -> tuple[Array, Array]:
+        """All pairs: of one class `[groups]`, of different classes `[groups, groups]` (groups g <= h at [g, h])."""
+        sizes = np.bincount(self.group)
+        pairs = self.class_sizes * (self.class_sizes - 1) // 2
+        same = np.bincount(self.group[self._starts], weights=pairs).astype(np.int64)
+        other = np.triu(sizes[:, None] * sizes, k=1)
+        np.fill_diagonal(other, sizes * (sizes - 1) // 2 - same)
+        return same, other
+
+    def sample(self, size: int, *, seed: int) -> PairSet:
+        """Random classes with `size` rows or more in all, of large classes only a part; one group."""
+        most = max(size // min(len(self.class_sizes), 64), 2)
+        position = np.arange(len(self.codes)) - np.repeat(self._starts, self.class_sizes)
+        order = numpy_stream(seed, "pairs", "sample").permutation(len(self.class_sizes))
+        enough = np.searchsorted(np.cumsum(np.minimum(self.class_sizes, most)[order]), size) + 1
+        chosen = np.isin(np.repeat(np.arange(len(order)), self.class_sizes), order[: max(enough, 2)])
+        kept = chosen & (position < most)
+        part = replace(
+            self,
+            rows=self.rows[kept],
+            half=None if self.half is None else self.half[kept],
+            codes=self.codes[kept],
+            group=np.zeros(int(kept.sum()), dtype=np.int64),
+        )
+        return part if part.same_pairs else self
+
+
+def pair_set(rows: Array, codes: Array, *, distance: str, seed: int = 0, what: str = "embeddings") -> PairSet:
+    """Rows sorted by class, and by their own bits within a class: the order they came in cannot matter.
+
+    >>> found = pair_set(np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]), np.array([7, 3, 7]), distance="cosine")
+    >>> found.codes.tolist(), found.same_pairs, found.other_pairs
+    ([0, 1, 1], 1, 2)
+    """
+    codes = np.unique(codes, return_inverse=True)[1]
+    classes = int(codes.max()) + 1
+    if classes < 2:
+        raise BadInput(f"{what} are all of one class: to tell same from not, at least two classes are needed.")
+    if len(rows) == classes:
+        raise BadInput(
+            f"{what}: each of the {classes} classes has one image, so no pair is of the same class. "
+            "At least one class with two images is needed."
+        )
+    groups = np.arange(classes)
+    if classes > GROUPS:
+        groups = numpy_stream(seed, "pairs", classes).permutation(classes) * GROUPS // classes
+    order = np.lexsort((row_numbers(rows), codes, groups[codes]))
+    chosen = Chosen(rows, order)
+    ready = prepare(chosen, chosen, distance=distance)
+    grid = _grid(ready.query, ready.offset, distance)
+    return PairSet(ready.query, ready.offset, ready.scale, codes[order], groups[codes[order]], grid)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Pairs whose similarity is at or above each edge, by group, and those above the first edge in the grid's bins.
+
+    The pairs of different classes from groups g <= h stand at `[edge, g, h]`.
+    """
+
+    same: Array  # [edges, groups]
+    other: Array  # [edges, groups, groups]
+    same_bins: Array
+    other_bins: Array
+
+
+def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Progress | None = None) -> Counts:
+    """Count all pairs once. edges: ascending. Without `fine` the bins stay empty.
+
+    Most pairs are of different classes and lie below the first edge: these cost one comparison.
+    """
+    groups, levels = int(pairs.group[-1]) + 1, len(edges)
+    same, other = np.zeros((groups, levels), dtype=np.int64), np.zeros((groups, groups, levels), dtype=np.int64)
+    bins = np.zeros((2, pairs.grid.bins if fine else 0), dtype=np.int64)
+    for similarity, positive, rows, columns in _blocks(pairs, progress):
+        flat = similarity.ravel()
+        near = np.flatnonzero(flat >= flat.dtype.type(edges[0]))
+        found = flat[near]
+        is_same = np.zeros(len(near), dtype=bool) if positive is None else positive.ravel()[near]
+        row, column = np.divmod(near, similarity.shape[1])
+        place = _Place(pairs.group[rows], pairs.group[columns], levels)
+        key = place.key(row, column, np.searchsorted(edges, found, side="right") - 1)
+        other[place.window] += place.table(key[~is_same])
+        if positive is not None:
+            same[place.window[0]] += place.table(key[is_same]).sum(axis=1)
+        if fine:
+            numbers = pairs.grid.bin_of(found)
+            for line, chosen in zip(bins, (is_same, ~is_same), strict=True):
+                line += np.bincount(numbers[chosen], minlength=len(line))
+    above = [np.moveaxis(np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1], -1, 0) for counts in (same, other)]
+    return Counts(above[0], above[1], bins[0], bins[1])
+
+
+class _Place:
+    """Where a block lies in the table of groups: only this window is touched."""
+
+    def __init__(self, rows: Array, columns: Array, levels: int) -> None:
+        self.rows, self.columns, self.levels = rows - rows[0], columns - columns[0], levels
+        self.shape = (int(self.rows[-1]) + 1, int(self.columns[-1]) + 1, levels)
+        self.window = (slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1))
+
+    def key(self, row: Array, column: Array, level: Array) -> Array:
+        return (self.rows[row] * self.shape[1] + self.columns[column]) * self.levels + level
+
+    def table(self, keys: Array) -> Array:
+        return np.bincount(keys, minlength=math.prod(self.shape)).reshape(self.shape)
+
+
+def _blocks(pairs: PairSet, progress: Progress | None) -> Iterator[tuple[Array, Array | None, slice, slice]]:
+    """(similarity, which are of one class or None if no pair is, rows, columns); -inf at and below the diagonal."""
+    n, done = len(pairs.rows), 0
+    numbers = np.arange(n)
+    for top in range(0, n, _ROWS):
+        rows = slice(top, min(top + _ROWS, n))
+        for left in range(top, n, _COLUMNS):
+            columns = slice(left, min(left + _COLUMNS, n))
+            similarity = product(pairs.rows[rows], pairs.rows[columns])
+            if pairs.half is not None:
+                similarity -= pairs.half[rows][:, None]
+                similarity -= pairs.half[columns]
+            positive = None
+            if left < rows.stop:
+                similarity[numbers[rows][:, None] >= numbers[columns]] = -np.inf
+            # classes lie together, so only the last class of the rows can reach into columns beyond them
+            if left < rows.stop or pairs.codes[rows.stop - 1] == pairs.codes[left]:
+                positive = (pairs.codes[rows][:, None] == pairs.codes[columns]) & np.isfinite(similarity)
+            done += (rows.stop - top) * (columns.stop - left)
+            yield similarity, positive, rows, columns
+            if progress is not None:
+                progress(done, _entries(n))
+
+
+def _entries(n: int) -> int:
+    """Entries of all blocks of n rows."""
+    return sum((min(top + _ROWS, n) - top) * (n - top) for top in range(0, n, _ROWS))
+
+
+def _grid(rows: Array, half: Array | None, distance: str) -> Grid:
+    """The range that similarities can have, in some 200,000 steps; bit by bit for Hamming distances."""
+    if distance == "hamming":
+        return Grid(-rows.shape[1], 0.5, rows.shape[1] + 1)
+    low, high = -1.0, 1.0
+    if half is not None:
+        low, high = -4.0 * float(np.quantile(half, _NEAR, method="higher")), 0.0
+    elif distance == "dot":
+        high = max(float(np.square(row, dtype=np.float64).sum()) for row in rows)
+        low = -high
+    width = 2.0 ** math.ceil(math.log2((high - low) / BINS)) if high > low else 1.0
+    first, last = math.floor(low / width), math.floor(high / width)
+    return Grid(first, width, last - first + 1)

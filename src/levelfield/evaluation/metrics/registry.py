@@ -1,0 +1,193 @@
+"""The metrics by name: what each is, in which forms, and the error for a name that is none."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from levelfield.errors import BadSpecification, unknown
+from levelfield.registry import Registry
+
+_registry: Registry[Any] = Registry("metric", "metrics")
+register = _registry.register
+_DIGITS = 20
+_MOST = 10**9  # of neighbours: places are whole numbers of 64 bits
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that is part of a metric's name, as `drop` in `rho[drop=1]`.
+
+    >>> print(Number(0, above=-1, whole=True))
+    a whole number from 0 (default 0)
+    >>> Number(2, above=0).checked("alpha", -1)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: alpha=-1: a number above 0 is needed.
+    """
+
+    default: float
+    above: float
+    most: float = math.inf
+    whole: bool = False
+
+    @property
+    def range(self) -> str:
+        lower = f"whole number from {self.above + 1:g}" if self.whole else f"number above {self.above:g}"
+        return f"a {lower}" + (f" and at most {self.most:g}" if self.most < math.inf else "")
+
+    def __str__(self) -> str:
+        return f"{self.range} (default {self.default:g})"
+
+    def checked(self, name: str, value: float | str) -> float:
+        """The value, if it is one that may be asked for."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not self.above < number <= self.most or math.isinf(number) or (self.whole and number % 1):
+            raise BadSpecification(f"{name}={value}: {self.range} is needed.")
+        return number
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about a metric. `kind`: `retrieval` (a value per query), `clustering` (a value per start of the
+    clusterer) or `geometry` (a value of the whole set)."""
+
+    kind: str
+    text: str
+    forms: tuple[str, ...] = ()  # the first is the default
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    distances: tuple[str, ...] = ()  # for which it is defined; empty: for all
+    norm: str = ""  # "unit": rows are brought to length 1 whatever the distance
+    all_pairs: bool = False  # a geometry metric that looks at every pair of rows, and tells how far it is
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric as asked for: `map@c[released]` is entry `map@c` in form `released`."""
+
+    name: str
+    entry: str
+    k: int | None
+    form: str | None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return str(describe(self.entry).kind)
+
+    @property
+    def compute(self) -> Callable[..., Any]:
+        return _registry.get(self.entry)
+
+
+def names() -> list[str]:
+    """All metrics; K stands for any whole number."""
+    return _registry.names()
+
+
+def describe(name: str) -> Facts:
+    """What is known about a metric.
+
+    >>> describe("recall@10").text
+    '1 if a positive is among the first K, else 0'
+    """
+    facts: Facts = _registry.facts(name if name in _registry else parse(name).entry)
+    return facts
+
+
+def parse(name: str) -> Metric:
+    """The metric that a name stands for.
+
+    >>> parse("recall@10")
+    Metric(name='recall@10', entry='recall@K', k=10, form=None, numbers={})
+    >>> parse("rho[drop=1,reverse]").numbers
+    {'drop': 1.0}
+    >>> parse("recal@10")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.UnknownName: Unknown metric 'recal@10'. Did you mean 'recall@10'? See `levelfield list metrics`.
+    """
+    match = re.fullmatch(r"(?P<base>[^\[\]]+?)(\[(?P<form>[^\[\]]*)\])?", name)
+    base, form = (match["base"], match["form"]) if match else (name, None)
+    entry, k = base, None
+    stem, _, number = base.rpartition("@")
+    if base not in _registry and number.isdecimal() and f"{stem}@K" in _registry:
+        entry, k = f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
+        if not 1 <= k <= _MOST:
+            raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: 1 to {_MOST} are possible.")
+    if entry not in _registry or (entry.endswith("@K") and k is None):
+        shown = number if number.isdecimal() else "1"
+        raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
+    choice, numbers = _form(base, name, form, _registry.facts(entry))
+    return Metric(name, entry, k, choice, numbers)
+
+
+def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
+    """The choice and the numbers between the brackets; what is not said there is the default."""
+    choice: str | None = None
+    numbers: dict[str, float] = {}
+    for part in form.split(",") if form is not None else ():
+        key, equals, value = (text.strip() for text in part.partition("="))
+        if not facts.forms and not facts.numbers:
+            raise BadSpecification(f"Metric '{base}' has one form only: write '{base}' instead of '{name}'.")
+        if not (key in facts.numbers if equals else key in facts.forms):
+            numbered = [f"{known}={value or format(number.default, 'g')}" for known, number in facts.numbers.items()]
+            raise unknown(f"form of metric '{base}'", part.strip(), [*facts.forms, *numbered])
+        if key in numbers or (not equals and choice is not None):
+            raise BadSpecification(f"Metric '{name}' says twice which form it is: one is needed.")
+        if equals:
+            numbers[key] = facts.numbers[key].checked(f"Metric '{name}': {key}", value)
+        else:
+            choice = key
+    defaults = {key: number.default for key, number in facts.numbers.items()}
+    return choice or (facts.forms[0] if facts.forms else None), defaults | numbers
+
+
+def split(text: str) -> list[str]:
+    """Names with commas between; those within brackets belong to a name.
+
+    >>> split("recall@1, rho[drop=1,reverse]")
+    ['recall@1', 'rho[drop=1,reverse]']
+    """
+    return [name.strip() for name in re.split(r",(?![^\[]*\])", text) if name.strip()]
+
+
+def parse_all(wanted: Iterable[str] | None, *, k: Iterable[int]) -> list[Metric]:
+    """Metrics in the order asked for, each once; a bare `recall` or `precision` stands for one metric per k.
+
+    >>> [metric.name for metric in parse_all("recall, mrr", k=(1, 2))]
+    ['recall@1', 'recall@2', 'mrr']
+    """
+    asked = (
+        ["recall", "r_precision", "map@r", "map", "mrr"]
+        if wanted is None
+        else (split(wanted) if isinstance(wanted, str) else list(wanted))
+    )
+    full: dict[str, None] = {}
+    for name in asked:
+        if not isinstance(name, str):
+            raise BadSpecification(f"metrics holds {name!r}: names are needed, as 'recall@1'.")
+        full.update(dict.fromkeys([f"{name}@{n}" for n in k] if name in ("recall", "precision") else [name]))
+    return [parse(name) for name in full]
+
+
+def ranking(metrics: Iterable[str]) -> list[str]:
+    """The metrics of which more is better: those of geometry describe embeddings and do not rank them.
+
+    >>> ranking(["rho", "recall@1", "nmi"])
+    ['recall@1', 'nmi']
+    """
+    metrics = list(metrics)
+    found = [metric for metric in metrics if parse(metric).kind != "geometry"]
+    if not found:
+        raise BadSpecification(
+            f"{', '.join(metrics)}: this describes embeddings and does not say which are better. "
+            "Add a metric that does, such as recall@1."
+        )
+    return found

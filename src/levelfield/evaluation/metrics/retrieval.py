@@ -1,0 +1,193 @@
+"""Retrieval metrics, one value per query, from tie groups in closed form (mean over all orders of what is level)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.metrics.registry import Facts, Metric, register
+from levelfield.evaluation.search.ranks import EVERYWHERE, TieGroups
+
+
+@register("recall@K", Facts("retrieval", "1 if a positive is among the first K, else 0"))
+def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
+    """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group."""
+    return _over_nearest(
+        groups,
+        lambda before: (before < k).astype(np.float64),
+        lambda before, rows, positives: _some_hit(before, rows, positives, k),
+    )
+
+
+@register("precision@K", Facts("retrieval", "positives among the first K, divided by K"))
+def precision(groups: TieGroups, *, k: int, form: None = None) -> Array:
+    return hits_within(groups, k) / k
+
+
+@register("r_precision", Facts("retrieval", "positives among the first R, divided by R, the number of positives"))
+def r_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
+    return _share(hits_within(groups, groups.count), groups.count)
+
+
+@register("map@r", Facts("retrieval", "sum of the precisions at the positives among the first R, divided by R"))
+def map_at_r(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
+    return _share(precision_sum(groups, groups.count), groups.count)
+
+
+@register("map", Facts("retrieval", "mean over the positives of the precision at their places in the whole list"))
+def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
+    return _share(precision_sum(groups, groups.gallery), groups.count)
+
+
+@register(
+    "map@K",
+    Facts(
+        "retrieval",
+        "sum of the precisions at the positives among the first K; divided by R "
+        "(positives), by R + 1 (released), or hits among K divided by K (equation)",
+        ("positives", "released", "equation"),
+    ),
+)
+def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
+    if form == "equation":
+        return hits_within(groups, k) / k
+    return _share(precision_sum(groups, k), groups.count + (form == "released"))
+
+
+@register(
+    "map@c",
+    Facts(
+        "retrieval",
+        "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 in place of R, as the "
+        "released code has it (released); or hits among the first c, divided by c (equation)",
+        ("map_at_r", "released", "equation"),
+    ),
+)
+def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
+    if form == "map_at_r":
+        return map_at_r(groups)
+    size = groups.count + 1
+    return _share(hits_within(groups, size) if form == "equation" else precision_sum(groups, size), size)
+
+
+@register("mrr", Facts("retrieval", "1 / place of the nearest positive"))
+def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
+    """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
+    return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)
+
+
+def reach(wanted: Iterable[Metric], positives: Array) -> Array:
+    """The last place that matters to these metrics, for queries with so many positives; the nearest always matters.
+
+    >>> from levelfield.evaluation.metrics.registry import parse
+    >>> reach([parse("r_precision"), parse("precision@2")], np.array([1, 7]))
+    array([2, 7])
+    """
+    found = np.zeros(len(positives), np.int64)
+    for metric in wanted:
+        last = _REACH.get(metric.entry, lambda positives, k: np.int64(EVERYWHERE))(positives, metric.k)
+        np.maximum(found, last, out=found)
+    return found
+
+
+# Recall and the reciprocal rank need the nearest positive only; what is not listed here needs the whole list.
+_REACH: dict[str, Callable[[Array, int | None], Any]] = {
+    "recall@K": lambda positives, k: 0,
+    "mrr": lambda positives, k: 0,
+    "precision@K": lambda positives, k: k,
+    "map@K": lambda positives, k: k,
+    "r_precision": lambda positives, k: positives,
+    "map@r": lambda positives, k: positives,
+    "map@c": lambda positives, k: positives + 1,
+}
+
+
+def hits_within(groups: TieGroups, cut: int | Array) -> Array:
+    """Expected number of positives among the first `cut` (one number, or one per query)."""
+    seen = np.clip(_per_group(groups, cut) - groups.before, 0, groups.rows)
+    return _total(groups, groups.positives * seen / groups.rows)
+
+
+def precision_sum(groups: TieGroups, cut: int | Array) -> Array:
+    """Expected sum, over the positives at places up to `cut`, of (hits up to that place) / place.
+
+    Within a group the terms are (p/m) (b + 1 + (j-1) c) / (n0+j) with c = (p-1)/(m-1), that is
+    (p/m) (c + (b + 1 - (n0+1) c) / place): their sum needs two harmonic numbers and no loop over the places.
+    """
+    before = groups.before
+    end = before + np.clip(_per_group(groups, cut) - before, 0, groups.rows)
+    terms = np.where(end > before, (groups.hits + 1) / (before + 1), 0.0)  # the usual case: a group of one row
+    tied = np.flatnonzero(groups.rows > 1)
+    if len(tied):
+        before, end, rows, positives = before[tied], end[tied], groups.rows[tied], groups.positives[tied]
+        harmonic = _harmonic(groups.gallery)
+        slope = (positives - 1) / (rows - 1)
+        terms[tied] = (
+            positives
+            / rows
+            * (
+                slope * (end - before)
+                + (groups.hits[tied] + 1 - (before + 1) * slope) * (harmonic[end] - harmonic[before])
+            )
+        )
+    return _total(groups, terms)
+
+
+def _per_group(groups: TieGroups, cut: int | Array) -> int | Array:
+    return cut[groups.query] if isinstance(cut, np.ndarray) else cut
+
+
+def _total(groups: TieGroups, values: Array) -> Array:
+    return np.bincount(groups.query, weights=values, minlength=len(groups.count))
+
+
+def _share(total: Array, divisor: Array) -> Array:
+    """A query without positives has the value 0."""
+    return np.where(divisor > 0, total / np.maximum(divisor, 1), 0.0)
+
+
+@lru_cache(maxsize=2)
+def _harmonic(size: int) -> Array:
+    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, size + 1))])
+
+
+def _over_nearest(
+    groups: TieGroups, plain: Callable[[Array], Array], tied: Callable[[Array, Array, Array], Array]
+) -> Array:
+    """A value of each query's nearest group: `plain(before)` if it holds positives only, else `tied(before, rows,
+    positives)`, computed once for each distinct group."""
+    nearest = np.flatnonzero(groups.hits == 0)
+    before, rows, positives = groups.before[nearest], groups.rows[nearest], groups.positives[nearest]
+    values = plain(before)
+    mixed = np.flatnonzero(rows > positives)
+    if len(mixed):
+        kinds = np.stack([before[mixed], rows[mixed], positives[mixed]], axis=1)
+        distinct, which = np.unique(kinds, axis=0, return_inverse=True)
+        values[mixed] = tied(*distinct.T)[which.reshape(-1)]
+    result = np.zeros(len(groups.count))
+    result[groups.query[nearest]] = values
+    return result
+
+
+def _some_hit(before: Array, rows: Array, positives: Array, k: int) -> Array:
+    drawn = np.clip(k - before, 0, rows)
+    # C(m-p, k')/C(m, k') is symmetric in p and k': a product of as many factors as the smaller of the two.
+    few, many = np.minimum(positives, drawn), np.maximum(positives, drawn)
+    none = np.ones(len(rows))
+    for step in range(int(few.max())):
+        factor = np.maximum(rows - many - step, 0) / np.maximum(rows - step, 1)
+        none *= np.where(step < few, factor, 1.0)
+    return 1.0 - none
+
+
+def _first_reciprocal(before: Array, rows: Array, positives: Array) -> Array:
+    weight = positives / rows  # probability that the first positive stands at place j of the group, here j = 1
+    total = np.zeros(len(rows))
+    for step in range(int((rows - positives).max()) + 1):
+        total += weight / (before + step + 1)
+        weight = weight * np.maximum(rows - positives - step, 0) / np.maximum(rows - step - 1, 1)
+    return total

@@ -1,0 +1,123 @@
+"""How many directions the embeddings use: singular values of the whole set and of each class, spectral decay rho."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from levelfield.errors import BadInput, unknown
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.metrics.geometry import Points
+from levelfield.evaluation.metrics.registry import Facts, Number, register
+from levelfield.evaluation.search.threads import one_thread
+
+DIRECTIONS = ("uniform-spectrum", "spectrum-uniform")
+PAPER_LENGTH = 35  # values of a class spectrum that roth2020 (section E) shows
+
+
+def spectrum(rows: Any) -> Array:
+    """All min(n, d) singular values of the rows as they are (not centred, no unit length), the largest first.
+
+    rows: (n, d) array or tensor. Computed in float64 whatever comes in: the rows pass by a block at a time and leave
+    the triangle of their QR decomposition, whose singular values are theirs. (The d x d matrix of products would lose
+    half the digits of the small ones.) Memory: O(d^2).
+
+    >>> spectrum([[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
+    array([5., 1.])
+    """
+    return singular_values(Points.of(rows))
+
+
+def spectral_decay(rows: Any, drop_largest: int = 0, direction: str = "uniform-spectrum") -> float:
+    """rho of roth2020: the KL divergence of the uniform distribution from the singular values divided by their sum.
+
+    0: all directions are used alike; the larger, the more the embedding is compressed; infinite with a dead direction
+    (a singular value at or below max(n, d) 2^-52 of the largest). Rows are taken as they are: roth2020 hands in rows of
+    unit length, and measures the training set. drop_largest: leave out so many of the largest values first.
+    direction: "spectrum-uniform" is the other divergence, which stays finite.
+
+    >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]]), spectral_decay([[1.0, 0.0], [1.0, 0.0]])
+    (0.0, inf)
+    >>> round(math.exp(spectral_decay([[3.0, 0.0], [0.0, 1.0]])), 4)  # mean of 3 and 1 / their geometric mean
+    1.1547
+    """
+    if direction not in DIRECTIONS:
+        raise unknown("direction", direction, DIRECTIONS)
+    return _decay(Points.of(rows), drop_largest, direction)
+
+
+def class_spectra(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
+    """Singular values of the rows of each class, (classes, length), classes in the order of np.unique(labels).
+
+    Not centred, the largest first, cut to `length`; a class with fewer values has zeros behind them.
+
+    >>> class_spectra([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
+    array([[2., 0.],
+           [5., 0.]])
+    """
+    if length < 1:
+        raise BadInput(f"length={length}: a spectrum of at least 1 value is needed.")
+    points = Points.of(rows, labels)
+    result = np.zeros((len(points.classes), length))
+    for positions in points.classes:
+        found = _singular_values(points, positions)[:length]
+        result[points.codes[positions[0]], : len(found)] = found
+    return result
+
+
+def class_spectrum(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
+    """Mean over the classes of their singular values, (length,): see `class_spectra` (roth2020, section E).
+
+    >>> class_spectrum([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
+    array([3.5, 0. ])
+    """
+    return np.sort(class_spectra(rows, labels, length), axis=0).mean(axis=0)  # sorted: names of classes change no bit
+
+
+@register(
+    "rho",
+    Facts(
+        "geometry",
+        "spectral decay: divergence of the uniform distribution from the singular values; "
+        "0 = all directions used alike, larger = more compressed (reverse: the other divergence; "
+        "drop: without the N largest)",
+        ("forward", "reverse"),
+        {"drop": Number(0, above=-1, whole=True)},
+    ),
+)
+def rho(points: Points, *, form: str, drop: float) -> float:
+    return _decay(points, int(drop), DIRECTIONS[form == "reverse"])
+
+
+def singular_values(points: Points) -> Array:
+    return _singular_values(points, points.order)
+
+
+def _singular_values(points: Points, positions: Array) -> Array:
+    dim = points.rows.shape[1]
+    triangle = torch.zeros(0, dim, dtype=torch.float64)
+    with one_thread():
+        for part in points.parts(positions, size=2 * dim):
+            triangle = torch.linalg.qr(torch.cat([triangle, torch.from_numpy(part)]), mode="r").R
+        found: Array = points.scale * torch.linalg.svdvals(triangle).numpy()
+    return found
+
+
+def _decay(points: Points, drop: int, direction: str) -> float:
+    values = points.once(singular_values)
+    if not 0 <= drop < len(values):
+        raise BadInput(
+            f"rho without the {drop} largest of {len(values)} singular values (rows: {points.rows.shape}): "
+            f"0 to {len(values) - 1} can be left out."
+        )
+    smallest = max(points.rows.shape) * 2.0**-52 * values[0]
+    kept = np.where(values > smallest, values, 0.0)[drop:]
+    if direction == "uniform-spectrum":
+        return math.inf if not kept.all() else max(float(np.log(kept.mean()) - np.log(kept).mean()), 0.0)
+    if not kept.any():
+        return math.nan  # nothing is left to be distributed
+    share = kept[kept > 0] / kept.sum()
+    return max(float((share * np.log(share * len(kept))).sum()), 0.0)

@@ -1,0 +1,1 @@
+"""Exact neighbours and ranks in bounded memory, on CPU threads or in plain torch."""

@@ -1,0 +1,171 @@
+"""The search on a CPU: a walk over the blocks of the similarity matrix, with compiled loops that count in each.
+
+Where queries and gallery are one set, only the blocks on and above the diagonal are computed; each is counted for its
+rows and, turned, for its columns. Nothing of the size of the matrix is kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.progress import Progress
+from levelfield.evaluation.search import cpu_kernels as counting
+from levelfield.evaluation.search.arrangement import Arrangement
+from levelfield.evaluation.search.products import TILE, in_tiles
+from levelfield.evaluation.search.ranks import Counts, empty_counts
+from levelfield.evaluation.search.threads import share
+
+_WORTH = 2**20  # entries: with fewer, one more thread costs more than it gains
+_LINES = 2 * TILE  # queries whose positives are found at a time
+_STEP = 4 * TILE  # on the diagonal blocks are smaller: half of what is computed there was known
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a block, in whole tiles. It and its turned copy stay in cache; no result depends on it."""
+
+    height: int = 12 * TILE
+    width: int = 24 * TILE
+
+
+@dataclass(frozen=True)
+class Block:
+    """Queries `top` to `bottom` against gallery rows `left` to `right`; `both`: also the other way round."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+    both: bool = False
+
+    @property
+    def entries(self) -> int:
+        return (self.bottom - self.top) * (self.right - self.left)
+
+
+def blocks(arranged: Arrangement, begin: int, end: int, size: Size) -> Iterator[Block]:
+    """All blocks that the queries from `begin` to `end` need."""
+    gallery = len(arranged.gallery_order)
+    for top in range(begin, end, size.height):
+        bottom = min(top + size.height, end)
+        if not arranged.symmetric:
+            yield from _strip(Block(top, bottom, 0, gallery), size)
+            continue
+        yield from _strip(Block(top, bottom, 0, begin), size)
+        for inner in range(top, bottom, _STEP):
+            stop = min(inner + _STEP, bottom)
+            yield Block(inner, stop, inner, stop)
+            yield from _strip(Block(inner, stop, stop, bottom, both=True), size)
+        yield from _strip(Block(top, bottom, bottom, end, both=True), size)
+        yield from _strip(Block(top, bottom, end, gallery), size)
+
+
+def _strip(whole: Block, size: Size) -> Iterator[Block]:
+    for left in range(whole.left, whole.right, size.width):
+        yield replace(whole, left=left, right=min(left + size.width, whole.right))
+
+
+def walk(
+    arranged: Arrangement,
+    reach: Array,
+    begin: int,
+    end: int,
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+    size: Size | None = None,
+) -> Counts:
+    """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last place that matters."""
+    size = size or Size()
+    search = _Search(arranged, reach, empty_counts(arranged, begin, end, reach), size)
+    total, done = sum(block.entries for block in blocks(arranged, begin, end, size)), 0
+    threads = min(threads, 1 + total // _WORTH)
+    deque(share(range(begin, end, _LINES), search.find_positives, threads), maxlen=0)
+    for block in share(blocks(arranged, begin, end, size), search.count, threads):
+        done += block.entries
+        if progress is not None:
+            progress(done, total)
+    counts = search.counts
+    counting.sum_steps(counts.starts, counts.active, counts.above, counts.level)
+    return counts
+
+
+class _Search:
+    """Blocks of one walk. Threads share it: each has buffers of its own, and a lock guards the counts of each strip."""
+
+    def __init__(self, arranged: Arrangement, reach: Array, counts: Counts, size: Size) -> None:
+        self.arranged, self.counts, self.size = arranged, counts, size
+        self.query, self.gallery = torch.from_numpy(arranged.query), torch.from_numpy(arranged.gallery)
+        self.offset = np.empty(0, arranged.query.dtype) if arranged.offset is None else arranged.offset
+        part = slice(counts.begin, counts.end)
+        self.positives = arranged.first[part], arranged.last[part], arranged.own[part], self.offset
+        self.found = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
+        self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, size.height)]
+        self.buffers = threading.local()
+
+    def find_positives(self, top: int) -> None:
+        """Similarities to positives from small products: whole tiles, so the same bits as in the large ones."""
+        counts, arranged, bottom = self.counts, self.arranged, min(top + _LINES, self.counts.end)
+        begin, buffer = counts.begin, self._buffers()[0]
+        left, right = arranged.first[top:bottom].min() // TILE * TILE, arranged.last[top:bottom].max()
+        for block in _strip(Block(top, bottom, int(left), int(right)), self.size):
+            values = self._product(block, buffer)
+            counting.gather(
+                values,
+                bottom - top,
+                block.right - block.left,
+                top - begin,
+                block.left,
+                *self.positives,
+                counts.starts,
+                counts.near,
+            )
+        counting.sort_short(top - begin, bottom - begin, counts.starts, counts.near)
+        counting.sort_long(top - begin, bottom - begin, counts.starts, counts.near)
+
+    def count(self, block: Block) -> None:
+        """Count in a block for its rows and, if asked, for its columns."""
+        buffer, turned = self._buffers()
+        values = self._product(block, buffer)
+        rows, columns = block.bottom - block.top, block.right - block.left
+        if block.both:
+            counting.turn(values, rows, columns, turned)
+        begin, height = self.counts.begin, self.size.height
+        with self.locks[(block.top - begin) // height]:
+            counting.count(values, rows, columns, block.top - begin, block.left, *self.positives, *self.found)
+        if block.both:
+            for left in range(block.left, block.right, height):  # one strip of the other side
+                with self.locks[(left - begin) // height]:
+                    counting.count(
+                        turned[left - block.left :],
+                        min(height, block.right - left),
+                        rows,
+                        left - begin,
+                        block.top,
+                        *self.positives,
+                        *self.found,
+                    )
+
+    def _product(self, block: Block, buffer: torch.Tensor) -> Array:
+        height, width = in_tiles(block.bottom - block.top), in_tiles(block.right - block.left)
+        out = buffer[: height * width].view(height, width)
+        torch.mm(self.query[block.top : block.top + height], self.gallery[block.left : block.left + width].T, out=out)
+        values: Array = out.numpy()
+        return values
+
+    def _buffers(self) -> tuple[torch.Tensor, Array]:
+        if not hasattr(self.buffers, "kept"):
+            size, kind = self.size, self.arranged.query.dtype
+            self.buffers.kept = (
+                torch.empty(size.height * size.width, dtype=self.query.dtype),
+                np.empty((size.width, size.height), kind),
+            )
+        kept: tuple[torch.Tensor, Array] = self.buffers.kept
+        return kept

@@ -1,0 +1,99 @@
+"""The nearest gallery rows of each query: exact, computed when asked for, a few queries at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification
+from levelfield.evaluation.inputs import Array, Inputs
+from levelfield.evaluation.search.arrangement import arrange
+from levelfield.evaluation.search.distances import unit_rows
+from levelfield.evaluation.search.torch_rows import Panels, lines
+
+_ENTRIES = 2**21  # numbers in float64 at a time where similarities are computed
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """`[queries, k]`, nearest first: positions in the gallery, and similarities as the distance means them.
+
+    Similarities are computed once more in float64: cosine, inner product, minus the Euclidean distance, or minus the
+    number of different bits.
+    """
+
+    positions: Array
+    similarities: Array
+
+
+def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
+    """The k nearest of each query, itself left out by id; of rows that are level the one that stands first.
+
+    Memory: the rows once more, and the result.
+
+    >>> from levelfield.evaluation.inputs import check_inputs
+    >>> found = neighbours(check_inputs([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], [0, 0, 1]), 1, distance="cosine")
+    >>> found.positions.ravel(), found.similarities.ravel()
+    (array([2, 2, 1]), array([0.6, 0.8, 0.8]))
+    """
+    most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
+    if not 1 <= k <= most:
+        raise BadSpecification(f"k={k} neighbours were asked for: 1 to {most} are possible here.")
+    positions = np.empty((len(inputs.query), k), np.int64)
+    for queries, values in panels_of(inputs, distance=distance):
+        own = torch.from_numpy(inputs.query_ids[queries]).to(values.device)
+        present = (own >= 0).nonzero(as_tuple=True)[0]
+        values[present, own[present]] = -torch.inf
+        positions[queries] = largest(values, k).cpu().numpy()
+    return Neighbours(positions, _similarities(inputs, positions, distance))
+
+
+def panels_of(inputs: Inputs, *, distance: str) -> Iterator[tuple[Array, Tensor]]:
+    """Some queries at a time, and `[queries, gallery]`, their similarities up to a constant for each query.
+
+    Of two gallery rows the one with the larger number is nearer; equal rows have equal numbers. The tensor may be
+    written to.
+    """
+    arranged = arrange(inputs, distance=distance)
+    panels = Panels(arranged, inputs.device)
+    back = torch.from_numpy(np.argsort(arranged.gallery_order)).to(panels.gallery.device)
+    for top in range(0, len(inputs.query), lines(panels.columns)):
+        queries = arranged.query_order[top : top + lines(panels.columns)]
+        yield queries, panels.of(top, top + len(queries))[:, back]
+
+
+def largest(values: Tensor, k: int) -> Tensor:
+    """Positions of the k largest of each row, in order; the first of those that are level, any of those at -inf."""
+    best, found = values.topk(k, dim=1)
+    found, order = found.sort(dim=1)  # by position, then by value without touching that order
+    order = best.gather(1, order).sort(dim=1, descending=True, stable=True).indices
+    found = found.gather(1, order)
+    # Where more rows are level with the last one than there is room for, `topk` takes any of them.
+    crowded = ((values >= best[:, -1:]).sum(dim=1) > k).logical_and_(best[:, -1] > -torch.inf)
+    crowded = crowded.nonzero(as_tuple=True)[0]
+    if len(crowded):
+        found[crowded] = values[crowded].sort(dim=1, descending=True, stable=True).indices[:, :k]
+    return found
+
+
+def _similarities(inputs: Inputs, positions: Array, distance: str) -> Array:
+    result = np.empty(positions.shape)
+    step = max(_ENTRIES // (positions.shape[1] * inputs.query.shape[1]), 1)
+    for start in range(0, len(positions), step):
+        part = slice(start, start + step)
+        asked, found = inputs.query[part].astype(np.float64), inputs.gallery[positions[part].reshape(-1)]
+        found = found.astype(np.float64)
+        if distance == "cosine":
+            asked, found = unit_rows(asked), unit_rows(found)
+        asked, found = asked[:, None], found.reshape(*positions[part].shape, -1)
+        if distance == "hamming":
+            result[part] = -((asked > 0) != (found > 0)).sum(axis=2)
+        elif distance == "euclidean":
+            result[part] = -np.sqrt(np.square(asked - found).sum(axis=2))
+        else:
+            result[part] = (asked * found).sum(axis=2)
+    return result

@@ -1,0 +1,75 @@
+"""One search for all retrieval metrics: in whichever way this machine and these arrays allow, in bounded memory."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from levelfield.evaluation.inputs import Array, Inputs
+from levelfield.evaluation.progress import Progress
+from levelfield.evaluation.search.arrangement import Arrangement
+from levelfield.evaluation.search.products import TILE, steady
+from levelfield.evaluation.search.ranks import Counts
+from levelfield.evaluation.search.torch_rows import search_panels
+
+WAYS = ("walk", "panels")
+
+
+def best_way(inputs: Inputs) -> str:
+    """`walk` on a CPU with numba, if the matrix library is steady; `panels` everywhere else."""
+    kinds = {inputs.query.dtype, np.dtype(np.float32)}  # bits are compared in float32
+    able = inputs.device.type == "cpu" and all(steady(kind, inputs.query.shape[1]) for kind in kinds)
+    return "walk" if able and _has_numba() else "panels"
+
+
+def _has_numba() -> bool:
+    """It may be absent, and it refuses to be imported beside a numpy that is newer than itself."""
+    try:
+        importlib.import_module("numba")
+    except ImportError:
+        return False
+    return True
+
+
+def search(
+    arranged: Arrangement,
+    reach: Array,
+    *,
+    pairs: int,
+    way: str,
+    device: torch.device | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Counts]:
+    """Counts of all queries, as many at a time as have `pairs` positives together.
+
+    `progress` hears of entries of the similarity matrix.
+    """
+    gallery = len(arranged.gallery_order)
+    total = len(arranged.query_order) * gallery
+    for begin, end in batches(arranged, pairs):
+
+        def hear(done: int, of: int, begin: int = begin, end: int = end) -> None:
+            if progress is not None:
+                progress(begin * gallery + (end - begin) * gallery * done // of, total)
+
+        if way == "walk":
+            from levelfield.evaluation.search.cpu_blocks import walk  # numba is loaded only where it is used
+
+            yield walk(arranged, reach, begin, end, threads=torch.get_num_threads(), progress=hear)
+        else:
+            yield search_panels(arranged, reach, begin, end, device=device, progress=hear)
+
+
+def batches(arranged: Arrangement, pairs: int) -> list[tuple[int, int]]:
+    """Ranges of queries, whole tiles each, with at most `pairs` positives together (at least one tile)."""
+    ends = np.append(np.arange(TILE, len(arranged.query_order), TILE), len(arranged.query_order))
+    sums = np.append(0, np.cumsum(arranged.positives)[ends - 1])
+    ranges, start = [], 0
+    while start < len(ends):
+        stop = max(int(np.searchsorted(sums, sums[start] + pairs, "right")) - 1, start + 1)
+        ranges.append((start * TILE, int(ends[stop - 1])))
+        start = stop
+    return ranges

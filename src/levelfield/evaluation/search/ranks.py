@@ -1,0 +1,99 @@
+"""Ranks without neighbour lists: for each positive of a query, how many others are nearer and how many are level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.search.arrangement import Arrangement
+
+EVERYWHERE = 2**62  # a reach: every positive matters, wherever it stands
+TIES = ("expected", "pessimistic", "optimistic")
+_PAIRS = 2**17  # query-positive pairs whose groups are in memory at a time
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The queries from `begin` to `end` of an arrangement, flat: those of query q stand from `starts[q - begin]` on.
+
+    `near` are the similarities to the positives, nearest first; `above` of the others are nearer, `level` as near.
+    Both numbers are right for the first `active` positives of each query; later ones are beyond its reach.
+    Memory: 12 bytes for each pair of query and positive in float32.
+    """
+
+    begin: int
+    end: int
+    starts: Array
+    near: Array
+    above: Array
+    level: Array
+    active: Array
+
+
+def empty_counts(arranged: Arrangement, begin: int, end: int, reach: Array) -> Counts:
+    """Nothing counted yet. A positive with as many nearer positives as the query's reach never matters."""
+    positives = arranged.positives[begin:end]
+    starts = np.concatenate([[0], np.cumsum(positives)])
+    pairs = int(starts[-1])
+    return Counts(
+        begin,
+        end,
+        starts,
+        np.empty(pairs, arranged.query.dtype),
+        np.zeros(pairs, np.int32),
+        np.zeros(pairs, np.int32),
+        np.minimum(positives, np.maximum(reach[begin:end], 1)),
+    )
+
+
+@dataclass(frozen=True)
+class TieGroups:
+    """Rows of the ranked lists that are level with each other, for some queries; flat, nearest first.
+
+    A group of `rows` gallery rows, `positives` of them positives of the query, comes after `before` rows of which
+    `hits` are positives. `count[q]` is the number of all positives of query q (R). Groups beyond the reach of what
+    was asked for are left out.
+    """
+
+    query: Array
+    before: Array
+    rows: Array
+    positives: Array
+    hits: Array
+    count: Array
+    gallery: int
+
+
+def tie_groups(counts: Counts, gallery: int, *, ties: str, pairs: int = _PAIRS) -> Iterator[tuple[slice, TieGroups]]:
+    """Some queries at a time, with their groups: (which queries of the arrangement, groups)."""
+    top, last = 0, len(counts.starts) - 1
+    while top < last:
+        bottom = int(np.searchsorted(counts.starts, counts.starts[top] + pairs, "right")) - 1
+        bottom = min(max(bottom, top + 1), last)
+        yield slice(counts.begin + top, counts.begin + bottom), _groups(counts, top, bottom, gallery, ties)
+        top = bottom
+
+
+def _groups(counts: Counts, top: int, bottom: int, gallery: int, ties: str) -> TieGroups:
+    starts = counts.starts[top : bottom + 1] - counts.starts[top]
+    part = slice(counts.starts[top], counts.starts[bottom])
+    count = np.diff(starts)
+    line = np.repeat(np.arange(bottom - top), count)
+    hits = np.arange(len(line)) - starts[line]
+    near = counts.near[part]
+    new = hits == 0
+    new[1:] |= near[1:] != near[:-1]
+    head = np.flatnonzero(new)
+    positives = np.diff(np.append(head, len(line)))
+    kept = hits[head] < counts.active[top:bottom][line[head]]
+    if not kept.all():
+        head, positives = head[kept], positives[kept]
+    hits, level = hits[head], counts.level[part][head].astype(np.int64)
+    before = hits + counts.above[part][head]
+    if ties == "pessimistic":
+        before += level
+    rows = positives + level if ties == "expected" else positives
+    return TieGroups(line[head], before, rows, positives, hits, count, gallery)

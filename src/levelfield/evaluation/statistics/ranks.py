@@ -1,0 +1,129 @@
+"""Methods over several datasets: mean ranks, Friedman's test and Nemenyi's critical difference (Demsar 2006, JMLR 7).
+
+Every table is `[datasets, methods]`, larger is better. A dataset counts once, however large it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.errors import BadInput
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks, best first; `p` of Friedman's test that all methods are alike; the difference of two mean ranks from
+    which Nemenyi's test tells them apart; groups within which it tells nobody apart, as long as they can be."""
+
+    mean_ranks: dict[str, float]
+    datasets: list[str]
+    chi_square: float
+    p: float
+    critical_difference: float
+    groups: list[list[str]]
+
+    @property
+    def differ(self) -> bool:
+        """Whether the methods differ at all; if not, no pair may be told apart."""
+        return self.p < ALPHA
+
+
+def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
+    """Rank methods by their figures on datasets, `table[dataset][method]`.
+
+    >>> found = rank({f"d{k}": {"a": 0.9, "b": 0.8, "c": 0.7} for k in range(4)})
+    >>> found.mean_ranks, round(found.p, 4), round(found.critical_difference, 3), found.groups
+    ({'a': 1.0, 'b': 2.0, 'c': 3.0}, 0.0183, 1.657, [['a', 'b'], ['b', 'c']])
+    """
+    datasets, methods = list(table), list(next(iter(table.values()), {}))
+    if len(datasets) < 2:
+        raise BadInput(
+            f"Ranks over {len(datasets)} dataset{'' if len(datasets) == 1 else 's'} say nothing: 2 or more are needed."
+        )
+    if len(methods) < 3:
+        raise BadInput(f"{len(methods)} methods ({', '.join(methods) or 'none'}) are on all datasets: ranks need 3.")
+    ranked = ranks([[table[dataset][method] for method in methods] for dataset in datasets])
+    means = dict(sorted(zip(methods, ranked.mean(axis=0).tolist(), strict=True), key=lambda one: one[1]))
+    difference = critical_difference(len(methods), len(datasets))
+    chi_square, p = friedman(ranked)
+    return Ranking(means, datasets, chi_square, p, difference, alike(means, difference))
+
+
+def ranks(table: npt.ArrayLike) -> Floats:
+    """Ranks within each dataset: 1 is best, equals share their mean.
+
+    >>> ranks([[0.7, 0.9, 0.7]]).tolist()
+    [[2.5, 1.0, 2.5]]
+    """
+    values = np.asarray(table, dtype=np.float64)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise BadInput("Ranks need one finite figure of each method on each dataset.")
+    from scipy.stats import rankdata
+
+    ranked: Floats = rankdata(-values, axis=1)
+    return ranked
+
+
+def friedman(ranked: Floats, *, correct_ties: bool = True) -> tuple[float, float]:
+    """Friedman's chi-square of ranks [datasets, methods] and its p. Without the correction for ties: Demsar's form.
+
+    >>> chi_square, p = friedman(ranks([[3, 2, 1], [3, 2, 1], [3, 1, 2]]))
+    >>> round(chi_square, 4), round(p, 4)
+    (4.6667, 0.097)
+    """
+    from scipy.stats import chi2
+
+    datasets, methods = ranked.shape
+    spread = ((ranked.mean(axis=0) - (methods + 1) / 2) ** 2).sum()
+    chi_square = 12 * datasets / (methods * (methods + 1)) * spread
+    if correct_ties:
+        share = ((ranked - (methods + 1) / 2) ** 2).sum() / (datasets * methods * (methods**2 - 1) / 12)
+        if share == 0:  # all are equal everywhere
+            return 0.0, 1.0
+        chi_square /= share
+    return float(chi_square), float(chi2.sf(chi_square, methods - 1))
+
+
+def critical_difference(methods: int, datasets: int, *, alpha: float = ALPHA) -> float:
+    """Nemenyi: two mean ranks that are so far apart or farther are different, with all pairs compared.
+
+    >>> round(critical_difference(4, 14), 2)
+    1.25
+    """
+    from scipy.stats import studentized_range
+
+    q = studentized_range.ppf(1 - alpha, methods, np.inf) / math.sqrt(2)
+    return float(q * math.sqrt(methods * (methods + 1) / (6 * datasets)))
+
+
+def alike(mean_ranks: Mapping[str, float], difference: float) -> list[list[str]]:
+    """Groups of two or more within which no pair is told apart, best first; none lies within another.
+
+    >>> alike({"a": 1.0, "b": 1.5, "c": 2.2, "d": 4.0}, 1.0)
+    [['a', 'b'], ['b', 'c']]
+    """
+    order = sorted(mean_ranks, key=lambda method: mean_ranks[method])
+    groups: list[list[str]] = []
+    for first, method in enumerate(order):
+        near = [other for other in order[first:] if mean_ranks[other] - mean_ranks[method] < difference]
+        if len(near) > 1 and not (groups and near[-1] == groups[-1][-1]):
+            groups.append(near)
+    return groups
+
+
+def told_apart(found: Ranking) -> list[tuple[str, Sequence[str]]]:
+    """For each method, best first, those that Nemenyi's test puts below it."""
+    return [
+        (method, below)
+        for method, own in found.mean_ranks.items()
+        if (below := [other for other, its in found.mean_ranks.items() if its - own >= found.critical_difference])
+    ]

@@ -1,0 +1,104 @@
+"""A way to refine embeddings at test time with its settings, as a study or the command line names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from levelfield.errors import BadSpecification, unknown
+from levelfield.evaluation.inputs import Array
+from levelfield.methods.refine.passing import check_settings, refine, settings_of, ways
+from levelfield.objectives.message_passing import MessagePassing
+from levelfield.plain_yaml import read_yaml
+from levelfield.settings import number, one_of, whole
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Messages among test embeddings (seidenschwarz2021 C): how their groups are found.
+
+    >>> Refinement("nearest", {"size": 5}).text
+    'nearest size=5'
+    """
+
+    by: str = "reciprocal"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.by not in ways():
+            raise unknown("way to refine", str(self.by), ways())
+        check_settings(self.by, self.settings)
+        for name, value in self.settings.items():
+            _check_kind(name, value, settings_of(self.by)[name])
+
+    @classmethod
+    def of(cls, said: Any) -> Refinement:
+        """From a study: the name of a way, or `by` with settings.
+
+        >>> Refinement.of({"by": "kmeans", "clusters": 40}).text
+        'kmeans clusters=40'
+        """
+        if isinstance(said, str):
+            return cls(said)
+        if not isinstance(said, Mapping) or "by" not in said:
+            raise BadSpecification(
+                f"'refine' is {said!r}; name a way ({', '.join(ways())}), or say {{by: nearest, size: 5}}."
+            )
+        return cls(said["by"], {key: value for key, value in said.items() if key != "by"})
+
+    @classmethod
+    def parse(cls, text: str) -> Refinement:
+        """From the command line: the way, then its settings.
+
+        >>> Refinement.parse("reciprocal:k=20:size=5")
+        Refinement(by='reciprocal', settings={'k': 20, 'size': 5})
+        """
+        by, *rest = (part.strip() for part in text.split(":"))
+        wrong = next((part for part in rest if "=" not in part), None)
+        if wrong is not None:
+            raise BadSpecification(f"'{wrong}' in '{text}' is no setting: write reciprocal:k=20:size=5.")
+        pairs = [part.split("=", 1) for part in rest]
+        return cls(by, {name.strip(): read_yaml(value, origin=f"'{text}'") for name, value in pairs})
+
+    @property
+    def text(self) -> str:
+        return " ".join([self.by, *(f"{name}={value}" for name, value in self.settings.items())])
+
+    def check(self, objective: nn.Module | None) -> None:
+        """Refuse an objective that cannot refine."""
+        self.width(objective)
+
+    def width(self, objective: nn.Module | None) -> int:
+        """How many numbers a refined row has; refuses an objective that cannot refine."""
+        if not isinstance(objective, MessagePassing):
+            raise BadSpecification("Only 'message_passing' can refine: its network passes messages among test images.")
+        if objective.head_scale is None:
+            raise BadSpecification("With 'message_weight' 0 no network of messages is trained, so nothing is refined.")
+        return objective.head_scale.numel()
+
+    def __call__(
+        self,
+        objective: nn.Module | None,
+        rows: Array,
+        gallery: Array | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Array:
+        """Refined unit rows, by the trained network of `objective`."""
+        self.check(objective)
+        return refine(objective, rows, gallery, by=self.by, progress=progress, **self.settings)
+
+
+def _check_kind(name: str, value: Any, usual: Any) -> None:
+    """A value is of the kind of the default; whether it is in bounds is said where it is used."""
+    if isinstance(usual, bool):
+        one_of(name, value, (True, False))
+    elif isinstance(usual, int):
+        whole(name, value)
+    elif isinstance(usual, float):
+        number(name, value)
+    elif not isinstance(value, str):
+        raise BadSpecification(f"'{name}' is {value!r}; a word such as {usual!r} is needed.")

@@ -1,0 +1,106 @@
+"""Clusters of test embeddings that stand in for their unknown classes (seidenschwarz2021 C.1)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from levelfield import evaluation
+from levelfield.evaluation.inputs import Array
+from levelfield.settings import number, one_of, whole
+
+Noise = Literal["together", "alone"]
+_CLUSTERS = 900  # seidenschwarz2021 table 7
+
+
+def kmeans(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
+    """The evaluation's k-means."""
+    return evaluation.kmeans(rows, _at_most(clusters, rows), seed=seed)
+
+
+def ward(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
+    """Agglomerative clustering by Ward's criterion. Memory: the distances of all pairs; nothing is drawn."""
+    from sklearn.cluster import AgglomerativeClustering
+
+    found: Array = AgglomerativeClustering(_at_most(clusters, rows), linkage="ward").fit_predict(rows)
+    return found
+
+
+def spectral(rows: Array, *, clusters: int = _CLUSTERS, neighbours: int = 10, seed: int = 0) -> Array:
+    """Spectral clustering on the graph of the nearest, since that of all pairs would fill the memory."""
+    from sklearn.cluster import SpectralClustering
+
+    near, count = min(whole("neighbours", neighbours, least=1), len(rows)), _at_most(clusters, rows)
+    if count == len(rows):  # everyone alone, which the solver of eigenvectors refuses to find
+        return np.arange(count)
+    made = SpectralClustering(
+        count,
+        affinity="nearest_neighbors",
+        n_neighbors=near,
+        assign_labels="cluster_qr",
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Graph is not fully connected")  # its parts are clusters, too
+        found: Array = made.fit_predict(rows)
+    return found
+
+
+def birch(rows: Array, *, clusters: int = _CLUSTERS, threshold: float = 0.5, seed: int = 0) -> Array:
+    """BIRCH; with a larger `threshold` (scikit-learn's default here) there may be fewer clusters than asked for."""
+    from sklearn.cluster import Birch
+
+    made = Birch(n_clusters=_at_most(clusters, rows), threshold=number("threshold", threshold, above=0))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Number of subclusters found")  # the docstring says so
+        found: Array = made.fit_predict(rows)
+    return found
+
+
+def dbscan(rows: Array, *, eps: float = 0.9, min_samples: int = 5, noise: Noise = "together", seed: int = 0) -> Array:
+    """DBSCAN. `noise`: rows of no cluster are one cluster, as in the released code, or each is one."""
+    from sklearn.cluster import DBSCAN
+
+    made = DBSCAN(eps=number("eps", eps, above=0), min_samples=whole("min_samples", min_samples, least=1))
+    return without_noise(made.fit_predict(rows), noise)
+
+
+def optics(rows: Array, *, eps: float = 0.9, min_samples: int = 5, noise: Noise = "together", seed: int = 0) -> Array:
+    """OPTICS, cut at `eps`. `noise`: as for `dbscan`."""
+    from sklearn.cluster import OPTICS
+
+    reach = number("eps", eps, above=0)
+    least = min(max(2, whole("min_samples", min_samples, least=1)), len(rows))
+    made = OPTICS(min_samples=least, max_eps=reach, eps=reach, cluster_method="dbscan")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="All reachability values are inf")  # all are noise
+        return without_noise(made.fit_predict(rows), noise)
+
+
+def without_noise(labels: Array, noise: Noise = "together") -> Array:
+    """Clusters in which everyone is: label -1 becomes one cluster, or as many as there are such rows.
+
+    >>> without_noise(np.array([0, -1, 1, -1])), without_noise(np.array([0, -1, 1, -1]), "alone")
+    (array([0, 2, 1, 2]), array([0, 2, 1, 3]))
+    """
+    one_of("noise", noise, ("together", "alone"))
+    lost = labels < 0
+    new = labels.max() + 1 + (np.cumsum(lost) - 1 if noise == "alone" else 0)
+    return np.where(lost, new, labels)
+
+
+def _at_most(clusters: int, rows: Array) -> int:
+    return min(whole("clusters", clusters, least=1), len(rows))
+
+
+CLUSTERINGS: dict[str, Callable[..., Array]] = {
+    "kmeans": kmeans,
+    "ward": ward,
+    "spectral": spectral,
+    "birch": birch,
+    "dbscan": dbscan,
+    "optics": optics,
+}

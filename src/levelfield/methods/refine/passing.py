@@ -1,0 +1,181 @@
+"""Message passing at test time (seidenschwarz2021 C.1-C.3): which stored rows are refined together, and the result.
+
+No image is embedded again. All groups are pure functions of the rows (and of a seed where something is drawn).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from levelfield.errors import BadInput, BadSpecification, unknown
+from levelfield.evaluation.inputs import Array, finite_rows
+from levelfield.evaluation.search.distances import unit_rows
+from levelfield.methods.refine.clusters import CLUSTERINGS
+from levelfield.methods.refine.groups import Groups, chunks_of, dealt, nearest_lists
+from levelfield.methods.refine.reciprocal import reciprocal_groups
+from levelfield.objectives.message_passing import MessagePassing
+from levelfield.settings import accepted, check_keywords, whole
+
+__all__ = [
+    "Groups",
+    "check_settings",
+    "cluster_groups",
+    "groups_of",
+    "nearest_groups",
+    "reciprocal_groups",
+    "refine",
+    "refined_rows",
+    "settings_of",
+    "ways",
+]
+
+_ENTRIES = 2**21  # numbers of the widest layer that are computed at a time
+
+
+def ways() -> list[str]:
+    """Names of the ways to find groups.
+
+    >>> ways()[:3]
+    ['reciprocal', 'nearest', 'kmeans']
+    """
+    return ["reciprocal", "nearest", *CLUSTERINGS]
+
+
+def settings_of(by: str) -> dict[str, Any]:
+    """The settings of a way with their defaults.
+
+    >>> settings_of("nearest")
+    {'chunks': 6, 'size': 9, 'seed': 0}
+    """
+    kinds: dict[str, list[Callable[..., Any]]] = {"reciprocal": [reciprocal_groups], "nearest": [nearest_groups]}
+    takes = [accepted(kind) or {} for kind in kinds.get(by) or [CLUSTERINGS[by], cluster_groups]]
+    given = ("rows", "gallery", "labels")
+    return {name: usual for each in takes for name, usual in each.items() if name not in given}
+
+
+def check_settings(by: str, settings: Iterable[str]) -> None:
+    """Refuse a setting that a way does not have.
+
+    >>> check_settings("nearest", ["sise"])
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: The refinement 'nearest' has no setting 'sise'. Did you mean 'size'? ...
+    """
+    check_keywords(f"refinement '{by}'", settings, lambda: None, also=settings_of(by))
+
+
+def refine(
+    objective: Any,
+    embeddings: Array,
+    gallery: Array | None = None,
+    *,
+    by: str = "reciprocal",
+    progress: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> Array:
+    """Refined unit rows of `embeddings`, by the trained network of a `message_passing` objective.
+
+    With a gallery (only `by="reciprocal"`) the embeddings are queries, their companions come from the gallery, and the
+    gallery's own rows stay what they are. `settings` are those of the groups, such as `k` or `clusters`. `progress` is
+    told how many groups are done, and of how many.
+
+    >>> objective = MessagePassing(num_classes=2, dim=4)
+    >>> refine(objective, np.eye(4), k=2, size=3).shape
+    (4, 4)
+    """
+    if not isinstance(objective, MessagePassing) or objective.network is None:
+        raise BadSpecification("Only 'message_passing' can refine, with a 'message_weight' above 0.")
+    rows = finite_rows(embeddings, "embeddings", None)
+    if gallery is None:
+        return refined_rows(objective, rows, None, groups_of(unit_rows(rows), by, **settings), progress=progress)
+    if by != "reciprocal":
+        raise BadSpecification(f"Refinement '{by}' has no form for queries in a gallery; 'reciprocal' has.")
+    if objective.concat_steps:
+        raise BadSpecification("With 'concat_steps' refined queries are wider than the rows of the gallery.")
+    others = finite_rows(gallery, "gallery", None)
+    check_settings(by, settings)
+    found = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
+    return refined_rows(objective, rows, others, found.groups, progress=progress)
+
+
+def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
+    """The groups that `rows` form, by the way of that name.
+
+    >>> groups_of(np.array([[0.0], [1.0], [2.0]]), "nearest", chunks=1, size=2).members.shape
+    (3, 2)
+    """
+    if by not in ways():
+        raise unknown("way to refine", by, ways())
+    check_settings(by, settings)
+    if by == "reciprocal":
+        return reciprocal_groups(rows, **settings).groups
+    if by == "nearest":
+        return nearest_groups(rows, **settings)
+    clustering = CLUSTERINGS[by]
+    of_groups, of_clusters = accepted(cluster_groups) or {}, accepted(clustering) or {}
+    labels = clustering(rows, **{key: value for key, value in settings.items() if key in of_clusters})
+    return cluster_groups(labels, **{key: value for key, value in settings.items() if key in of_groups})
+
+
+def refined_rows(
+    objective: MessagePassing,
+    rows: Array,
+    gallery: Array | None,
+    groups: Groups,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Array:
+    """The refined row of everyone whose place in a group is kept; the first, if it is kept more than once.
+
+    Memory: the result and a few groups at a time.
+    """
+    device = next(objective.parameters()).device
+    places = groups.members[:, groups.kept]
+    _, first = np.unique(places, return_index=True)
+    if len(first) != len(rows):
+        raise BadInput(f"The groups keep {len(first)} of {len(rows)} rows; each must be kept once at least.")
+    wanted = np.isin(np.arange(places.size), first).reshape(places.shape)
+    result: Array | None = None
+    for some in np.array_split(np.arange(len(places)), max(1, groups.members.size * 4 * rows.shape[1] // _ENTRIES)):
+        members = groups.members[some]
+        if gallery is None:
+            given = rows[members]
+        else:  # the first is a query, the others are rows of the gallery
+            given = np.concatenate((rows[members[:, :1]], gallery[members[:, 1:]]), axis=1)
+        found = objective.refine(torch.from_numpy(given).to(device), groups.kept).cpu().numpy()
+        if result is None:
+            result = np.empty((len(rows), found.shape[2]), found.dtype)
+        result[places[some][wanted[some]]] = found[wanted[some]]
+        if progress is not None:
+            progress(int(some[-1]) + 1, len(places))
+    assert result is not None
+    return result
+
+
+def nearest_groups(rows: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
+    """C.2: everyone with its `size` - 1 nearest; so many such `chunks`, drawn, make a group, and the first of each
+    chunk is kept. The paper gives no numbers: those of training on CUB.
+
+    >>> nearest_groups(np.array([[0.0], [1.0], [5.0], [7.0]]), chunks=2, size=2).members.shape
+    (2, 4)
+    """
+    if whole("size", size, least=1) > len(rows):
+        raise BadInput(f"A chunk of {size} was asked for, and there are {len(rows)} rows.")
+    chosen = np.concatenate((np.arange(len(rows))[:, None], nearest_lists(rows, size - 1)), axis=1)
+    chunks = whole("chunks", chunks, least=1)
+    return Groups(dealt(chosen, chunks, seed=seed), tuple(range(0, chunks * size, size)))
+
+
+def cluster_groups(labels: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
+    """C.1: clusters take the place of classes, and groups are made as batches of training are, from `chunks` of `size`
+    rows of one cluster each. All are kept, the first time they appear.
+
+    >>> cluster_groups(np.array([0, 0, 1, 1]), chunks=2, size=2).members.shape
+    (1, 4)
+    """
+    chunks, size = whole("chunks", chunks, least=1), whole("size", size, least=1)
+    return Groups(dealt(chunks_of(labels, size, seed=seed), chunks, seed=seed), tuple(range(chunks * size)))

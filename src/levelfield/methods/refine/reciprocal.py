@@ -1,0 +1,120 @@
+"""Groups of reciprocal neighbours (seidenschwarz2021 C.3; Zhong et al. 2017): rows that would choose each other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.search.neighbours import largest, panels_of
+from levelfield.methods.refine.groups import Groups, nearest_lists, searched
+from levelfield.settings import number, one_of, whole
+
+_ENTRIES = 2**22  # comparisons made at a time
+
+
+class Reciprocal(NamedTuple):
+    """The group of every row, itself first, and how many its own list and the expanded one had."""
+
+    members: Array
+    reciprocal_size: Array
+    expanded_size: Array
+
+    @property
+    def groups(self) -> Groups:
+        return Groups(self.members, (0,))
+
+
+def reciprocal_groups(
+    rows: Array,
+    gallery: Array | None = None,
+    *,
+    k: int = 30,  # seidenschwarz2021 C.3
+    alpha: float = 2 / 3,  # seidenschwarz2021 eq. 7
+    size: int = 7,  # seidenschwarz2021 C.3: CUB and Cars (4 on In-Shop)
+    strict: bool = False,
+) -> Reciprocal:
+    """A group of `size` for every row: the row, and the nearest of its expanded reciprocal neighbours.
+
+    N(q, k) are the k nearest of q (Euclidean, rows as given) and q itself, R(q, k) those g of N(q, k) with q in
+    N(g, k). R(q, k) is expanded by R(g, k/2) for each g of it that has alpha of R(g, k/2) within R(q, k), or more
+    (`strict`: really more, as in the released code). Whoever is left over fills up, nearest first. Level rows come in
+    their order, k/2 is rounded half to even, and k is cut to the rows there are.
+
+    With a gallery, the rows are queries: N(q) are the k + 1 nearest of the gallery, g stays if q is among the k + 1
+    nearest queries of g, and expansions stay within the gallery. The first column of `members` numbers queries then,
+    the others rows of the gallery. Memory: O(n k) and a few rows of the distance matrix.
+
+    >>> found = reciprocal_groups(np.array([[0.0], [1.0], [1.5], [9.0]]), k=1, size=2)
+    >>> found.members.tolist(), found.reciprocal_size.tolist()
+    ([[0, 1], [1, 2], [2, 1], [3, 2]], [1, 2, 2, 1])
+    """
+    k, size = whole("k", k, least=1), whole("size", size, least=1)
+    alpha, strict = number("alpha", alpha, least=0), one_of("strict", strict, (True, False))
+    there = len(rows) if gallery is None else len(gallery) + 1
+    if size > there:
+        raise BadInput(f"A group of {size} was asked for, and there are {there} rows for it.")
+    if gallery is None:
+        lists = _with_itself(rows, k)
+        back, halves = lists, lists[:, : round(k / 2) + 1]
+    else:
+        lists = nearest_lists(rows, min(k + 1, len(gallery)), gallery)
+        back, halves = nearest_lists(gallery, min(k + 1, len(rows)), rows), _with_itself(gallery, round(k / 2))
+    own = torch.from_numpy(lists), _mutual(lists, back)
+    theirs = torch.from_numpy(np.ascontiguousarray(halves)), _mutual(halves, halves)
+    alone = gallery is None
+    members, expanded_size = np.empty((len(rows), size), np.int64), np.empty(len(rows), np.int64)
+    members[:, 0] = np.arange(len(rows))
+    for queries, values in panels_of(searched(rows, gallery), distance="euclidean"):
+        asked = torch.from_numpy(queries)
+        union = _expanded(own[0][asked], own[1][asked], *theirs, values.shape[1], alpha=alpha, strict=strict)
+        expanded_size[queries] = union.sum(1).numpy()
+        if alone:  # a row comes first, whatever equals it
+            values[torch.arange(len(asked)), asked] = torch.inf
+        first = 0 if alone else 1
+        if size > first:
+            members[queries, first:] = _members(values, union, size - first).numpy()
+    return Reciprocal(members, own[1].sum(1).numpy(), expanded_size)
+
+
+def _with_itself(rows: Array, k: int) -> Array:
+    return np.concatenate((np.arange(len(rows))[:, None], nearest_lists(rows, min(k, len(rows) - 1))), axis=1)
+
+
+def _mutual(lists: Array, back: Array) -> Tensor:
+    """For every entry g of the list of q, whether q is in back[g]."""
+    found = np.empty(lists.shape, dtype=bool)
+    step = max(1, _ENTRIES // (lists.shape[1] * back.shape[1]))
+    for start in range(0, len(lists), step):
+        part = slice(start, start + step)
+        asked = np.arange(start, start + len(lists[part]))
+        found[part] = (back[lists[part]] == asked[:, None, None]).any(axis=2)
+    return torch.from_numpy(found)
+
+
+def _expanded(
+    lists: Tensor, stays: Tensor, halves: Tensor, mutual: Tensor, columns: int, *, alpha: float, strict: bool
+) -> Tensor:
+    """`[queries, columns]`: who is in R(q, k) or in an R(g, k/2) that is mostly within it.
+
+    lists: N(q, k) of some queries, and of whom there R(q, k) consists. halves, mutual: the same of all g and k/2.
+    """
+    inside = torch.zeros(len(lists), columns, dtype=torch.bool).scatter_(1, lists, stays)
+    offered, valid = halves[lists], mutual[lists]  # [queries, list, half]
+    shared = (inside.gather(1, offered.flatten(1)).view_as(offered) & valid).sum(2)
+    needed = alpha * valid.sum(2).double()
+    joins = stays & (shared > needed if strict else shared >= needed)
+    query, place, half = (valid & joins[:, :, None]).nonzero(as_tuple=True)
+    inside[query, offered[query, place, half]] = True
+    return inside
+
+
+def _members(values: Tensor, union: Tensor, size: int) -> Tensor:
+    """The nearest of the union, then the nearest of the others."""
+    both = torch.cat([largest(values.masked_fill(mask, -torch.inf), size) for mask in (~union, union)], dim=1)
+    count, slot = union.sum(1, keepdim=True).clamp_max(size), torch.arange(size)
+    return both.gather(1, torch.where(slot < count, slot, size + slot - count))

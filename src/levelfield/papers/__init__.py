@@ -1,0 +1,1 @@
+"""The five papers: their published tables, presets and the toy experiment."""

@@ -1,0 +1,322 @@
+"""A paper's settings by name: `PAPER`, `PAPER/DATASET` or `PAPER/DATASET/VARIANT`, e.g. "roth2020/cars".
+
+The numbers come from `levelfield.papers.published`; the tables here only say what the papers' words mean in ours.
+The paper's name alone means CUB, on which nearly all of them chose. Where text and code of a paper differ, the code is
+meant: it made the published numbers. What concerns the training (rates, batch, epochs) is for a study's conditions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from levelfield.errors import BadSpecification, nearest
+from levelfield.papers.published import Entry, hyperparameters
+
+DATASETS = {"CUB-200-2011": "cub", "CARS196": "cars", "SOP": "sop", "In-Shop": "inshop"}
+# One paper's tables may hold another's settings: lim2022 compares with MLRC's runs, seidenschwarz2021 with the group
+# loss's.
+PAPERS = {
+    "zheng2021": ("zheng2021",),
+    "fehervari2019": ("fehervari2019",),
+    "roth2020": ("roth2020",),
+    "lim2022": ("MLRC (baselines of lim2022 tables 8-9)", "lim2022"),
+    "seidenschwarz2021": ("seidenschwarz2021", "Elezi 2020"),
+    "mlrc": ("MLRC (baselines of lim2022 tables 8-9)",),
+    "kim2020": ("Kim 2020",),
+    "teh2020": ("Teh 2020",),
+    "qian2019": ("Qian 2019",),
+    "zhai2019": ("Zhai and Wu 2019",),
+    "elezi2020": ("Elezi 2020",),
+    "proxy_nca_port": ("proxy-nca port",),
+}
+# The papers' names of objectives and of their variants, where they are not ours.
+METHODS = {
+    "triplet_semihard": ("triplet", ""),
+    "npair": ("n_pair", ""),
+    "npairs": ("n_pair", ""),
+    "multisimilarity": ("multi_similarity", ""),
+    "multisimilarity_with_miner": ("multi_similarity", "miner"),
+    "margin_per_class": ("margin", "per_class"),
+    "ntxent": ("nt_xent", ""),
+    "fastap": ("fast_ap", ""),
+    "snr_contrastive": ("snr", ""),
+    "prototype": ("prototypical", ""),
+    "proxy_softmax": ("normalized_softmax", ""),
+    "mpn": ("message_passing", ""),
+    "drml_proxy_anchor": ("proxy_anchor", "drml"),
+    "rho_contrastive": ("contrastive", "rho"),
+    "rho_triplet": ("triplet", "rho"),
+    "rho_snr": ("snr", "rho"),
+    "rho_margin_beta12": ("margin", "rho"),
+    "rho_margin_beta06": ("margin", "rho_beta06"),
+}
+ALSO = {("softmax", "mpn")}  # its auxiliary loss alone: "Cross-Entropy" in seidenschwarz2021's table 3
+_NO_UPPER = {"distance_weighted": {"upper": None, "empty": "skip"}}  # roth2020's code reads 1.4 and never applies it
+_CLOSEST = {"semihard": {"mode": "closest"}}
+_PML = {"reduction": "mean_nonzero", "miner": "all"}
+# Which form of its equation a paper used. No table has it: it is read from the text or, where that differs, the code.
+FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("fehervari2019", "triplet", ""): {"margin": 1.0, "squared": True, "normalize": False, "miner": _CLOSEST},
+    ("fehervari2019", "n_pair", ""): {"form": "pairs"},
+    ("fehervari2019", "angular", ""): {"form": "pairs", "normalize": False, "angular_weight": 1.0},
+    ("fehervari2019", "margin", ""): {
+        "beta_per_class": True,
+        "beta_optimiser": "sgd",
+        "miner": {"distance_weighted": {"per_anchor": "positives"}},
+    },
+    ("fehervari2019", "ranked_list", ""): {"weight_grad": True, "reduction": "mean_nonzero"},
+    ("fehervari2019", "normalized_softmax", ""): {
+        "smoothing": "others",
+        "proxy_init": "tiny_normal",
+        "proxy_lr_multiplier": 1.0,
+    },
+    ("fehervari2019", "proxy_nca", ""): {"proxy_init": "tiny_normal"},
+    ("fehervari2019", "proxy_triplet", ""): {"proxy_init": "tiny_normal"},
+    ("roth2020", "contrastive", ""): {"miner": _NO_UPPER},
+    ("roth2020", "triplet", ""): {"squared": True, "miner": _NO_UPPER},
+    ("roth2020", "generalized_lifted", ""): {"nu_power": 1},
+    ("roth2020", "n_pair", ""): {"form": "sampled", "nu_power": 1},
+    ("roth2020", "angular", ""): {"form": "sampled", "normalize": True, "npair_weight": 1.0, "nu_power": 1},
+    ("roth2020", "margin", ""): {"beta_per_class": True, "miner": _NO_UPPER},
+    ("roth2020", "margin", "beta06"): {"beta": 0.6},
+    ("roth2020", "margin", "rho_beta06"): {"beta": 0.6},
+    ("roth2020", "multi_similarity", ""): {"reduction": "valid"},
+    ("roth2020", "quadruplet", ""): {"miner": _NO_UPPER},
+    ("roth2020", "snr", ""): {"form": "triplet", "reg_over": "anchors", "miner": _NO_UPPER, "lam": 0.0},
+    ("roth2020", "snr", "rho"): {"lam": 0.005},  # the code keeps the regulariser for this miner only
+    ("mlrc", "contrastive", ""): _PML,
+    ("mlrc", "triplet", ""): _PML,
+    ("mlrc", "margin", ""): {"miner": "all"},
+    ("mlrc", "margin", "per_class"): {"beta_per_class": True},
+    ("mlrc", "proxy_nca", ""): {"include_true": True, "proxy_init": "normal"},
+    ("mlrc", "arcface", ""): {"proxy_init": "normal"},
+    ("mlrc", "cosface", ""): {"proxy_init": "normal"},
+    ("mlrc", "normalized_softmax", ""): {"proxy_init": "normal"},
+    ("mlrc", "snr", ""): {"form": "contrastive", **_PML},
+    ("mlrc", "multi_similarity", ""): {"epsilon": None},
+    ("seidenschwarz2021", "message_passing", ""): {"null_logit": True, "input_projection": True},
+    ("proxy_nca_port", "proxy_nca", ""): {"smoothing": "others"},
+}
+# The rows of lim2022's tables 4 and 5.
+FORMS |= {
+    ("lim2022", "hist", "positives"): {"incidence": "positives"},
+    ("lim2022", "hist", "attention"): {"relations": "attention"},
+    ("lim2022", "hist", "without_distribution_loss"): {"distribution_weight": 0.0},
+    ("lim2022", "hist", "baseline"): {"relations": "linear", "distribution_weight": 0.0},
+    ("lim2022", "hist", "proxies"): {"variance": "fixed"},
+}
+FORMS |= {("lim2022", *key[1:]): value for key, value in FORMS.items() if key[0] == "mlrc"}
+# Keys that mean the same in ours under another name; for one objective or, with None, for all.
+NAMES: dict[tuple[str | None, str], str] = {
+    ("contrastive", "margin"): "neg_margin",
+    ("margin", "alpha"): "margin",
+    ("angular", "lambda_"): "angular_weight",
+    ("multi_similarity", "lambda_"): "base",
+    ("normalized_softmax", "dropout"): "dropout",
+    ("message_passing", "dropout"): "dropout",
+    ("message_passing", "heads"): "heads",
+    ("message_passing", "layers"): "steps",
+    ("message_passing", "message_passing_steps"): "steps",
+    ("message_passing", "concat_steps"): "concat_steps",
+    ("hist", "hgnn_hidden"): "hidden",
+    (None, "l2_weight"): "nu",
+    (None, "beta_regularization"): "nu",
+    (None, "reg_weight"): "lam",
+    (None, "beta_init"): "beta",
+    (None, "margin_radians"): "margin",
+    (None, "alpha_degrees"): "alpha",
+    (None, "p_switch"): "switch",
+}
+SAME = {
+    *("margin", "pos_margin", "neg_margin", "margin1", "margin2", "alpha", "beta", "base", "epsilon", "delta", "bins"),
+    *("la", "gamma", "tau", "centers_per_class", "temperature", "scale", "include_true", "label_smoothing", "nu"),
+    *("npair_weight", "normalize", "proxy_lr_multiplier", "iterations", "cross_entropy_weight", "anchors_per_class"),
+    "lambda_s",
+}
+INITS = {
+    "normal/8": "small_normal",
+    "kaiming normal, fan out": "kaiming_normal",
+    "kaiming uniform a=sqrt(5)": "kaiming_uniform",
+    "uniform(+-1/sqrt(d))": "uniform",
+}
+VALUES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "alpha_radians": lambda value: {"alpha": math.degrees(value)},
+    "margin_degrees": lambda value: {"margin": math.radians(value)},
+    "beta_init": lambda value: {"beta": value[-1] if isinstance(value, list) else value},  # roth2020: 0.6 is a variant
+    "proxy_init": lambda value: {"proxy_init": INITS[value]} if value in INITS else {},
+}
+# What is not the objective's: conditions of training, heads, and what FORMS says better.
+CONDITIONS = {
+    *("batch", "samples_per_class", "classes_per_batch", "images_per_class", "classes", "support", "query", "dim"),
+    *("epochs", "epoch_length", "iterations_per_epoch", "pretrain_epochs", "warm_up_epochs", "same_image_sampling"),
+    *("lr", "lr_embedding", "lr_backbone", "lr_factor", "lr_steps", "lr_step", "lr_gamma", "beta_lr", "proxy_lr"),
+    *("optimizer", "optimizer_eps", "adam_eps", "weight_decay", "grad_clip", "grad_clip_value", "bn_freeze"),
+    *("backbone", "pooling", "pool", "image_size", "layer_norm", "weight_norm", "dropout", "classifier_dropout"),
+    *("binarized", "distance", "miner", "miners", "lower_cutoff", "upper_cutoff", "search", "low_temperature"),
+    *("message_passing_steps", "heads", "layers", "losses", "reduction_of_backbone_features", "random_erasing"),
+    *("concat_steps", "batch_sampler", "features_dim", "branches", "weight_reconstruction", "weight_representation"),
+    *("embedding_scale", "proxy_scale", "embedding_multiplier"),
+    *("hgnn_layers", "distribution_init", "add_global_max_pooling", "lr_hgnn", "lr_distributions"),
+}
+PRODUCTS = {("proxy_nca", "temperature")}  # see _multiplied
+# Raised when a preset comes to mean something else.
+REVISIONS = {("fehervari2019", "margin"): 2, ("roth2020", "margin"): 2}
+
+
+class Preset(NamedTuple):
+    """Where the settings of an objective come from: paper, dataset ("": all) and variant ("": none)."""
+
+    paper: str
+    dataset: str = ""
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(part for part in self if part)
+
+
+@cache
+def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
+    """The settings of every preset of `objective`, by the preset's name.
+
+    >>> presets("histogram")["roth2020/sop"]
+    {'bins': 11}
+    """
+    return {str(preset): _settings(objective, preset) for preset in _offered(objective)}
+
+
+def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
+    """The settings that `preset` means for `objective`."""
+    known, preset = presets(objective), _written(preset)
+    if preset not in known:
+        close = nearest(str(preset), known)
+        hint = f" Did you mean '{close}'?" if close else ""
+        has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
+        raise BadSpecification(f"The objective '{objective}' has no preset {preset!r}.{hint} {has}")
+    return known[preset]
+
+
+def preset_revision(objective: str, preset: Any) -> int:
+    """How many times the meaning of a preset was defined; 1 for no preset.
+
+    >>> preset_revision("margin", "roth2020/cars"), preset_revision("margin", None)
+    (2, 1)
+    """
+    return REVISIONS.get((str(_written(preset)).split("/")[0], objective), 1)
+
+
+def _written(preset: Any) -> Any:
+    """A preset as people mean it: YAML reads a bare roth2020 as a number."""
+    return f"{preset:03d}" if isinstance(preset, int) else preset if preset is None else str(preset)
+
+
+def _ours(entry: Entry) -> tuple[str, str]:
+    """Our objective and the variant of it that an entry is about."""
+    objective, variant = METHODS.get(entry.method, (entry.method, ""))
+    if entry.paper.startswith("MLRC") and entry.params.get("batch") == 256:
+        return objective, f"{variant}_256".lstrip("_")
+    if objective == "hist" and entry.params.get("backbone") == "BN-Inception":  # table 2; the released code has table 3
+        return objective, "bn_inception"
+    return objective, variant
+
+
+def _entries(objective: str, paper: str) -> list[Entry]:
+    return [
+        entry
+        for entry in hyperparameters()
+        if entry.paper in PAPERS[paper] and (_ours(entry)[0] == objective or (objective, entry.method) in ALSO)
+    ]
+
+
+def _offered(objective: str) -> list[Preset]:
+    """Every combination that a paper has something to say about."""
+    found: dict[Preset, None] = {}
+    for paper in PAPERS:
+        entries = _entries(objective, paper)
+        places = {DATASETS.get(e.dataset, "") for e in hyperparameters() if e.paper in PAPERS[paper]} - {""}
+        variants = {_ours(entry)[1] for entry in entries}
+        variants |= {key[2] for key in FORMS if key[:2] == (paper, objective)} if entries else set()
+        for variant in sorted(variants):
+            # a variant has its own entries, or is only another form of the plain one
+            own = [e for e in entries if _ours(e)[1] == variant] or [e for e in entries if not _ours(e)[1]]
+            named = {DATASETS.get(entry.dataset, "") for entry in own}
+            chosen = named | places if "" in named else named
+            ordered = [place for place in DATASETS.values() if place in chosen]
+            if not variant:
+                found[Preset(paper)] = None
+            found.update({Preset(paper, place, variant): None for place in ordered})
+    return list(found)
+
+
+def _settings(objective: str, preset: Preset) -> dict[str, Any]:
+    """What holds for all datasets, then what holds for this one, then the form; a variant goes through the same."""
+    entries, alone = _entries(objective, preset.paper), _stands_alone(preset.variant)
+    plain = [entry for entry in entries if not _ours(entry)[1]]
+    named = [DATASETS[entry.dataset] for entry in entries if entry.dataset in DATASETS]
+    general = len(named) < len(entries)  # there is something that holds for all datasets
+    place = preset.dataset or ("cub" if general or "cub" in named else next(iter(named), ""))
+    raw: dict[str, Any] = {} if alone else _gathered(plain, place)
+    found = _translated(objective, raw) | FORMS.get((preset.paper, objective, ""), {})
+    if preset.variant:
+        more = _gathered([entry for entry in entries if _ours(entry)[1] == preset.variant], place)
+        form = preset.variant.removesuffix("256").removesuffix("_")
+        raw |= more
+        found |= _translated(objective, more) | (FORMS.get((preset.paper, objective, form), {}) if form else {})
+    return found | _multiplied(objective, raw, preset.paper)
+
+
+def _gathered(entries: list[Entry], place: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for wanted in dict.fromkeys(("", place)):
+        for entry in entries:
+            if DATASETS.get(entry.dataset, "") == wanted:
+                found |= entry.params
+    return found
+
+
+def _stands_alone(variant: str) -> bool:
+    """Whether a variant was tuned by itself, so that the plain settings do not shine through."""
+    return variant.endswith("256") or variant in ("miner", "per_class", "drml", "bn_inception")
+
+
+def _translated(objective: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """A paper's words in ours; words without a number ("yes") say nothing."""
+    found: dict[str, Any] = {}
+    for key, value in params.items():
+        name = NAMES.get((objective, key)) or NAMES.get((None, key)) or (key if key in SAME else None)
+        if (objective, key) in PRODUCTS:
+            continue
+        if key in VALUES:
+            found |= VALUES[key](value)
+        elif name is not None:
+            if not isinstance(value, str):
+                found[name] = value
+        elif key not in CONDITIONS:
+            raise BadSpecification(f"The published key '{key}' of '{objective}' has no meaning here.")
+    return found
+
+
+def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[str, Any]:
+    """Settings that are products or quotients of published ones."""
+    found: dict[str, Any] = {}
+    if "embedding_scale" in params:  # only the product of both multipliers counts
+        found["scale"] = float(params["embedding_scale"] * params["proxy_scale"])
+    if objective == "proxy_nca" and "embedding_multiplier" in params:
+        found["scale"] = params["embedding_multiplier"] ** 2 / params["temperature"]
+    rate = params.get("lr_embedding", params.get("lr", _head_rate(paper)))
+    if rate and "proxy_lr_multiplier" not in params and "proxy_lr" in params:
+        found["proxy_lr_multiplier"] = round(params["proxy_lr"] / rate, 6)
+    if rate and "beta_lr" in params:
+        found["beta_lr_multiplier"] = round(params["beta_lr"] / rate, 6)
+    for group in ("distribution", "hgnn") if objective == "hist" and rate else ():
+        theirs = params["lr_hgnn" if group == "hgnn" else "lr_distributions"]
+        found[f"{group}_lr_multiplier"] = round(theirs / rate, 6)
+    return found
+
+
+def _head_rate(paper: str) -> float | None:
+    """The learning rate that a paper gives to all its methods."""
+    general = [e.params for e in hyperparameters() if e.paper in PAPERS[paper] and e.method == "general"]
+    return next((params["lr"] for params in general if "lr" in params), None)

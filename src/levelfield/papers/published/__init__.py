@@ -1,0 +1,77 @@
+"""What the papers printed or coded, as data: nothing here is ours but the names beside theirs."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from levelfield.papers.published._reported import Reported, is_about, is_benchmark, reported
+from levelfield.papers.published._tables import Line, Table, benchmarks, ceiling, papers, table, tables
+
+__all__ = [
+    "Batches",
+    "Entry",
+    "Line",
+    "Reported",
+    "Table",
+    "batches",
+    "benchmarks",
+    "ceiling",
+    "hyperparameters",
+    "is_about",
+    "is_benchmark",
+    "papers",
+    "reported",
+    "table",
+    "tables",
+]
+
+
+class Entry(NamedTuple):
+    """Settings that one paper gives to one method on one dataset ("all": no matter which)."""
+
+    method: str
+    dataset: str
+    paper: str
+    source: str
+    params: dict[str, Any]
+
+
+class Batches(NamedTuple):
+    """The batches one paper trains some methods with; `batch` and `batching` as a study writes them."""
+
+    paper: str
+    methods: str
+    dataset: str
+    batch: str
+    batching: str | dict[str, Any]
+    batches_per_epoch: int | None
+    source: str
+
+
+@cache
+def hyperparameters() -> tuple[Entry, ...]:
+    """Every published setting, in the papers' own words.
+
+    >>> next(entry for entry in hyperparameters() if entry.method == "contrastive").params
+    {'margin': 1.0, 'miner': 'distance_weighted', 'distance': 'euclidean'}
+    """
+    return tuple(Entry(**entry) for entry in _entries("hyperparameters.json"))
+
+
+@cache
+def batches() -> tuple[Batches, ...]:
+    """How the papers build their batches.
+
+    >>> next(entry for entry in batches() if entry.methods == "n-pair, angular").batching
+    {'n_pair': {'same_image': 0.1}}
+    """
+    return tuple(Batches(**entry) for entry in _entries("batches.json"))
+
+
+def _entries(name: str) -> list[dict[str, Any]]:
+    content = json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = content["entries"]
+    return found

@@ -1,0 +1,139 @@
+"""What was reported of a method on a dataset, the most similar setting first, and in what it differs from ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from levelfield.papers.published._tables import Line, benchmarks, ceiling, metric_entry, table, tables
+
+_COMPARED = ("protocol", "backbone", "dim", "image", "batch", "sampler", "switch", "epochs", "selection")
+_DECIDE = ("switch", "refine", "student", "objective")  # with one of these it is another method
+_WEIGHT = {"protocol": 8, "backbone": 4, "dim": 2}
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A printed number beside a setting of ours. `same`, `differs` and `unknown` are about the setting; `definition`
+    says in what the metric differs, or what speaks against the number."""
+
+    line: Line
+    same: tuple[str, ...]
+    differs: tuple[str, ...]
+    unknown: tuple[str, ...]
+    definition: str = ""
+
+    @property
+    def value(self) -> float:
+        """In per cent."""
+        assert self.line.value is not None
+        return self.line.value
+
+    @property
+    def notes(self) -> list[str]:
+        """All that must be known before the two numbers are compared, one thing each."""
+        said = [self.definition, self.line.suspect]
+        said += [f"there {text}" for text in self.differs]
+        said += [f"not stated there: {', '.join(self.unknown)}"] if self.unknown else []
+        return [text for text in said if text]
+
+    @property
+    def note(self) -> str:
+        return "; ".join(self.notes)
+
+
+def reported(dataset: str, method: str, metric: str, *, conditions: Mapping[str, Any] | None = None) -> list[Reported]:
+    """Every number that a paper prints for this, the most similar setting first; numbers of the paper's own training
+    before quoted ones.
+
+    conditions: what ours was made under: any of protocol, backbone, dim, image, batch, sampler, switch, epochs,
+    selection, and the method's settings (`miner`, `beta`, ...). A printed name that says another setting than ours is
+    another method.
+
+    >>> found = reported("cub", "margin", "recall@1", conditions={"backbone": "resnet50", "dim": 128, "beta": 0.6})
+    >>> found[0].line.source, found[0].line.printed_method, found[0].value
+    ('roth2020 table4', 'Margin (D, beta=0.6)', 62.5)
+    >>> reported("emoji", "margin", "recall@1")
+    []
+    """
+    ours = dict(conditions or {})
+    found = [
+        _beside(line, metric, ours)
+        for line in _lines(dataset)
+        if line.method == method and line.value is not None and is_about(line, metric) and _same_method(line, ours)
+    ]
+    return sorted(found, key=_distance)
+
+
+def is_about(line: Line, metric: str) -> bool:
+    """Whether the printed metric is ours, or near enough to be shown beside it with a note."""
+    entry = metric_entry(line.printed_metric, line.paper)
+    return metric in (entry.get("name"), *entry.get("also", ()), *entry.get("near", ()))
+
+
+def definition_note(line: Line, metric: str) -> str:
+    """In what the printed metric differs from ours; empty if it does not.
+
+    >>> line = next(line for line in table("roth2020", "6").lines if line.printed_metric == "mAP@C")
+    >>> definition_note(line, "map@r")
+    'roth2020 divides by the class size with the query counted, so that 81.3 % is the most it can be on sop'
+    """
+    entry = metric_entry(line.printed_metric, line.paper)
+    exact = metric in (entry.get("name"), *entry.get("also", ()))
+    said = "" if exact else str(entry.get("differs", ""))
+    if entry.get("ceiling"):
+        limit = f"{100 * ceiling(line.dataset):.1f} % is the most it can be on {line.dataset}"
+        said = f"{said}, so that {limit}" if said else limit
+    remark = str(entry.get("remark", ""))
+    return "; ".join(text for text in (said, remark) if text)
+
+
+def _lines(dataset: str) -> Iterable[Line]:
+    return (line for one in tables() for line in one.lines if line.dataset == dataset)
+
+
+def _same_method(line: Line, ours: Mapping[str, Any]) -> bool:
+    said = {**line.settings, **({"switch": line.switch} if line.switch else {})}
+    for key in _DECIDE:
+        if bool(said.get(key)) != bool(ours.get(key)):
+            return False
+    return all(ours[key] == value for key, value in line.settings.items() if key in ours)
+
+
+def _beside(line: Line, metric: str, ours: Mapping[str, Any]) -> Reported:
+    theirs = _stated(line)
+    same, differs, unknown = [], [], []
+    for key in (key for key in _COMPARED if ours.get(key)):
+        if theirs.get(key) in (None, ""):
+            unknown.append(key)
+        elif str(theirs[key]) == str(ours[key]):
+            same.append(key)
+        else:
+            differs.append(f"{key} {theirs[key]} (here {ours[key]})")
+    return Reported(line, tuple(same), tuple(differs), tuple(unknown), definition_note(line, metric))
+
+
+def _stated(line: Line) -> dict[str, Any]:
+    conditions = table(line.paper, line.table).conditions if line.origin == "own" else {}
+    epochs, chosen = conditions.get("epochs"), str(conditions.get("selection", ""))
+    stated = {key: getattr(line, key) for key in _COMPARED if key not in ("epochs", "selection")}
+    stated["epochs"] = epochs if isinstance(epochs, int) else None
+    if line.protocol.startswith("mlrc"):
+        return stated | {"selection": "validation"}  # part of that protocol
+    return stated | {"selection": "best_on_test" if "best test" in chosen else None}
+
+
+def _distance(one: Reported) -> tuple[float, int, str]:
+    apart: float = sum(_WEIGHT.get(text.split()[0], 1) for text in one.differs)
+    apart += sum(0.5 * _WEIGHT.get(key, 1) for key in one.unknown)
+    return apart, int(one.line.origin != "own"), one.line.source
+
+
+def is_benchmark(dataset: str) -> bool:
+    """Whether papers report numbers on it.
+
+    >>> is_benchmark("cub"), is_benchmark("emoji")
+    (True, False)
+    """
+    return dataset in benchmarks()

@@ -1,0 +1,208 @@
+"""The papers' result tables, number by number, with our names beside theirs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from levelfield.errors import unknown
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number as a paper prints it, in per cent, and what it is called here.
+
+    method, metric: our names; an empty one says that we do not have it. settings: what the printed name says of the
+    method (its miner, a variant). value: None where the paper has a dash or cannot be read. spread: as printed after ±.
+    origin: `own` (trained by the paper), `quoted`, `reproduced` (somebody else's code run again) or `not stated`.
+    """
+
+    paper: str
+    table: str
+    printed_method: str
+    method: str
+    settings: Mapping[str, Any]
+    dataset: str
+    backbone: str
+    dim: str
+    protocol: str
+    batch: str
+    image: str
+    sampler: str
+    switch: float | None
+    origin: str
+    printed_metric: str
+    metric: str
+    value: float | None
+    spread: float | None
+    note: str
+    suspect: str = ""
+    decimals: int = 0
+
+    @property
+    def source(self) -> str:
+        return f"{self.paper} {self.table}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One results table. conditions: as far as the paper or its code says them; remarks and missing: what is odd."""
+
+    paper: str
+    name: str
+    about: str
+    lines: tuple[Line, ...]
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    remarks: str = ""
+    missing: str = ""
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(line.dataset for line in self.lines))
+
+
+@cache
+def tables() -> tuple[Table, ...]:
+    """Every table, by paper and number.
+
+    >>> [table.name for table in tables() if table.paper == "roth2020"][:3]
+    ['table3', 'table4', 'table5']
+    """
+    described = json.loads(_read("tables.json"))["tables"]
+    return tuple(_table(one) for one in sorted(described, key=lambda one: (one["paper"], one["table"])))
+
+
+def table(paper: str, name: str) -> Table:
+    """One table; the number alone will do.
+
+    >>> table("roth2020", "table4").about, table("roth2020", "4").datasets
+    ('objectives on CUB', ('cub',))
+    >>> table("roth2020", "table44")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.UnknownName: Unknown table of roth2020 'table44'. Did you mean 'table4'? See `levelfield
+    published`.
+    """
+    if paper not in papers():
+        raise unknown("paper", paper, papers(), see="levelfield published")
+    wanted = re.sub(r"^(table)?[ _.]*", "table", name.lower())
+    there = {one.name: one for one in tables() if one.paper == paper}
+    if wanted not in there:
+        raise unknown(f"table of {paper}", name, there, see="levelfield published")
+    return there[wanted]
+
+
+def papers() -> dict[str, str]:
+    """The papers by number.
+
+    >>> papers()["roth2020"].split(",")[0]
+    'Roth et al. 2020'
+    """
+    return dict(names()["papers"])
+
+
+@cache
+def names() -> dict[str, Any]:
+    """Our names of the papers' methods, datasets, backbones and metrics, and the numbers that cannot be right."""
+    found: dict[str, Any] = json.loads(_read("names.json"))
+    return found
+
+
+@cache
+def benchmarks() -> dict[str, dict[str, Any]]:
+    """Numbers of images and classes of the papers' datasets, by our name.
+
+    >>> benchmarks()["sop"]["test_classes"]
+    11316
+    """
+    return {entry["name"]: entry for entry in names()["datasets"].values()}
+
+
+def ceiling(dataset: str) -> float:
+    """The most that an average precision can reach if it is divided by the class size with the query counted.
+
+    A perfect class of c images gives (c - 1) / c to each of its c queries, so the mean over queries is
+    sum (c - 1) / sum c = 1 - classes / images, whatever the sizes are.
+
+    >>> round(ceiling("sop"), 3), round(ceiling("cub"), 3)
+    (0.813, 0.983)
+    """
+    counts = benchmarks()[dataset]
+    return float(1 - counts["test_classes"] / counts["test_images"])
+
+
+def metric_entry(printed: str, paper: str) -> dict[str, Any]:
+    """What is known of a printed metric, with `name`, `also` and `near` for its own K; empty if nothing is.
+
+    >>> metric_entry("R@10", "seidenschwarz2021")["name"], metric_entry("NMI", "fehervari2019")["name"]
+    ('recall@10', 'nmi[geometric]')
+    """
+    stem, at, number = printed.partition("@")
+    for entry in names()["metrics"]:
+        if paper not in entry.get("papers", [paper]):
+            continue
+        if entry["printed"] == printed:
+            return dict(entry)
+        if at and number.isdecimal() and entry["printed"] == f"{stem}@K":
+            also = entry.get("also", []) if number == "1" else []  # recall and precision are one at the first place
+            return {**entry, "name": entry["name"].replace("K", number), "also": also}
+    return {}
+
+
+def _table(described: Mapping[str, Any]) -> Table:
+    rows = csv.DictReader(_read("csv", described["csv"]).splitlines())
+    paper, name = described["paper"], f"table{described['table']}"
+    lines = tuple(_line(paper, described["table"], row) for row in rows)
+    told = {key: described[key] for key in ("conditions", "remarks", "missing")}
+    return Table(paper, name, described["about"], lines, **told)
+
+
+def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
+    known = names()
+    variant = f"{row['method']} [{row['protocol'].partition('-')[0]}]"  # a name may mean another thing there
+    method = known["methods"].get(variant) or known["methods"].get(row["method"]) or {}
+    return Line(
+        paper=paper,
+        table=f"table{number}",
+        printed_method=row["method"],
+        method=method.get("method", ""),
+        settings=method.get("settings", {}),
+        dataset=known["datasets"][row["dataset"]]["name"],
+        backbone=known["backbones"].get(row["backbone"], row["backbone"]),
+        dim=row["dim"],
+        protocol=row["protocol"] or ("closed" if row["dataset"] == "ImageNet" else "standard"),
+        batch=row["batch"],
+        image=row["image_size"],
+        sampler=row["sampler"],
+        switch=_number(row["p_switch"]),
+        origin=row["origin"],
+        printed_metric=row["metric"],
+        metric=metric_entry(row["metric"], paper).get("name", ""),
+        value=_number(row["mean"]),
+        spread=_number(row["ci_or_std"]),
+        note=row["note"],
+        suspect=_suspect(paper, number, row),
+        decimals=len(row["mean"].partition(".")[2]),
+    )
+
+
+def _suspect(paper: str, number: int, row: Mapping[str, str]) -> str:
+    for one in names()["suspect"]:
+        same = (one["paper"], one["table"]) == (paper, number) and row["metric"] in one["metrics"]
+        if same and one.get("method", row["method"]) == row["method"] and row["origin"] == "own":
+            return str(one["why"])
+    return ""
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _read(*place: str) -> str:
+    return files(__package__).joinpath(*place).read_text(encoding="utf-8")

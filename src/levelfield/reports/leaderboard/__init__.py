@@ -1,0 +1,1 @@
+"""The leaderboard for people and programs: terminal, Markdown, CSV, JSON."""

@@ -1,0 +1,111 @@
+"""The answer of a leaderboard in a few plain sentences: what to use, what is as good, whether training pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from levelfield.evaluation.statistics import MIN_CLASSES, Comparison
+from levelfield.reports.leaderboard import cells
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.limits import needed_text
+from levelfield.studies.leaderboard.rows import Row
+from levelfield.studies.runs.folder import Result
+from levelfield.training import Conditions
+
+_SHOWN = 6  # rows that are named; the table has all
+_SEEN = 0.0005  # a difference below this is printed as 0.000
+
+
+def answer(board: Leaderboard) -> list[str]:
+    """Sentences for people, the most important first."""
+    sets = dict.fromkeys(row.test_set for row in board.rows)
+    if len(sets) > 1:  # figures of different test sets cannot be compared
+        parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
+        return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
+    best = board.answer
+    return [line for line in (_use(board, best), _as_good(board, best), _training(board), _surer(board, best)) if line]
+
+
+def _use(board: Leaderboard, best: Row) -> str:
+    metric = board.metrics[0]
+    cell = best.cells[metric]
+    figure = f"{metric} {cell.mean:.3f}" + (f", 95 % {cells.interval(cell)}" if cell.low is not None else "")
+    if metric != "recall@1":
+        return f"Use {best.label}: {figure}."
+    return f"Use {best.label}: {_out_of(cell.mean)} nearest images are of the right class ({figure})."
+
+
+def _out_of(share: float) -> str:
+    """A share as people say it.
+
+    >>> _out_of(0.723), _out_of(0.96), _out_of(0.04)
+    ('7 of 10', '96 of 100', '4 of 100')
+    """
+    return f"{round(10 * share)} of 10" if 0.1 <= share <= 0.9 else f"{round(100 * share)} of 100"
+
+
+def _as_good(board: Leaderboard, best: Row) -> str:
+    if len(board.rows) > 1 and not board.comparisons:
+        return f"Whether other rows are as good is not tested: {board.metrics[0]} has no value per query."
+    tied = [row.label for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
+    if not tied:
+        return ""
+    more = f" and {len(tied) - _SHOWN} more" if len(tied) > _SHOWN else ""
+    return f"As good, as far as these test classes can tell: {', '.join(tied[:_SHOWN])}{more}."
+
+
+def _training(board: Leaderboard) -> str:
+    """Whether the best row that trained is better than the best one that did not."""
+    gain = board.training_gain
+    if gain is None:
+        return ""
+    told = _gained(gain)
+    kept, total = board.facts.get("kept_start", (0, 0))
+    if kept:
+        told += f" In {kept} of {total} runs the validation classes found no step better than the start."
+    these = "" if gain.retrained else " in these runs (training again was not tried)"
+    if gain.winner == gain.first:
+        return f"Training pays{these}: {told}"
+    if gain.winner == gain.second:
+        return f"Training does not pay here{these}: {told}"
+    if gain.classes < MIN_CLASSES or gain.difference >= _SEEN:
+        tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
+        return f"Whether training pays cannot be told from {tested}: {told}"
+    return f"Training does not pay here, as far as these test classes can tell: {told}"
+
+
+def _gained(gain: Comparison) -> str:
+    """How much the first of two rows is above the second."""
+    if abs(gain.difference) < _SEEN:
+        return f"{gain.first} and {gain.second} have the same figure."
+    side = "above" if gain.difference > 0 else "below"
+    within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if gain.low is not None else ""
+    return f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}."
+
+
+def _surer(board: Leaderboard, best: Row) -> str:
+    """What would resolve the widest of the ties with the best row; nothing where a sentence says that nothing can."""
+    ties = [one for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
+    widest = max(ties, key=lambda one: one.difference, default=None)
+    needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
+    return f"What would make this surer: {needed} to tell it from {widest.second}." if needed and widest else ""
+
+
+def kept_start(results: Iterable[Result]) -> tuple[int, int]:
+    """Of the runs whose step validation classes chose, how many kept their start; and how many there are."""
+    chosen = [result.summary["best_step"] for result in results if result.summary.get("history")]
+    return chosen.count(0), len(chosen)
+
+
+def advice(board: Leaderboard, conditions: Conditions) -> str:
+    """What could make training pay, where it does not: something that the study has not done already."""
+    gain = board.training_gain
+    if gain is None or gain.winner == gain.first:
+        return ""
+    if conditions.cut == "frozen":
+        return (
+            "To give training more to learn with, train a part of the network: conditions.cut=last-2 "
+            "conditions.augment=light conditions.views=4. More classes help, too."
+        )
+    return "A part of the network trains already: more classes, or more images of each, give it more to learn from."

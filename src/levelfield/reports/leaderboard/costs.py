@@ -1,0 +1,40 @@
+"""What the rows of a leaderboard cost, in the files, and which rows are worth it."""
+
+from __future__ import annotations
+
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import COSTS, Row
+
+HEADINGS = ("train s", "peak MB", "images", "rows through trunk")
+COLUMNS = ("seconds", "peak_bytes", "images", "rows_through_trunk")
+UNKNOWN = "not known"
+
+
+def fields(row: Row) -> list[str]:
+    """For a person to read, under HEADINGS."""
+    if not row.trained:
+        return ["-"] * len(HEADINGS)
+    peak = UNKNOWN if row.peak_bytes is None else f"{row.peak_bytes / 1e6:,.0f}"
+    counts = [UNKNOWN if count is None else f"{count:,.0f}" for count in (row.images, row.rows_through_trunk)]
+    return [f"{row.seconds:.1f}", peak, *counts]
+
+
+def numbers(row: Row) -> list[str]:
+    """For a program to read, under COLUMNS; nothing where it is not known."""
+    counts = (row.peak_bytes, row.images, row.rows_through_trunk)
+    return [f"{row.seconds:.2f}", *("" if count is None else f"{count:.0f}" for count in counts)]
+
+
+def front_lines(board: Leaderboard) -> list[str]:
+    """For each test set and cost, the rows that no other beats for as much or less. Said where three or more trained
+    and their cost is known."""
+    lines = []
+    for test_set, fronts in board.fronts.items():
+        trained = [row for row in board.rows if row.trained and row.test_set == test_set]
+        where = f"{test_set}: front" if len(board.fronts) > 1 else "Front"
+        lines += [
+            f"{where} of {board.metrics[0]} against {COSTS[cost]}: {', '.join(labels)}."
+            for cost, labels in fronts.items()
+            if sum(getattr(row, cost) is not None for row in trained) >= 3
+        ]
+    return lines

@@ -1,0 +1,223 @@
+"""The leaderboard as a terminal table, Markdown, CSV and JSON. All are made from the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from levelfield.files import write_json, write_text
+from levelfield.reports.against_published import published_markdown, published_terminal
+from levelfield.reports.leaderboard import cells, costs
+from levelfield.reports.leaderboard.answer import answer
+from levelfield.reports.leaderboard.comparisons import comparisons_markdown, how_compared
+from levelfield.reports.leaderboard.csv_file import as_csv
+from levelfield.reports.leaderboard.terminal import board_tables
+from levelfield.reports.leaks import leak_lines, leak_links
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.limits import needed_text
+from levelfield.studies.leaderboard.rows import Row
+
+_VERDICTS = "What is better than what"
+_ROWS, _LABELS, _SHOWN = 40, 12, 6  # how much of it a text says; the JSON file has all
+
+
+def write_all(board: Leaderboard, folder: Path) -> list[Path]:
+    """Write leaderboard.json, .csv and .md; returns the paths."""
+    write_json(folder / "leaderboard.json", board.as_data())
+    write_text(folder / "leaderboard.csv", as_csv(board))
+    write_text(folder / "leaderboard.md", as_markdown(board))
+    return [folder / f"leaderboard.{suffix}" for suffix in ("json", "csv", "md")]
+
+
+def as_markdown(board: Leaderboard) -> str:
+    """The leaderboard and its comparisons as a Markdown page."""
+    head, rows = _columns(board), [_fields(board, row, rank) for rank, row in enumerate(board.rows, 1)]
+    lines = [f"# {board.study}", "", *answer(board), "", *([board.limit, ""] if board.limit else [])]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
+    lines += ["", *explanation(board), *leak_links(board), *costs.front_lines(board), ""]
+    lines += [f"## {_VERDICTS}", "", *verdicts(board), *comparisons_markdown(board)]
+    lines += ["", "## Claims", "", *claims(board)] if board.claims else []
+    lines += published_markdown(board)
+    return "\n".join(lines) + "\n"
+
+
+def show(board: Leaderboard, console: Console, *, full: bool = True) -> None:
+    """Print the answer, the leaderboard, what it means, what is better than what, and what became of its claims."""
+    console.print(terminal(board, width=console.width, full=full))
+
+
+def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> RenderableType:
+    """The answer, and tables that fit the width: the interval of the first metric, deviations as letters explained
+    below. full: every row's comparisons, not only the best row's."""
+    letters = cells.letters(text for row in board.rows for text in row.deviations)
+    notes = [f"{letter}: {text}" for text, letter in letters.items()]
+    deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
+    deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
+    explained = [Text(line) for line in explanation(board)]
+    better = [Text(_VERDICTS, style="bold"), *(Text(line) for line in verdicts(board, full=full))]
+    use, *sentences = answer(board)
+    said_first = [Text(use, style="bold"), *map(Text, sentences), Text()]
+    limit = [Text(board.limit), Text()] if board.limit else []
+    said = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
+    tables = board_tables(board, letters, width)
+    shown: list[RenderableType] = [*said_first, *limit, *tables, *explained, Text(), *deviations, Text(), *better]
+    return Group(*shown, *published_terminal(board), *said)
+
+
+def explanation(board: Leaderboard) -> list[str]:
+    """What the columns mean, and how the figures were made."""
+    again = " and training again" if any(len(row.seeds) > 1 for row in board.rows) else ""
+    lines = [
+        f"Interval: 95 %, over other test classes{again}. sd: over seeds ('-': deterministic method, or only one run). "
+        "sec: training time per run.",
+    ]
+    for test_set, made in board.signatures.items():
+        counted = board.facts.get("queries_that_count", {}).get(test_set)
+        told = " ".join([_made(made[board.metrics[0]], counted), *_of_queries_alone(made, board.metrics[0])])
+        lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + told)
+    lines += leak_lines(board)
+    lines += [
+        f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds went into planning batches."
+        for row in board.rows
+        if row.planning > max(0.05 * row.seconds, 0.05)  # less than that would be printed as 0.0
+    ]
+    lines += [f"{row.label}: {row.best_on_test.text}." for row in board.rows if row.best_on_test]
+    lines += [f"Missing: {text}." for text in board.missing]
+    lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
+    return lines
+
+
+def _made(definition: dict[str, Any], counted: int | None) -> str:
+    """How the figures of the first metric were made. counted: queries that count, where that is known."""
+    if definition["clusterer"] != "none":
+        return f"{definition['queries']:,} images, clustered by {definition['distance']} distance."
+    own = "the query itself left out" if definition["self_excluded"] == "id" else "none of which is a query"
+    return (
+        f"{_queries(definition, counted)} against {definition['gallery']:,} images, {own}; {definition['distance']} "
+        f"distance; ties: {definition['ties']}."
+    )
+
+
+def _queries(definition: dict[str, Any], counted: int | None) -> str:
+    """How many queries there are, and what becomes of those with no other image of their class.
+
+    >>> _queries({"queries": 63, "lone": "exclude"}, 62)
+    '62 queries (1 more is left out: no other image of its class)'
+    >>> _queries({"queries": 63, "lone": "miss"}, 63)
+    '63 queries (missed where the gallery has no image of their class)'
+    """
+    queries = definition["queries"]
+    if definition["lone"] != "exclude":
+        return f"{queries:,} queries (missed where the gallery has no image of their class)"
+    lone = 0 if counted is None else queries - counted
+    if not lone:
+        return f"{queries:,} queries"
+    left_out = (
+        "1 more is left out: no other image of its class"
+        if lone == 1
+        else (f"{lone:,} more are left out: no other image of their class")
+    )
+    return f"{counted:,} queries ({left_out})"
+
+
+def _of_queries_alone(made: dict[str, dict[str, Any]], first: str) -> list[str]:
+    """Metrics that do not look into the gallery of the first one: clusterings, and those of geometry."""
+    apart = [metric for metric, definition in made.items() if definition["gallery"] != made[first]["gallery"]]
+    return [f"{', '.join(apart)}: of the queries alone."] if apart else []
+
+
+def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
+    """For each row, or the first alone, what it is better than and what it ties with; what would resolve the ties with
+    the best."""
+    if not board.comparisons:
+        return ["Nothing to compare: one row, or no metric with a value per query."]
+    lines = [how_compared(board), *_single_runs(board)]
+    order = {row.label: place for place, row in enumerate(board.rows)}
+    better: dict[str, list[str]] = {label: [] for label in order}
+    tied: dict[str, list[str]] = {label: [] for label in order}
+    for one in board.comparisons:
+        first, second = sorted((one.first, one.second), key=lambda label: order[label])
+        if one.winner is None:
+            tied[first].append(second)
+        else:
+            better[one.winner].append(second if one.winner == first else first)
+    shown = list(order)[: _ROWS if full else 1]
+    for label in shown:
+        said = []
+        if tied[label]:
+            said.append("tie with " + _named(tied[label], order))
+        if better[label]:
+            said.append("better than " + _named(better[label], order))
+        if said:
+            lines.append(f"- {label}: " + "; ".join(said) + ".")
+    if len(order) > len(shown):
+        more = "in leaderboard.json" if full else "with --full and in leaderboard.md"
+        left = len(order) - len(shown)
+        lines.append(f"{left:,} more row{'s' * (left != 1)} {more}.")
+    advice = board.facts.get("advice", "")
+    return lines + (_resolving(board) if full else []) + ([advice] if advice else [])
+
+
+def _single_runs(board: Leaderboard) -> list[str]:
+    """Which rows have one run where others have more: nothing says what training them again would give."""
+    single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
+    if not single or not any(one.retrained for one in board.comparisons):
+        return []
+    return [
+        f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it are about that run: training again was "
+        "not tried."
+    ]
+
+
+def _resolving(board: Leaderboard) -> list[str]:
+    """What would resolve the ties with the best row, most likely first."""
+    best = board.rows[0].label
+    found = [
+        (one.seen_from(best), text)
+        for one in board.comparisons
+        if best in (one.first, one.second) and not one.better() and (text := needed_text(one))
+    ]
+    if not found or board.limit:
+        return []
+    shown = [f"{one.second} {text}" for one, text in sorted(found, key=lambda entry: -entry[0].difference)]
+    more = f"; {len(shown) - _SHOWN} more in leaderboard.json" if len(shown) > _SHOWN else ""
+    return [f"What would resolve a tie with {best}, with 80 % power: {'; '.join(shown[:_SHOWN])}{more}."]
+
+
+def claims(board: Leaderboard) -> list[str]:
+    """What came out of each claim of the study."""
+    return [f"- {one.text}" for one in board.claims]
+
+
+def _named(labels: list[str], order: dict[str, int]) -> str:
+    """Labels in the order of the table; a whole tail of the table, or too many, in short."""
+    labels = sorted(labels, key=lambda label: order[label])
+    if len(labels) > 2 and order[labels[0]] == len(order) - len(labels):
+        return f"{labels[0]} and all below it"
+    more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
+    return ", ".join(labels[:_LABELS]) + more
+
+
+def _columns(board: Leaderboard) -> list[str]:
+    names = ["#", "method"]
+    for metric in board.metrics:
+        names += [cells.heading(metric), *(["95 % interval"] if _has_interval(board, metric) else []), "sd"]
+    return [*names, *costs.HEADINGS, "deviations (conditions)"]
+
+
+def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
+    fields = [str(rank), row.label]
+    for metric in board.metrics:
+        cell = row.cells[metric]
+        fields.append(cells.figure(cell))
+        fields += [cells.interval(cell)] if _has_interval(board, metric) else []
+        fields.append(cells.spread(cell))
+    return [*fields, *costs.fields(row), ", ".join(row.deviations) or "none"]
+
+
+def _has_interval(board: Leaderboard, metric: str) -> bool:
+    return any(row.cells[metric].low is not None for row in board.rows)

@@ -1,0 +1,1 @@
+"""Worker processes that do the runs of a plan."""

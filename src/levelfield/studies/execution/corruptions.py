@@ -1,0 +1,94 @@
+"""Finished runs on corrupted test images, by several processes: each takes some of the corruptions, for all runs.
+
+So no image is corrupted twice and nothing below the cut is computed twice, as in one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from levelfield import processes
+from levelfield.errors import LevelfieldError
+from levelfield.studies.runs.corruptions import Hear, record, recorded
+from levelfield.trust import as_trusted, trusted
+
+
+def record_all(
+    folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], *, jobs: int, tell: Hear
+) -> dict[Path, str]:
+    """As `record`, with `jobs` processes; 0 or 1: in this one."""
+    missing = _missing(folders, names, metrics)
+    shares = [missing[k::jobs] for k in range(min(jobs, len(missing)))]
+    if len(shares) < 2:
+        return _record(folders, names, metrics, tell)
+    threads = max(1, torch.get_num_threads() // len(shares))
+    workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
+    failed: dict[Path, str] = {}
+    try:
+        for share in shares:
+            process, ours = processes.start(_work, list(folders), share, list(metrics), threads, trusted())
+            workers[ours] = (process, share)
+        while workers:
+            for pipe in wait(list(workers)):
+                assert isinstance(pipe, Connection)
+                try:
+                    said = pipe.recv()
+                except (EOFError, ConnectionError):
+                    process, share = workers.pop(pipe)
+                    process.join()
+                    failed = _lost(folders, share, metrics, processes.end_of(process.exitcode)) | failed
+                    continue
+                if isinstance(said, dict):
+                    failed |= said
+                else:
+                    tell(*said)
+    finally:
+        processes.stop([process for process, _ in workers.values()])
+    return failed
+
+
+def _record(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], tell: Hear) -> dict[Path, str]:
+    """As `record`; what stops all runs at once, as an image that is gone, is told of each that is not measured yet."""
+    try:
+        return record(folders, names, metrics, tell)
+    except LevelfieldError as error:
+        return _lost(folders, names, metrics, str(error))
+
+
+def _lost(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], reason: str) -> dict[Path, str]:
+    """The runs that should have been measured and were not."""
+    return {folder: reason for folder in folders if _missing([folder], names, metrics)}
+
+
+def _missing(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    return [name for name in names if any(set(metrics) - recorded(folder, name).keys() for folder in folders)]
+
+
+def _work(
+    pipe: Connection,
+    folders: list[Path],
+    names: list[str],
+    metrics: list[str],
+    threads: int,
+    trust: tuple[str, ...] | None,
+) -> None:
+    """A process's life: its corruptions, and how it went."""
+    torch.set_num_threads(threads)
+
+    def say(*what: object) -> None:
+        try:
+            pipe.send(what)
+        except ConnectionError:  # nobody listens any more: what is not done can be done another day
+            sys.exit(1)
+
+    with as_trusted(trust):
+        failed = _record(folders, names, metrics, say)
+    with contextlib.suppress(ConnectionError):
+        pipe.send(failed)

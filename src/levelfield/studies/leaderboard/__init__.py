@@ -1,0 +1,1 @@
+"""Finished runs to rows, intervals, comparisons and verdicts of claims."""

@@ -1,0 +1,159 @@
+"""What the runs of a study say of its claims: holds, does not hold, or cannot be told.
+
+The same crossed test as between the rows of a leaderboard. Claims were made before the runs, so Holm's correction is
+over the claims of the study and not over all pairs of its rows. A metric without a value per query (a clustering) has
+no classes to draw: it is judged by Student's paired test over seeds, and the note says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison, Needed, Table, holm, joint, t_interval
+from levelfield.studies.leaderboard.entries import Entry, paired
+from levelfield.studies.leaderboard.limits import needed_text
+from levelfield.studies.specification.claims import Claim
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+_ROUNDING = 1e-9  # seeds that vary a difference by less do not vary it
+Part = tuple[Mapping[str, list[Entry]], Mapping[str, Table]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the runs say of a claim. missing, needed_seeds, needed_classes: of one that cannot be told, what would
+    resolve it."""
+
+    claim: str
+    metric: str
+    source: str
+    verdict: str
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    note: str = ""
+    missing: str = ""
+    needed_seeds: Needed | None = None
+    needed_classes: Needed | None = None
+
+    @property
+    def text(self) -> str:
+        """In one line.
+
+        >>> Verdict("a > b", "nmi", "roth2020 table 4", "holds", 0.02, 0.01, 0.03, 0.01).text
+        'a > b: holds (nmi +0.020, 95 % +0.010 to +0.030; roth2020 table 4)'
+        """
+        told = [] if self.difference is None else [f"{self.metric} {self.difference:+.3f}"]
+        if self.low is not None and self.high is not None:
+            told[-1] += f", 95 % {self.low:+.3f} to {self.high:+.3f}"
+        return f"{self.claim}: {self.verdict} ({'; '.join([*told, *filter(None, (self.note, self.source))])})"
+
+
+@dataclass(frozen=True)
+class _BySeeds:
+    """A difference of a metric that has no value per class; p is None if seeds do not vary it."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    seeds: int
+
+
+def judge(claims: Sequence[Claim], parts: Sequence[Part], metric: str) -> list[Verdict]:
+    """The verdict on each claim. Those of the form `a > b` are Holm-corrected together, 5 % in all.
+
+    parts: for each test set the entries of its rows, and the table of every metric with a value per query.
+    """
+    places = [_place(one, parts) for one in claims]
+    crossed, by_seeds = {}, {}
+    for k, (one, place) in enumerate(zip(claims, places, strict=True)):
+        first, _, second = one.parts
+        if place is not None and (one.metric or metric) in place[1]:
+            crossed[k] = place[1][one.metric or metric].differences(first, second)
+        elif place is not None and (pairs := paired(place[0][first], place[0][second])):
+            by_seeds[k] = _by_seeds(pairs, one.metric or metric)
+    better = [k for k, one in enumerate(claims) if one.parts[1] == ">"]
+    chances = {k: found.p for k in better if k in by_seeds and (found := by_seeds[k]).p is not None}
+    together = [k for k in better if k in crossed]
+    tested = dict(zip(together, joint([crossed[k] for k in together], beside=list(chances.values())), strict=True))
+    tested |= {k: joint([crossed[k]])[0] for k in crossed if k not in tested}
+    own = [tested[k].p or 1.0 for k in together]
+    corrected = dict(zip(chances, holm([*chances.values(), *own]), strict=False))
+    result = []
+    for k, one in enumerate(claims):
+        if k in tested:
+            result.append(_of_classes(one, tested[k], one.metric or metric))
+        elif k in by_seeds:
+            result.append(_of_seeds(one, by_seeds[k], one.metric or metric, corrected.get(k)))
+        else:
+            result.append(Verdict(one.claim, one.metric or metric, one.source, OPEN, note="its runs did not finish"))
+    return result
+
+
+def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:
+    """The test set that has both rows; None if there is none."""
+    first, _, second = claim.parts
+    return next((part for part in parts if first in part[0] and second in part[0]), None)
+
+
+def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
+    said = _said(claim, found.difference, found.low, found.high, found.adjusted)
+    lacks = (found.missing, found.needed_seeds, found.needed_classes) if said == OPEN else ("", None, None)
+    note = _what_would_resolve(found) if said == OPEN else "" if found.retrained else "these runs alone"
+    return Verdict(
+        claim.claim, metric, claim.source, said, found.difference, found.low, found.high, found.adjusted, note, *lacks
+    )
+
+
+def _of_seeds(claim: Claim, found: _BySeeds, metric: str, corrected: float | None) -> Verdict:
+    said = _said(claim, found.value, found.low, found.high, corrected)
+    seeds = "one seed" if found.seeds == 1 else f"the same with all {found.seeds} seeds"
+    note = f"{seeds}, and no value per class" if found.p is None else "over seeds alone"
+    return Verdict(claim.claim, metric, claim.source, said, found.value, found.low, found.high, corrected, note)
+
+
+def _said(claim: Claim, difference: float, low: float | None, high: float | None, p: float | None) -> str:
+    if claim.parts[1] == "=":
+        if low is None or high is None:
+            return OPEN
+        if max(-low, high) <= claim.within:
+            return HOLDS
+        return FAILS if low > claim.within or high < -claim.within else OPEN
+    if p is None or p >= ALPHA:
+        return OPEN
+    return HOLDS if difference > 0 else FAILS
+
+
+def _what_would_resolve(found: Comparison) -> str:
+    numbers = needed_text(found)
+    if numbers:
+        return f"{numbers} would resolve it"
+    if found.classes < MIN_CLASSES:
+        return f"{found.classes} test classes are too few"
+    return "too small a difference to say what would resolve it"
+
+
+def _by_seeds(pairs: list[tuple[Entry, Entry]], metric: str) -> _BySeeds:
+    differences = np.array([a.value(metric) - b.value(metric) for a, b in pairs])
+    interval = t_interval(differences)
+    if interval is None or interval.half_width < _ROUNDING:
+        return _BySeeds(float(differences.mean()), None, None, None, len(differences))
+    return _BySeeds(interval.mean, interval.low, interval.high, _paired_t(differences), len(differences))
+
+
+def _paired_t(differences: np.ndarray) -> float:
+    """Two-sided p of Student's paired test of differences that vary.
+
+    >>> round(_paired_t(np.array([0.01, 0.02, 0.03])), 4)
+    0.0742
+    """
+    from scipy.special import stdtr
+
+    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    return float(2 * stdtr(len(differences) - 1, -abs(float(differences.mean())) / error))

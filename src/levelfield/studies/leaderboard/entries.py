@@ -1,0 +1,100 @@
+"""What a leaderboard is made of: for each row and seed the finished runs that count as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.evaluation.statistics import Table
+from levelfield.studies.runs.folder import Result, finished_result
+from levelfield.studies.runs.spec import PlannedRun
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One seed of a row: a run, or all members of a competitor, whose figures are averaged ("separated").
+
+    An interval is over seeds or test classes, never over members.
+    """
+
+    run: PlannedRun
+    results: list[Result]
+
+    @property
+    def seed(self) -> int:
+        return self.run.spec.seed
+
+    @property
+    def first(self) -> Result:
+        return self.results[0]
+
+    def value(self, metric: str) -> float:
+        return float(np.mean([result.values[metric] for result in self.results]))
+
+    @property
+    def seconds(self) -> float:
+        """Of training, for one member."""
+        return float(np.mean([result.seconds for result in self.results]))
+
+    @property
+    def planning(self) -> float:
+        return float(np.mean([result.summary.get("planning", 0.0) for result in self.results]))
+
+    def has_queries(self, metric: str) -> bool:
+        return all(result.has_queries(metric) for result in self.results)
+
+    def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """The metric of each test class, and how many queries it has."""
+        found = [result.by_class[metric] for result in self.results]
+        return np.mean([means for means, _ in found], axis=0), found[-1][1]
+
+
+def finished_entries(
+    runs: Iterable[PlannedRun], study_folder: Path, metrics: tuple[str, ...]
+) -> tuple[dict[str, list[Entry]], list[str]]:
+    """The entries of every row, and what is missing. A seed without all its members does not count yet."""
+    reasons: dict[str, str] = {}  # of failed and damaged runs
+    together: dict[tuple[str, int], list[tuple[PlannedRun, Result | None]]] = {}
+    for run in runs:
+        folder = run.folder(study_folder)
+        result, reason = finished_result(folder, run.spec, metrics)
+        together.setdefault((run.row, run.spec.seed), []).append((run, result))
+        reasons[run.title] = f": {reason.rstrip('.')}" if reason else ""
+    found: dict[str, list[Entry]] = {}
+    missing = []
+    for (row, _), pairs in together.items():
+        results = [result for _, result in pairs if result is not None]
+        missing += [f"{run.title}{reasons[run.title]}" for run, result in pairs if result is None]
+        if len(results) == len(pairs):
+            found.setdefault(row, []).append(Entry(pairs[0][0], results))
+    return found, missing
+
+
+def mean_cost(entries: Iterable[Entry], name: str) -> float | None:
+    """A cost that the runs counted, for one member; None if any did not count it (runs of earlier versions)."""
+    costs = [result.summary.get(name) for entry in entries for result in entry.results]
+    known = [float(cost) for cost in costs if cost is not None]
+    return float(np.mean(known)) if known and len(known) == len(costs) else None
+
+
+def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]:
+    """Entries of two rows by seed, for the seeds that both have. What no seed changes is paired with every seed."""
+    if not first[0].run.seeded or not second[0].run.seeded:
+        return [(a, b) for a in first for b in second]
+    return [(a, b) for a in first for b in second if a.seed == b.seed]
+
+
+def class_table(found: Mapping[str, list[Entry]], metric: str) -> Table:
+    """Class means of every row as the crossed test takes them; a row that no seed changes is exact over seeds."""
+    table: dict[str, np.ndarray] = {}
+    weights: np.ndarray = np.zeros(0)
+    for label, entries in found.items():
+        means = []
+        for entry in entries:
+            own, weights = entry.class_means(metric)
+            means.append(own)
+        table[label] = np.stack(means)
+    return Table.of(table, weights, fixed=[label for label, entries in found.items() if not entries[0].run.seeded])

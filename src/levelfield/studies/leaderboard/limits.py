@@ -1,0 +1,48 @@
+"""What a study could not establish, and what it would take: one sentence for people, before any table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levelfield.evaluation.statistics import MIN_CLASSES, Comparison, Needed
+
+_FEW = 20  # test classes, below which only large differences can be established
+
+
+def limit_sentence(comparisons: Sequence[Comparison]) -> str:
+    """If no difference was established: by how many test classes (and seeds), and how many would show the largest.
+
+    >>> few = Comparison("a", "b", 0.1, None, None, None, None, None, None, 4, (3, 3), True, "classes", None,
+    ...                  Needed(14, 6, None))
+    >>> limit_sentence([few])
+    '4 test classes: no difference can be established; 14 classes would be needed to see one of 0.100.'
+    """
+    if not comparisons or any(one.better() for one in comparisons):
+        return ""
+    widest = max(comparisons, key=lambda one: abs(one.difference))
+    told = f"{widest.classes} test class{'es' * (widest.classes != 1)}"
+    if widest.retrained and widest.classes >= MIN_CLASSES:
+        told += f" and {max(widest.seeds)} seed{'s' * (max(widest.seeds) != 1)}"
+    told += f": no difference {'can be' if widest.classes < _FEW else 'was'} established"
+    numbers = needed_text(widest, brief=True)
+    if numbers:
+        return f"{told}; {numbers} would be needed to see one of {abs(widest.difference):.3f}."
+    least = f"; {MIN_CLASSES} are the least." if widest.classes < MIN_CLASSES else "."
+    return told + least
+
+
+def needed_text(one: Comparison, *, brief: bool = False) -> str:
+    """How many of what is missing would resolve a tie, with 80 % power; nothing if that is not known.
+
+    >>> tie = Comparison("a", "b", 0.01, -0.01, 0.03, 1.0, 9.0, 0.3, 0.3, 50, (3, 3), True, "seeds", Needed(9, 4, None))
+    >>> needed_text(tie)
+    '9 seeds (95 %: 4 or more)'
+    """
+    parts: list[tuple[Needed | None, str]] = []
+    if one.missing in ("seeds", "both"):
+        parts.append((one.needed_seeds, "seeds"))
+    if one.missing in ("classes", "both"):
+        parts.append((one.needed_classes, "classes"))
+    return " and ".join(
+        f"{number.number:,} {word}" if brief else number.text(word) for number, word in parts if number is not None
+    )

@@ -1,0 +1,117 @@
+"""One row of a leaderboard: its figures, what it cost, and in what it was not treated equally."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levelfield.studies.leaderboard.entries import Entry
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure: mean over seeds, its 95 % interval over test classes and training again (None: not known), and the
+    standard deviation over seeds (None: one run, or not defined)."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    spread: float | None = None
+    representation: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One competitor (under one variation). What it cost is for one run, mean over seeds; None is not known."""
+
+    label: str
+    trained: bool
+    seeds: list[int]
+    cells: dict[str, Cell]
+    seconds: float
+    deviations: list[str]
+    warnings: list[str]
+    variation: dict[str, Any]
+    first_run: str
+    tied_with_best: bool = False
+    planning: float = 0.0  # seconds of training that went into choosing batches
+    peak_bytes: float | None = None  # of main memory while it trained
+    images: float | None = None
+    rows_through_trunk: float | None = None
+    test_set: str = ""  # its name in the leaderboard's signatures
+    best_on_test: BestOnTest | None = None
+
+
+COSTS = {"seconds": "seconds", "peak_bytes": "peak memory", "rows_through_trunk": "rows through the trunk"}
+
+
+def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
+    """Labels of the rows that no other beats or equals for less, nor beats for the same; cheapest first.
+
+    The rows are of one test set. What trains nothing costs nothing here. A row whose cost is not known is left out.
+
+    >>> from levelfield.studies.leaderboard.rows import Cell
+    >>> row = lambda label, value, seconds: Row(label, seconds > 0, [0], {"nmi": Cell(value)}, seconds, [], [], {}, "")
+    >>> front([row("a", 0.7, 9), row("b", 0.6, 4), row("c", 0.6, 5), row("start", 0.5, 0)], "seconds", "nmi")
+    ['start', 'b', 'a']
+    """
+    known = [(paid, row.cells[metric].mean, row.label) for row in rows if (paid := paid_for(row, cost)) is not None]
+    kept: list[str] = []
+    best, price = float("-inf"), -1.0
+    for paid, value, label in sorted(known, key=lambda one: (one[0], -one[1])):
+        if value > best or (value == best and paid == price):
+            kept.append(label)
+            best, price = value, paid
+    return kept
+
+
+def paid_for(row: Row, cost: str) -> float | None:
+    """What the row cost to train; None if that is not known."""
+    paid: float | None = getattr(row, cost)
+    return paid if row.trained else 0.0
+
+
+@dataclass(frozen=True)
+class BestOnTest:
+    """Means over runs: the best figure on the test classes while each trained, and the figure of the run itself.
+
+    steps: where the best was, for each run. A method that refines at test time is monitored without that.
+    """
+
+    metric: str
+    best: float
+    honest: float
+    gap: float
+    steps: list[int]
+    refined: bool = False
+
+    @property
+    def text(self) -> str:
+        """In one line.
+
+        >>> BestOnTest("recall@1", 0.712, 0.705, 0.007, [300]).text
+        'best test score during training: 0.712 at step 300 (not used for selection); reported: 0.705, gap 0.007'
+        """
+        where = f"step{'s' if len(set(self.steps)) > 1 else ''} {', '.join(map(str, dict.fromkeys(self.steps)))}"
+        told = f"best test score during training: {self.best:.3f} at {where} (not used for selection)"
+        refined = " (monitored without the refinement at test time)" if self.refined else ""
+        return f"{told}; reported: {self.honest:.3f}, gap {self.gap:.3f}{refined}"
+
+
+def best_on_test(entries: Sequence[Entry]) -> BestOnTest | None:
+    """Of a row; None unless all its runs were monitored."""
+    results = [result for entry in entries for result in entry.results]
+    watched: list[list[dict[str, Any]]] = [result.summary.get("monitored") or [] for result in results]
+    if not all(watched):
+        return None
+    metric = watched[0][0]["metric"]
+    # the first of equals: with patience nobody would have gone on
+    best = [max(seen, key=lambda entry: (entry["test"], -entry["step"])) for seen in watched]
+    highest = float(np.mean([entry["test"] for entry in best]))
+    honest = float(np.mean([result.values[metric] for result in results]))
+    shown = [result.signatures[metric]["representation"] for result in results]
+    refined = any(each.get("refined", "none") != "none" for each in shown)
+    return BestOnTest(metric, highest, honest, highest - honest, [entry["step"] for entry in best], refined)

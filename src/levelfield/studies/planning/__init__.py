@@ -1,0 +1,1 @@
+"""From a study to a graph of runs, and what it would cost."""

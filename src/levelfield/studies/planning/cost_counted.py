@@ -1,0 +1,156 @@
+"""What a study costs by counting alone, for data or weights that are not on this machine: official numbers of images,
+rows through the trunk, floating-point operations, bytes. Hours are not known: they would have to be measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from levelfield import data, methods
+from levelfield.batching import Layout
+from levelfield.data import DatasetFacts
+from levelfield.embedder import Embedder, Trunk
+from levelfield.embedder.head.head import Head
+from levelfield.embedder.trunk import backbones
+from levelfield.embedder.trunk.blocks import BLOCK
+from levelfield.errors import BadSpecification
+from levelfield.methods import Deviation
+from levelfield.studies.planning.cost_measured import RandomFeatures
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.monitor import MOST
+from levelfield.studies.runs.setup import wider_head
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
+from levelfield.training.ledger import declared
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One row of the plan: what all its runs together take. Operations are multiplications and additions."""
+
+    label: str
+    runs: int
+    images: int
+    rows: int
+    operations: float
+    bytes: int
+    deviations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _PerImage:
+    """Operations of one image below and above the cut; bytes of the network, and how many numbers its head gets."""
+
+    below: float
+    above: float
+    bytes: int
+    width: int
+
+
+def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
+    """The runs of a study and what each row takes, without any image or pretrained weight."""
+    runs = plan(study)
+    found: dict[str, Counted] = {}
+    for run in runs:  # seeds, folds and members of a row take the same
+        one = found[run.row] if run.row in found else _counted(run)
+        found[run.row] = replace(one, runs=one.runs + (run.row in found))
+    return runs, [_times(one, one.runs) for one in found.values()]
+
+
+def _times(one: Counted, runs: int) -> Counted:
+    return replace(
+        one, images=runs * one.images, rows=runs * one.rows, operations=runs * one.operations, bytes=runs * one.bytes
+    )
+
+
+def total(rows: list[Counted]) -> Counted:
+    """All rows together."""
+    return Counted(
+        "all",
+        sum(row.runs for row in rows),
+        sum(row.images for row in rows),
+        sum(row.rows for row in rows),
+        sum(row.operations for row in rows),
+        sum(row.bytes for row in rows),
+    )
+
+
+def _counted(run: PlannedRun) -> Counted:
+    """One run. A row through the part that trains costs three forward passes: forward, and twice that backward.
+
+    While it trains, the validation classes are looked at if they select, and training and test classes if it is
+    monitored; what ends a run early (patience) is not foreseen.
+    """
+    c, settings = run.spec.conditions, run.spec.method.settings
+    train, kept_back, test = official_images(run)
+    if run.spec.joined:
+        usual, count = run.spec.protocol.folds, len(run.spec.needs)
+        told: tuple[str, ...] = (Deviation("members", usual, count).text,) if count != usual else ()
+        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), told)
+    classes = official_classes(run)
+    method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
+    per_image = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
+    method.width, method.common_head = per_image.width, c.dim * (per_image.width + 1)
+    method.wider_head = wider_head(method, c.dim, per_image.width)
+    if method.trains:  # it counts the parameters of its own head
+        method.head(RandomFeatures(per_image.width, np.arange(classes)), c.dim, 0)
+    layout: Layout = method.layout or c.layout
+    seen = c.steps * layout.batch_size if method.trains else 0
+    stored = c.cache and c.cut != "tuned"
+    views = max(1, c.views) if c.augment != "none" or c.train_view else 1
+    looks = math.ceil(c.steps / c.validate_every) if method.trains else 0
+    looked = test + (looks + (c.validate_start and method.trains)) * kept_back * (c.select != "budget")
+    looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
+    below = train * views + kept_back + test if stored else seen + looked
+    operations = below * per_image.below + (3 * seen + looked) * per_image.above
+    told = tuple(each.text for each in run.spec.with_departures(declared(method, c)))
+    return Counted(run.row, 1, seen, seen + looked, operations, 4 * test * c.dim + per_image.bytes, told)
+
+
+def countable(study: Study) -> bool:
+    """Whether the makers' numbers of the study's data are known."""
+    return _facts(study.data.name) is not None
+
+
+def _facts(name: str) -> DatasetFacts | None:
+    facts = data.describe(name) if name in data.names() else None
+    return facts if isinstance(facts, DatasetFacts) and "train" in facts.parts else None
+
+
+def official_images(run: PlannedRun) -> tuple[int, int, int]:
+    """Training, validation and test images of a run, by the makers' numbers. A fold trains on all but its own part."""
+    name, protocol = run.spec.data.name, run.spec.protocol
+    facts = _facts(name)
+    if facts is None:
+        raise BadSpecification(f"Nobody knows how many images '{name}' has before it is there.")
+    folds = protocol.folds
+    share = (folds - 1) / folds if folds > 1 else 1 - protocol.validation
+    known = facts.parts["train"][0]
+    train = round(known * share)
+    return train, known - train, sum(n for part, (n, _) in facts.parts.items() if part != "train")
+
+
+def official_classes(run: PlannedRun) -> int:
+    """Training classes of a run, by the makers' numbers."""
+    facts, (train, kept_back, _) = _facts(run.spec.data.name), official_images(run)
+    return max(2, round(facts.parts["train"][1] * train / (train + kept_back))) if facts else 2
+
+
+@lru_cache(maxsize=32)
+def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, image: int, dim: int) -> _PerImage:
+    trunk = Trunk(backbones.create(backbone, weights="random"), cut=cut, taps=taps, pooling=pooling, image=image)
+    embedder = Embedder(trunk, Head(trunk.width, dim))
+    blank = torch.zeros(1, 3, image, image)
+    with torch.no_grad(), FlopCounterMode(display=False) as below:
+        stored = embedder.stored(blank)
+    with torch.no_grad(), FlopCounterMode(display=False) as above:
+        embedder(stored)
+    weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
+    blocks = BLOCK if cut != "tuned" else 1  # what lies below the cut is computed in blocks of one size
+    return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights, trunk.width)

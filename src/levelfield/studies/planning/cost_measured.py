@@ -1,0 +1,257 @@
+"""What a study will cost: a few steps of each method are timed on blank inputs; nothing is trained or kept."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from levelfield import methods
+from levelfield.batching import Choice, Layout
+from levelfield.data.files.images import read_image
+from levelfield.embedder import Embedder
+from levelfield.embedder.head.head import Head
+from levelfield.embedder.trunk.blocks import BLOCK
+from levelfield.methods import Batch, Deviation, Method
+from levelfield.randomness import isolated, numpy_stream, stream
+from levelfield.studies.runs.inputs import Ground, ground_for
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.setup import wider_head
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
+from levelfield.training.ledger import declared
+
+PROBES = 3
+MOST_NUMBERS = 100 * 3 * 512**2  # of a batch that is timed; of a larger one a part
+OVERHEAD = 2.0  # seconds a run takes besides its steps: building, embedding, measuring, writing
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """One row of the plan."""
+
+    label: str
+    runs: int
+    seconds: float
+    deviations: list[str]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds and bytes a study will take, roughly."""
+
+    rows: list[MethodCost]
+    feature_seconds: float
+    """Of work for what is not stored yet."""
+    feature_bytes: int
+    run_bytes: int
+    jobs: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.feature_seconds + sum(row.runs * row.seconds for row in self.rows)) / self.jobs
+
+    @property
+    def _of_features(self) -> str:
+        if self.feature_bytes and not self.feature_seconds:
+            return "the features are stored already"
+        return f"{_duration(self.feature_seconds)} of work for features"
+
+    @property
+    def text(self) -> str:
+        return (
+            f"Estimated time: about {_duration(self.seconds)} with {self.jobs} job{'s' if self.jobs > 1 else ''} "
+            f"({self._of_features}). "
+            f"Disk: {size_text(self.feature_bytes)} of features, {size_text(self.run_bytes)} of runs."
+        )
+
+
+def estimate(
+    study: Study,
+    runs: list[PlannedRun],
+    *,
+    options: Options,
+    jobs: int,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Estimate:
+    """Time the parts of a study once and multiply. progress: hears (done, total) of the runs."""
+    torch.set_num_threads(study.conditions.threads)
+    looks: dict[Ground, _Look] = {}
+    rows: dict[str, MethodCost] = {}
+    dims: dict[str, int] = {}  # of each run's embeddings
+    run_bytes = 0
+    for number, run in enumerate(runs):
+        progress(number, len(runs))
+        conditions = run.spec.conditions
+        ground = ground_for(run.spec, options.cache_folder, options.device)
+        whole = ground.with_fold(0)  # folds share what is stored
+        look = looks.setdefault(whole, looks.get(whole) or _look(whole))
+        if run.row not in rows:
+            rows[run.row] = _method(run, ground, look)
+        rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
+        # a checkpoint holds what trains three times over: weights and two moments
+        numbers, weights = conditions.dim, look.parameters + 4 * (look.trainable + ground.width * conditions.dim)
+        if run.spec.joined:  # its members' numbers side by side; their weights get a second name, which takes no room
+            numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
+        dims[run.spec.folder_name] = numbers
+        run_bytes += 4 * (len(ground.fold.test) * numbers + weights)
+    return Estimate(
+        list(rows.values()),
+        sum(look.seconds_per_image * look.missing_images for look in looks.values()),
+        sum(look.stored_images * look.bytes_per_image for look in looks.values()),
+        run_bytes,
+        max(1, min(jobs, len(runs), os.cpu_count() or 1)),
+    )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What one block of real images tells about a ground."""
+
+    seconds_per_image: float
+    bytes_per_image: int
+    stored_images: int
+    missing_images: int
+    parameters: int
+    trainable: int
+
+
+def _look(ground: Ground) -> _Look:
+    """Time decoding and everything below the cut on one block of real images."""
+    view, trunk = ground.views[1], ground.still_trunk
+    view(read_image(ground.catalog.paths[0]), None)  # the first image loads the decoder
+    began = time.perf_counter()
+    few = _few(BLOCK, ground.conditions.image)
+    images = [view(read_image(path), None) for path in ground.catalog.paths[:few]]
+    each = (time.perf_counter() - began) / len(images)
+    block = torch.stack([images[k % len(images)] for k in range(few)]).to(ground.device)
+    trunk.below(block)  # the first call prepares kernels
+    began = time.perf_counter()
+    below = trunk.below(block)
+    each += (time.perf_counter() - began) / few
+    stored, missing = _features(ground) if ground.is_cached else (0, 0)
+    return _Look(
+        each,
+        4 * sum(part[0].numel() for part in below),
+        stored,
+        missing,
+        sum(parameter.numel() for parameter in trunk.parameters()),
+        sum(parameter.numel() for _, parameter in trunk.trainable()),
+    )
+
+
+def _few(images: int, side: int) -> int:
+    """As many as have the pixels of so many images with a side of 512: the plan of a study may not exhaust memory.
+
+    >>> _few(64, 224), _few(64, 2048)
+    (64, 4)
+    """
+    return max(1, min(images, images * 512**2 // side**2))
+
+
+def _features(ground: Ground) -> tuple[int, int]:
+    """How many images will be stored, each once per view, and how many of them are not yet."""
+    fold, (training, test) = ground.fold, ground.views
+    trained, judged = fold.train, fold.validation
+    if ground.protocol.folds > 1:  # what one fold keeps back trains in another
+        trained, judged = np.concatenate([trained, judged]), judged[:0]
+    views = range(max(1, ground.conditions.views) if training.random else 1)
+    wanted = [(trained, training, number) for number in views]
+    wanted += [(trained, test, 0)] if training.key != test.key else []
+    wanted += [(judged, test, 0), (fold.test, test, 0)]
+    return sum(len(images) for images, _, _ in wanted), sum(ground.missing(*each) for each in wanted)
+
+
+def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
+    conditions, competitor = run.spec.conditions, run.spec.method
+    if run.spec.joined:  # its members are counted as runs of their own
+        return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
+    classes = int(ground.train_labels.max()) + 1
+    with isolated(run.spec.seed, "estimate"):
+        method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
+        method.width = ground.width
+        layout, drawn = conditions.batches(method)
+        try:
+            step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
+        except (Exception, SystemExit) as error:  # of somebody's own loss: the plan says so, and goes on
+            return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
+    if method.trains:
+        step += _planning_seconds(drawn, layout, ground, conditions.dim)
+    if not ground.is_cached:
+        step += look.seconds_per_image * layout.batch_size
+    seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
+    return MethodCost(run.row, 0, seconds, [d.text for d in run.spec.with_departures(declared(method, conditions))])
+
+
+@dataclass
+class RandomFeatures:
+    """Random training features, for a method that makes its head from them."""
+
+    width: int
+    labels: np.ndarray
+
+    def rows(self) -> np.ndarray:
+        drawn: np.ndarray = numpy_stream(0, "estimate").normal(size=(len(self.labels), self.width))
+        return drawn.astype(np.float32)
+
+
+def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:
+    """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
+    common = Head(ground.width, method.dim_for(dim), output_norm=method.norm_rows)
+    method.common_head = sum(parameter.numel() for parameter in common.parameters())
+    method.wider_head = wider_head(method, dim, ground.width)
+    own = method.head(RandomFeatures(ground.width, ground.train_labels), dim, 0)
+    embedder = Embedder(ground.new_trunk(), common if own is None else own).to(ground.device).train()
+    method.to(ground.device)
+    if method.wants is not None:  # its teacher is not trained yet
+        method.taught(np.zeros((classes, classes if method.wants == "logits" else dim), np.float32))
+    shapes = embedder.trunk.stored_shapes(ground.conditions.image)
+    each = max(1, layout.per_class)
+    affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes)) // each * each
+    size = min(layout.batch_size, max(2 * each, affordable))
+    stored = tuple(torch.rand(size, *shape, device=ground.device) for shape in shapes)
+    classes_of = torch.arange(size) // each % classes
+    known = method.labels(np.arange(classes), 0, 0)  # what a member is told of each class
+    labels = torch.from_numpy(known)[classes_of]
+    batch = Batch(stored, labels.to(ground.device), classes_of.numpy(), None, 0, 0)
+    parameters: list[nn.Parameter] = [
+        p for module in (embedder, method) for p in module.parameters() if p.requires_grad
+    ]
+    optimiser = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0, fused=True)
+    times = []
+    for _ in range(PROBES):
+        began = time.perf_counter()
+        sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
+        optimiser.step()
+        times.append(time.perf_counter() - began)
+    return min(times) * layout.batch_size / size
+
+
+def _planning_seconds(drawn: Choice, layout: Layout, ground: Ground, dim: int) -> float:
+    """Seconds that a batch takes to be planned, from random embeddings if the batching looks at them."""
+    batches = drawn.make(ground.train_labels, layout, batches_per_epoch=PROBES)
+    size = len(ground.train_labels), dim
+    rows = numpy_stream(0, "estimate").normal(size=size) if batches.needs_memory else None
+    began = time.perf_counter()
+    batches.plan(0, rows)
+    return (time.perf_counter() - began) / PROBES
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def size_text(count: int) -> str:
+    return f"{count / 1e6:.0f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

@@ -1,0 +1,131 @@
+"""A study for somebody's own photos: losses with their defaults, and conditions fitted to what is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Set
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from levelfield import methods
+from levelfield.batching import Layout, fit_batch
+from levelfield.data import create, official, survey
+from levelfield.data.checks import verified as seen
+from levelfield.studies.planning.stopping import choose_stopping
+from levelfield.studies.runs.inputs import check_trunk
+from levelfield.studies.specification.choices import ProtocolChoice
+from levelfield.studies.specification.study import Study, parse_study
+from levelfield.training import Conditions
+
+DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
+SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
+
+
+def fit_to(
+    path: Path,
+    *,
+    root: Path | None = None,
+    skip_unreadable: bool = False,
+    wished: Study | None = None,
+    fixed: Set[str] = frozenset(),
+    progress: seen.Progress | None = None,
+) -> tuple[dict[str, Any], list[str]]:
+    """A study for the photos under `path` and, in sentences, what was found and chosen.
+
+    root: of the benchmark that `path` names. wished: what the user asks for, of which the keys in `fixed` are left
+    alone. progress: hears (done, total) of the images that are looked at for the first time.
+    """
+    content = photos_content()
+    wished = wished or parse_study(content)
+    settings: dict[str, Any] = {"root": str(root)} if root is not None else {}
+    settings |= {"allow_incomplete": True} if wished.data.settings.get("allow_incomplete") else {}
+    catalog = create(str(path) if str(path) in official.names() else path, **settings)
+    catalog = seen.look(catalog, skip_unreadable=skip_unreadable, progress=progress)
+    settings |= {"skip_unreadable": True} if skip_unreadable else {}
+    content |= {"name": _study_name(path), "data": {"name": str(path), **settings}}
+    content["about"] = f"Six losses with their default settings on {path}."
+    facts = survey(catalog)
+    changes = [f"{path}: {facts}.", *catalog.notes]
+    conditions = content["conditions"]
+    if facts.shorter_side is not None:
+        changes += _fit_view(conditions, facts.shorter_side[1] < DRAWINGS, fixed)
+    stopping = choose_stopping(catalog, wished, fixed)
+    protocol = wished.protocol
+    if stopping is not None:
+        conditions.update(stopping.conditions)
+        if stopping.protocol is not None:
+            content["protocol"] = stopping.protocol
+            protocol = ProtocolChoice(**stopping.protocol)
+        if "select" in conditions and any(methods.trains(method.name) for method in wished.methods):
+            content["figures"] = ["curves"]  # of the figure that chooses
+    fold = protocol.divide(catalog)[0]
+    changes += _fit_batch(conditions, catalog.labels[fold.train], fixed)
+    changes += _fit_dim(conditions, wished.conditions, fixed)
+    parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
+    told = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
+    changes.append(", ".join(told) + ".")
+    return content, changes + ([stopping.text] if stopping is not None else [])
+
+
+def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[str]:
+    """Photographs are seen at 160 px by their last features; small drawings keep the layout of earlier stages."""
+    if small:
+        if "conditions.backbone" not in fixed:  # other networks call their stages otherwise
+            conditions.update({key: value for key, value in SMALL.items() if f"conditions.{key}" not in fixed})
+        return []
+    if {f"conditions.{key}" for key in SMALL} & fixed:
+        return []
+    return [
+        f"Photographs: seen at {conditions['image']} px, the network's last features averaged over the image. "
+        "Larger is slower: conditions.image=224."
+    ]
+
+
+def _fit_batch(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) -> list[str]:
+    """Batches that the training classes can fill."""
+    if "conditions.batch" in fixed:
+        return []
+    layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
+    conditions["batch"] = str(layout)
+    return [layout.change] if layout.change else []
+
+
+def _fit_dim(conditions: dict[str, Any], wished: Conditions, fixed: Set[str]) -> list[str]:
+    """No more dimensions than the features have, where the user chooses the network."""
+    if "conditions.dim" in fixed or not {f"conditions.{key}" for key in ("backbone", "taps", "pooling")} & fixed:
+        return []
+    width = check_trunk(wished).width
+    if width >= conditions["dim"]:
+        return []
+    conditions["dim"] = width
+    return [f"The embedding has {width} dimensions, as many as the network's features."]
+
+
+def _counted(labels: np.ndarray) -> str:
+    return f"{len(np.unique(labels))} classes ({len(labels)} images)"
+
+
+def _study_name(path: Path) -> str:
+    """The folder's name, or the file's without its suffix."""
+    place = Path(os.path.realpath(path))  # also where links lead in a circle
+    return (place.stem if place.is_file() else place.name).lstrip(".") or "photos"
+
+
+def demo_content() -> dict[str, Any]:
+    """The embedded demo study as plain data."""
+    return _embedded("demo.yaml")
+
+
+def photos_content() -> dict[str, Any]:
+    """The embedded study for somebody's own photos as plain data, before it is fitted to them."""
+    return _embedded("photos.yaml")
+
+
+def _embedded(name: str) -> dict[str, Any]:
+    text = resources.files("levelfield.studies").joinpath(name).read_text(encoding="utf-8")
+    content: dict[str, Any] = yaml.safe_load(text)
+    return content

@@ -1,0 +1,174 @@
+"""The plan: which runs a study consists of, each after those that it needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from levelfield import methods
+from levelfield.errors import BadSpecification, unknown
+from levelfield.files import expanded
+from levelfield.registry import is_file_reference
+from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, Variation, recorded_identity
+from levelfield.studies.specification.choices import Competitor, Data, differing
+from levelfield.studies.specification.study import Study, owner
+from levelfield.studies.specification.variations import variations
+
+
+def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
+    """All runs of a study: seed by seed, so that every method has a first result early. What is needed comes first.
+
+    digest: the identity of the images a study names; asked once for each data that varies.
+    """
+    planned = []
+    digests: dict[str, str] = {}
+    there: set[tuple[str, str, int]] = set()
+    for varied, variation in variations(study):
+        key = varied.data.model_dump_json()
+        digests[key] = digests.get(key) or digest(varied.data)
+        for run in _all_seeds(varied, variation, digests[key], device.split(":")[0]):
+            known = (run.row, run.spec.identity, run.spec.seed)
+            if known not in there:  # a setting of one method varies no other
+                planned.append(run)
+            there.add(known)
+    return planned
+
+
+def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> Iterator[PlannedRun]:
+    """The runs of one variation. Competitors that need all seeds of another come last, with those that need them."""
+    made: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
+    late: list[Competitor] = []
+    for one in (ordered := in_order(study.methods)):
+        needed = methods.requires(one.name, one.settings)
+        if methods.joins_seeds(one.name, one.settings) or any(other.label in needed for other in late):
+            late.append(one)
+    rounds = [(seed, one) for seed in study.seeds for one in ordered if one not in late]
+    for seed, method in [*rounds, *((seed, one) for one in late for seed in study.seeds)]:
+        all_seeds = methods.joins_seeds(method.name, method.settings)
+        if seed != study.seeds[0] and (all_seeds or not methods.is_seeded(method.name)):
+            continue
+        spec = RunSpec(
+            data=study.data,
+            protocol=study.protocol,
+            conditions=(own := method.under(study.conditions)),
+            common=differing(study.conditions, own),
+            method=method,
+            seed=seed,
+            needs=_needs(method, seed, made, all_seeds=all_seeds),
+            device=device,
+            data_digest=digest,
+            code_digest=_file_digest(method.name, own.weights),
+        )
+        concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
+        seeded = methods.is_seeded(method.name) and not all_seeds
+        runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
+        made[method.label][seed] = runs[-1]
+        yield from runs
+
+
+def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
+    """What a competitor consists of at one seed: itself, or its folds and members and then what joins them."""
+    name, settings = spec.method.name, spec.method.settings
+    if methods.joins(name):
+        return [spec.model_copy(update={"joined": True})]
+    members = methods.members(name, settings)
+    parts = [
+        spec.model_copy(update={"fold": fold if folds > 1 else None, "member": member if members > 1 else None})
+        for fold in range(folds)
+        for member in range(members)
+    ]
+    if len(parts) == 1:
+        return parts
+    return [*parts, spec.model_copy(update={"joined": True, "needs": tuple(_as_needed(one) for one in parts)})]
+
+
+def _needs(
+    method: Competitor, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
+) -> tuple[Needed, ...]:
+    """The runs a competitor waits for: those of a label at its own seed (or at all), or a finished run by folder."""
+    found = []
+    for name in methods.requires(method.name, method.settings):
+        if name in made:
+            runs = made[name]
+            chosen = _joined_seeds(method, runs) if all_seeds else [seed if seed in runs else min(runs)]
+            found += [_as_needed(runs[s].spec) for s in chosen]
+            continue
+        identity = recorded_identity(expanded(name))
+        if identity is None:
+            others = [label for label in made if label != method.label]
+            wrong = unknown("label of the study, and no finished run's folder,", name, others)
+            raise BadSpecification(f"Method '{method.label}' needs another run: {wrong}")
+        found.append(Needed(name=name, identity=identity))
+    return tuple(found)
+
+
+def _joined_seeds(method: Competitor, runs: Mapping[int, PlannedRun]) -> list[int]:
+    """All seeds, or those that an ensemble names."""
+    named = method.settings["seeds"]
+    chosen = list(runs) if named == "all" else [int(seed) for seed in named]
+    for seed in chosen:
+        if seed not in runs:
+            there = ", ".join(map(str, runs))
+            raise BadSpecification(f"Method '{method.label}' joins seed {seed}, and the study has the seeds {there}.")
+    return chosen
+
+
+def _as_needed(spec: RunSpec) -> Needed:
+    return Needed(name=spec.folder_name, identity=spec.identity)
+
+
+def in_order(competitors: Sequence[Competitor]) -> list[Competitor]:
+    """Competitors after those they need; otherwise in the order of the study. A circle is refused."""
+    by_label = {one.label: one for one in competitors}
+    done: dict[str, Competitor] = {}
+
+    def place(one: Competitor, above: tuple[str, ...]) -> None:
+        if one.label in above:
+            circle = " -> ".join([*above[above.index(one.label) :], one.label])
+            raise BadSpecification(f"These methods wait for each other: {circle}.")
+        for name in methods.requires(one.name, one.settings):
+            if name in by_label and name not in done:
+                place(by_label[name], (*above, one.label))
+        done.setdefault(one.label, one)
+
+    for one in competitors:
+        place(one, ())
+    return list(done.values())
+
+
+def needed_labels(competitors: Sequence[Competitor], label: str) -> set[str]:
+    """`label` and all that it needs, directly or not."""
+    by_label = {one.label: one for one in competitors}
+    found: set[str] = set()
+    waiting = [label]
+    while waiting:
+        one = by_label[waiting.pop()]
+        found.add(one.label)
+        waiting += [name for name in methods.requires(one.name, one.settings) if name in by_label and name not in found]
+    return found
+
+
+def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun]:
+    """Of planned runs `last` and all that it needs, in their order."""
+    names = {last.spec.folder_name}
+    for run in reversed(runs):  # what is needed comes before
+        if run.spec.folder_name in names:
+            names |= {need.name for need in run.spec.needs}
+    return [run for run in runs if run.spec.folder_name in names]
+
+
+def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variation:
+    """What varies for a method: not the settings of the others, unless it needs their runs."""
+    return tuple((key, value) for key, value in variation if owner(key, labels) in (None, *concerned))
+
+
+def _file_digest(method: str, weights: str | None) -> str:
+    """The content of a user's own files: another loss or other weights under the same name are another run."""
+    named = [method.rpartition(":")[0]] if is_file_reference(method) else []
+    named += [weights] if weights not in (None, "random") else []
+    return "-".join(_content(expanded(name)) for name in named)
+
+
+def _content(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest() if path.is_file() else "missing"

@@ -1,0 +1,1 @@
+"""One run: inputs, set-up, training, evaluation, and the folder that holds it."""

@@ -1,0 +1,222 @@
+"""Finished runs on corrupted test images (lim2022 A.3): the same corrupted images for every run that is asked.
+
+`corrupted/NAME.npy` of a run folder holds the embeddings, `corrupted/NAME.json` what they are and their figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError
+
+from levelfield.arrays import read_array
+from levelfield.contents import checksum, read_json
+from levelfield.data import corruptions
+from levelfield.data.views.basic import TestView
+from levelfield.data.views.corrupted import CorruptedView
+from levelfield.data.views.named import StepsView
+from levelfield.embedder import load
+from levelfield.embedder.ensemble import Ensemble
+from levelfield.embedder.model import Model
+from levelfield.embedder.model_files import within
+from levelfield.errors import BadInput, BadSpecification, Damaged, LevelfieldError
+from levelfield.evaluation import Evaluation, evaluate
+from levelfield.files import write_json, write_whole
+from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
+from levelfield.studies.runs.folder import spec_at_its_place
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.items import refined
+from levelfield.studies.runs.joined.members import spec_of
+from levelfield.studies.runs.method_file import load_method
+from levelfield.trust import trusting
+
+Hear = Callable[[Path, str, int, int], object]  # of a run: what is done, how much of it, out of how much
+FOLDER = "corrupted"
+TOGETHER = 8  # runs whose models are in memory at once; what they share below the cut is computed once for all
+
+
+@dataclass(frozen=True)
+class Drops:
+    """A run's figures on clean and on corrupted test images: `corrupted[corruption][metric]`."""
+
+    clean: dict[str, float]
+    corrupted: dict[str, dict[str, float]]
+
+    def drop(self, corruption: str, metric: str) -> float:
+        return self.clean[metric] - self.corrupted[corruption][metric]
+
+    def mean_drop(self, metric: str) -> float:
+        """The mean over the corruptions that were asked for."""
+        return float(np.mean([self.drop(name, metric) for name in self.corrupted]))
+
+
+def evaluate_corrupted(
+    folder: Path, names: Sequence[str], *, metrics: Sequence[str], progress: bool = False, **settings: Any
+) -> tuple[Drops, dict[str, Evaluation]]:
+    """Evaluate a run on its test images, clean and under each corruption; the evaluations stand under "clean" and the
+    corruptions' names. `settings` are those of `evaluate`. Embeddings are kept in the run folder and made once."""
+    rows, items = stored_test(folder)
+    found = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
+    if not all(_has_rows(folder, name) for name in names):
+        _fill({folder: load(folder)}, _tested(folder), names, progress=progress)
+    for name in names:
+        found[name] = evaluate(**{**items.arrays(_stored(folder, name)), **settings}, metrics=metrics)
+    values = {name: {metric: float(result[metric]) for metric in result} for name, result in found.items()}
+    return Drops(values.pop("clean"), values), found
+
+
+def record(
+    folders: Sequence[Path],
+    names: Sequence[str],
+    metrics: Sequence[str],
+    tell: Hear = lambda folder, text, done, total: None,
+) -> dict[Path, str]:
+    """Measure finished runs under the corruptions and keep the figures in their folders; what is there stays.
+
+    Gives the runs for which that failed, with the reason: they stop no other.
+    """
+    failed: dict[Path, str] = {}
+    images: dict[Path, tuple[Path, ...]] = {}
+    for folder in folders:
+        try:
+            if any(set(metrics) - recorded(folder, name).keys() for name in names):
+                images[folder] = _tested(folder)
+        except LevelfieldError as error:
+            failed[folder] = str(error)
+    for group in _groups(images):
+        models = {}
+        for folder in group:
+            try:
+                models[folder] = load(folder)
+            except LevelfieldError as error:
+                failed[folder] = str(error)
+        _fill(models, images[group[0]], names, tell=tell)
+        for folder in models:
+            for name in names:
+                _measure(folder, name, metrics)
+            tell(folder, "corrupted", len(names), len(names))
+    return failed
+
+
+def recorded(folder: Path, name: str) -> dict[str, float]:
+    """The figures under one corruption that a run folder holds."""
+    values: dict[str, float] = _noted(folder, name).get("values", {})
+    return values
+
+
+@trusting()
+def _tested(folder: Path) -> tuple[Path, ...]:
+    """The test images of a run, if it can be asked again."""
+    ground = ground_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
+    catalog, tested = ground.catalog, ground.fold.test
+    _, items = stored_test(folder)
+    if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):
+        raise BadInput(f"The test images of '{catalog.name}' are not those that {folder} was tested on.")
+    if how_refined(folder) and how_many_models(folder) > 1:
+        raise BadInput(
+            f"The members of {folder} changed their embeddings at test time, which cannot be done again "
+            "for all of them together: ask the members."
+        )
+    return tuple(catalog.paths[i] for i in tested)
+
+
+def _groups(images: dict[Path, tuple[Path, ...]]) -> Iterator[list[Path]]:
+    """Runs that were tested on the same images, a few at a time."""
+    by_images: dict[tuple[Path, ...], list[Path]] = {}
+    for folder, tested in images.items():
+        by_images.setdefault(tested, []).append(folder)
+    for same in by_images.values():
+        yield from (same[i : i + TOGETHER] for i in range(0, len(same), TOGETHER))
+
+
+def _fill(
+    models: dict[Path, Model | Ensemble],
+    images: Sequence[Path],
+    names: Sequence[str],
+    *,
+    progress: bool = False,
+    tell: Hear = lambda folder, text, done, total: None,
+) -> None:
+    """Make the embeddings that are missing, for all models at once."""
+    for number, name in enumerate(names):
+        corruption = corruptions.create(name)
+        missing = [folder for folder in models if not _has_rows(folder, name)]
+        for folder in missing:
+            tell(folder, f"corrupted: {name}", number, len(names))
+        if missing:
+            together = Ensemble(tuple(_seeing(models[folder], corruption) for folder in missing), {})
+            for folder, rows in zip(missing, together.embed_apart(images, progress=progress), strict=True):
+                if how_refined(folder):
+                    rows = refined(load_method(folder), rows, stored_test(folder)[1].queries)
+                _keep(folder, corruption, rows)
+
+
+def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Model | Ensemble:
+    """The same model with the corruption before its eyes."""
+    if isinstance(model, Ensemble):
+        return Ensemble(tuple(_seeing(member, corruption) for member in model.members), model.about)
+    if not isinstance(model.view, TestView | StepsView):
+        raise BadSpecification("Only what a test view has resized and cropped can be corrupted.")
+    return replace(model, view=CorruptedView(model.view, corruption))
+
+
+def _keep(folder: Path, corruption: corruptions.Corruption, rows: np.ndarray) -> None:
+    within(folder, FOLDER)  # nothing is written elsewhere
+    stored = _path(folder, corruption.name, "npy")
+    write_whole(stored, lambda file: np.save(file, rows))
+    # last: without it the rows do not count
+    noted = {"corruption": corruption.key, "values": {}, "checksum": checksum(stored)}
+    write_json(_path(folder, corruption.name, "json"), noted)
+
+
+def _measure(folder: Path, name: str, metrics: Sequence[str]) -> None:
+    noted = _noted(folder, name)
+    wanted = [metric for metric in metrics if metric not in noted["values"]]
+    if wanted:
+        result = evaluate(**stored_test(folder)[1].arrays(_stored(folder, name)), metrics=wanted)
+        values = {**noted["values"], **{metric: float(result[metric]) for metric in result}}
+        write_json(_path(folder, name, "json"), {**noted, "values": values})
+
+
+def _stored(folder: Path, name: str) -> np.ndarray:
+    return read_array(_path(folder, name, "npy"), kinds="f")
+
+
+def _noted(folder: Path, name: str) -> dict[str, Any]:
+    """What the folder says of its rows; empty if there are none, or some of a corruption that was another then."""
+    if (folder / FOLDER).is_symlink():
+        return {}
+    try:
+        noted = _Noted.model_validate(read_json(_path(folder, name, "json")))
+    except (Damaged, ValidationError):
+        return {}
+    sound = noted.corruption == corruptions.create(name).key and _path(folder, name, "npy").exists()
+    return noted.model_dump() if sound else {}
+
+
+def _has_rows(folder: Path, name: str) -> bool:
+    """Whether the folder holds the embeddings under one corruption, and they are sound; else they are made again."""
+    noted = _noted(folder, name)
+    try:
+        rows = _stored(folder, name) if noted else None
+        fits = rows is not None and rows.ndim == 2 and len(rows) == len(stored_test(folder)[0])
+        return fits and noted["checksum"] in (None, checksum(_path(folder, name, "npy")))
+    except Damaged:
+        return False
+
+
+class _Noted(BaseModel):
+    """What `corrupted/NAME.json` says."""
+
+    corruption: str
+    values: dict[str, Annotated[float, Field(strict=True)]]
+    checksum: str | None = None
+    """Of the rows; runs of earlier versions have none."""
+
+
+def _path(folder: Path, name: str, suffix: str) -> Path:
+    return folder / FOLDER / f"{name}.{suffix}"

@@ -1,0 +1,66 @@
+"""What HIST learned of its training classes beside what is found there: means, and how widely each class spreads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from levelfield.embedder import Model, load
+from levelfield.objectives import Hist
+from levelfield.studies.runs.folder import spec_at_its_place
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.method_file import load_method
+from levelfield.trust import trusting
+
+
+class Distributions(NamedTuple):
+    """One row, or one number, per training class; means are of length 1."""
+
+    learned_means: np.ndarray  # (C, d)
+    found_means: np.ndarray  # (C, d), of the unit embeddings
+    learned_spreads: np.ndarray  # (C,), Frobenius norm of the covariance, which is diagonal
+    found_spreads: np.ndarray  # (C,), mean squared distance of the unit embeddings to their mean
+
+
+@trusting()
+def distributions_of(folder: Path) -> Distributions | None:
+    """The distributions of a finished HIST run (lim2022, B.2); None if it learned none. Images are embedded again."""
+    objective = load_method(folder).objective
+    if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
+        return None
+    ground, model = ground_for(spec_at_its_place(folder), None, "cpu"), load(folder)
+    assert isinstance(model, Model)  # it trained: no ensemble
+    rows = ground.embed(model.embedder, ground.fold.train, lambda text, done, total: None)
+    low, high = objective.log_var_clamp
+    means, variances = _numbers(objective.means), np.exp(_numbers(objective.log_vars).clip(low, high))
+    return compared(means, variances, rows, ground.train_labels)
+
+
+def compared(means: np.ndarray, variances: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> Distributions:
+    """Learned `means` and `variances` (C, d) beside the raw embedding `rows` (n, d) of classes 0..C-1.
+
+    >>> rows = np.array([[2.0, 0.0], [0.0, 1.0]])
+    >>> compared(np.array([[3.0, 4.0]]), np.array([[3.0, 4.0]]), rows, np.array([0, 0])).found_spreads
+    array([0.5])
+    """
+    rows = _unit(rows.astype(np.float64))
+    counts = np.bincount(labels, minlength=len(means))
+    sums = np.zeros((len(means), rows.shape[1]))
+    np.add.at(sums, labels, rows)
+    centres = sums / np.maximum(counts, 1)[:, None]
+    squared = np.square(rows - centres[labels]).sum(axis=1)
+    spreads = np.bincount(labels, squared, minlength=len(means)) / np.maximum(counts, 1)
+    return Distributions(_unit(means), _unit(centres), np.linalg.norm(variances, axis=1), spreads)
+
+
+def _numbers(parameter: Tensor) -> np.ndarray:
+    found: np.ndarray = parameter.detach().double().numpy()
+    return found
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(length > 0, length, 1)

@@ -1,0 +1,51 @@
+"""The figures of a run from its stored embeddings: a new metric trains nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.evaluation import evaluate
+from levelfield.files import write_whole
+from levelfield.studies.runs.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
+from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.inputs import Tell
+from levelfield.studies.runs.items import Items
+
+
+def refined_text(measured: dict[str, Any]) -> str:
+    """How the embeddings of a run were changed at test time; empty if they were not."""
+    found = measured.get("refined")
+    return "yes" if found is True else found or ""  # runs of earlier versions only say whether
+
+
+def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], tell: Tell) -> None:
+    """Write metrics.json, with which a run is finished, and per_query.npz. What was measured before stays measured.
+
+    labels: the class of each test image; None where nothing is tested.
+    """
+    trained = read_training(folder)
+    before = read_result(folder)
+    metrics = tuple(dict.fromkeys([*(before.values if before else ()), *metrics]))
+    values: dict[str, float] = {}
+    signatures: dict[str, Any] = {}
+    if labels is not None:
+        tell("measuring", 0, 1)
+        items = Items.read(folder)
+        rows = read_embeddings(folder, trained.get("checksums", {}))
+        check_rows(folder, rows, len(items.paths))
+        result = evaluate(**items.arrays(rows, labels), metrics=metrics)
+        values = {name: float(result[name]) for name in result}
+        shown = {
+            "refined": refined_text(trained["measured"]) or "none",
+            "ensemble": trained["measured"].get("members", 1),
+            "bits": trained["measured"].get("bits", 32),
+        }
+        signatures = {name: asdict(result.signature(name).declared(**shown)) for name in result}
+        arrays: dict[str, Any] = {**result.per_query, "lone": result.lone, "labels": labels[items.queries]}
+        arrays |= {} if items.roles is None else {"all_labels": labels}
+        write_whole(folder / PER_QUERY, lambda file: np.savez(file, **arrays))
+    write_finished(folder, {"values": values, "signatures": signatures, **trained})

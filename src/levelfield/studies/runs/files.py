@@ -1,0 +1,313 @@
+"""The files of a run folder, each with one reader, which checks its form before anything in it is believed.
+
+training.json is the last file of training and metrics.json the last one of measuring. Each holds a checksum of its own
+content and those of the files that were written before it. Runs of earlier versions have none: there the form alone is
+checked.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from levelfield.arrays import read_array, read_arrays
+from levelfield.contents import MEGABYTE, checksum, damaged, read_json, read_text
+from levelfield.errors import Damaged
+from levelfield.evaluation import Signature
+from levelfield.files import write_json
+
+TRAINED, FINISHED, PER_QUERY, EMBEDDINGS, ITEMS = (
+    "training.json",
+    "metrics.json",
+    "per_query.npz",
+    "embeddings.npy",
+    "items.csv",
+)
+FAILED = "error.txt"  # left by a run that failed
+MADE = (
+    "run.yaml",
+    EMBEDDINGS,
+    ITEMS,
+    "model.safetensors",
+    "model.yaml",
+    "method.safetensors",
+    "training_spectra.npz",
+)
+"""What training writes before training.json, if there is any of it."""
+REMEDY = "`levelfield compare` (or `ensemble`) makes it again."
+
+_ITEMS_SIZE, _ITEMS_LINES = 100 * MEGABYTE, 5 * MEGABYTE
+
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+Amount = Annotated[float, Field(strict=True)]  # not finite is possible: rho of rows that are all equal
+Cost = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Checksums = dict[str, str]
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class _Watched(_Form):
+    """A look at the test classes while a run trained."""
+
+    step: Count
+    metric: str
+    train: Amount
+    test: Amount
+
+
+class _Judged(_Form):
+    """A look at the validation classes."""
+
+    step: Count
+    value: Amount
+
+
+class _Summary(_Form):
+    step: Count
+    seconds: Cost
+    collapsed: Annotated[bool, Field(strict=True)]
+    idle_batches: Count
+    planning: Cost = 0.0
+    peak_bytes: Cost | None = None
+    images: Cost | None = None
+    rows_through_trunk: Cost | None = None
+    rho_train: Amount | None = None
+    monitored: list[_Watched] = []
+    history: list[_Judged] = []
+    best_step: Count | None = None
+
+    @model_validator(mode="after")
+    def _has_a_best_step(self) -> _Summary:
+        if self.history and self.best_step is None:
+            raise ValueError("a run with a history has a best step")
+        return self
+
+
+class _Deviation(_Form):
+    what: str
+    text: str
+
+
+class _Measured(_Form):
+    dim: Count
+    members: Annotated[int, Field(strict=True, ge=1, lt=2**31)] = 1
+    bits: Count = 32
+    passes: Amount | None = None
+    images: Count = 0
+    steps: Count = 0
+    extra_parameters: Count = 0
+    rows_through_trunk: Count = 0
+    memory_rows: Count = 0
+    rows_changed: Count = 0
+    refined: str | bool = ""
+
+
+class _Sealed(_Form):
+    summary: _Summary
+    deviations: list[_Deviation]
+    checksums: Checksums = {}
+
+
+class _Trained(_Sealed):
+    measured: _Measured
+
+
+class _Finished(_Sealed):
+    values: dict[str, Annotated[float, Field(strict=True)]]
+    signatures: dict[str, Signature]
+
+
+_SIGNATURES = TypeAdapter(dict[str, Signature])
+
+
+@contextmanager
+def of_a_run() -> Iterator[None]:
+    """Errors of damaged files say how the run is made again."""
+    try:
+        yield
+    except Damaged as error:
+        raise error if REMEDY in str(error) else Damaged(f"{error} {REMEDY}") from error
+
+
+def write_training(folder: Path, content: dict[str, Any]) -> None:
+    """Write training.json, with which training is over."""
+    _write_sealed(folder / TRAINED, content, MADE)
+
+
+def write_finished(folder: Path, content: dict[str, Any]) -> None:
+    """Write metrics.json, with which a run is finished."""
+    _write_sealed(folder / FINISHED, content, (PER_QUERY,))
+
+
+def read_training(folder: Path) -> dict[str, Any]:
+    """What a run did: summary, measured, deviations."""
+    with of_a_run():
+        content: dict[str, Any] = _read_sealed(folder / TRAINED, _Trained)
+        for one in content["deviations"]:
+            if one["what"] == "trunk_passes" and not isinstance(one.get("method"), int | float):
+                raise damaged(folder / TRAINED, "has a deviation 'trunk_passes' without a number")
+        return content
+
+
+def checksums_of(folder: Path) -> Checksums:
+    """Those of the files that were written before training.json; none while a run trains."""
+    found: Checksums = read_training(folder).get("checksums", {}) if (folder / TRAINED).exists() else {}
+    return found
+
+
+def read_finished(folder: Path) -> dict[str, Any]:
+    """The figures of a finished run with their signatures, and what it did."""
+    with of_a_run():
+        path = folder / FINISHED
+        content: dict[str, Any] = _read_sealed(path, _Finished)
+        signatures = _SIGNATURES.validate_python(content["signatures"])
+        watched = {look["metric"] for look in content["summary"].get("monitored", [])}
+        for name in [*content["values"], *(watched if content["values"] else ())]:
+            if name not in signatures or name not in content["values"]:
+                raise damaged(path, f"lacks a value or the signature of '{name}'")
+        # with all keys, those that an earlier version did not write among them
+        return {**content, "signatures": {name: asdict(one) for name, one in signatures.items()}}
+
+
+def read_per_query(
+    folder: Path, values: dict[str, float], signatures: dict[str, dict[str, Any]], checksums: Checksums
+) -> dict[str, np.ndarray]:
+    """The figures of each query by metric, `lone` and `labels`. What else is given is what metrics.json says."""
+    path = folder / PER_QUERY
+    with of_a_run():
+        check(folder, PER_QUERY, checksums)
+        found = read_arrays(path)
+        for name in ("lone", "labels"):
+            if name not in found:
+                raise damaged(path, f"lacks '{name}'")
+        queries = {name: array for name, array in found.items() if name != "all_labels"}
+        shapes = {array.shape for array in queries.values()}
+        if shapes != {(len(found["labels"]),)}:
+            raise damaged(path, f"has arrays that do not fit each other: {', '.join(map(str, sorted(shapes)))}")
+        kinds = {name: array.dtype.kind for name, array in found.items()}
+        if kinds.pop("lone") != "b" or {kinds.pop("labels"), kinds.pop("all_labels", "i")} != {"i"}:
+            raise damaged(path, "has labels that are no whole numbers, or `lone` that is not true or false")
+        if found["labels"].size and found["labels"].min() < 0:
+            raise damaged(path, "has labels below 0")
+        for name in queries.keys() & signatures.keys():
+            _check_mean(path, name, found, values[name], signatures[name]["definition"])
+        return found
+
+
+def _check_mean(
+    path: Path, metric: str, found: dict[str, np.ndarray], value: float, definition: dict[str, Any]
+) -> None:
+    """Refuse figures of queries whose mean is not the figure of the run."""
+    kept = found[metric] if definition["lone"] != "exclude" else found[metric][~found["lone"]]
+    if definition["average"] == "query" and len(kept) and not np.isclose(kept.mean(), value, atol=1e-5, equal_nan=True):
+        raise damaged(path, f"has {metric} {kept.mean():.6g} in the mean, and {FINISHED} says {value:.6g}")
+
+
+def read_items(folder: Path, checksums: Checksums) -> tuple[list[str], list[str], list[str] | None]:
+    """Paths, classes and, if queries are looked for in a gallery, roles of the test images."""
+    path = folder / ITEMS
+    with of_a_run():
+        check(folder, ITEMS, checksums)
+        text = read_text(path, most=_ITEMS_SIZE)
+        if text.count("\n") > _ITEMS_LINES:
+            raise damaged(path, f"has more than {_ITEMS_LINES:,} lines")
+        try:
+            head, *lines = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
+        except csv.Error as error:
+            raise damaged(path, f"is no table: {error}") from error
+        if head not in (["path", "class"], ["path", "class", "role"]):
+            raise damaged(path, "is no table of test images: its first line has to be path,class or path,class,role")
+        wrong = next((k for k, line in enumerate(lines, 2) if len(line) != len(head)), None)
+        if wrong is not None:
+            raise damaged(path, f"has {len(lines[wrong - 2])} fields in row {wrong}, and {len(head)} are needed")
+        if not lines:
+            raise damaged(path, "lists no image")
+        columns = [list(column) for column in zip(*lines, strict=True)]
+        roles = columns[2] if len(head) == 3 else None
+        if roles is not None and not set(roles) == {"query", "gallery"}:
+            raise damaged(path, "has other roles than query and gallery, or lacks one of them")
+        return columns[0], columns[1], roles
+
+
+def read_embeddings(folder: Path, checksums: Checksums) -> np.ndarray:
+    """The test embeddings (images, dim), mapped."""
+    with of_a_run():
+        check(folder, EMBEDDINGS, checksums)
+        rows = read_array(folder / EMBEDDINGS, kinds="f")
+        if rows.ndim != 2 or not rows.shape[1]:
+            raise damaged(folder / EMBEDDINGS, f"holds an array {rows.shape}; one row for each image is needed")
+        return rows
+
+
+def check_rows(folder: Path, rows: np.ndarray, images: int) -> None:
+    """Refuse embeddings that are not one for each test image."""
+    if len(rows) != images:
+        with of_a_run():
+            raise damaged(folder / EMBEDDINGS, f"holds {len(rows):,} rows, and {ITEMS} lists {images:,} images")
+
+
+def check(folder: Path, name: str, checksums: Checksums) -> None:
+    """Refuse a file that is not the one whose checksum was written down."""
+    with of_a_run():
+        if name in checksums and checksum(folder / name) != checksums[name]:
+            raise damaged(folder / name, "is damaged: it is not what was written (its checksum differs)")
+
+
+def check_all(folder: Path) -> None:
+    """Refuse a finished run any of whose files is damaged."""
+    finished = read_finished(folder)
+    check_made(folder, read_training(folder))
+    if finished["signatures"]:
+        read_per_query(folder, finished["values"], finished["signatures"], finished.get("checksums", {}))
+
+
+def check_made(folder: Path, trained: dict[str, Any]) -> None:
+    """Refuse a run that was trained if a file is damaged that was written before training.json."""
+    for name, told in trained.get("checksums", {}).items():
+        if name in MADE:
+            check(folder, name, {name: told})
+    if os.path.lexists(folder / ITEMS) or os.path.lexists(folder / EMBEDDINGS):  # something was tested
+        check_rows(folder, read_embeddings(folder, {}), len(read_items(folder, {})[0]))
+
+
+def _write_sealed(path: Path, content: dict[str, Any], files: Sequence[str]) -> None:
+    """Write JSON with the checksums of the files beside it that are there, and one of itself."""
+    plain = {key: value for key, value in content.items() if key not in ("checksums", "checksum")}
+    plain = json.loads(json.dumps(plain))  # as it is read again: with keys that are text
+    plain["checksums"] = {name: checksum(path.parent / name) for name in files if (path.parent / name).is_file()}
+    write_json(path, {**plain, "checksum": _seal(plain)})
+
+
+def _read_sealed(path: Path, form: type[_Sealed]) -> Any:
+    content = read_json(path)
+    try:
+        form.model_validate(content)
+    except ValidationError as error:
+        raise damaged(path, f"has not the form it should: {explain_first(error)}") from error
+    told = content.pop("checksum", None)
+    if told is not None and told != _seal(content):
+        raise damaged(path, "is damaged: it is not what was written (its checksum differs)")
+    return content
+
+
+def explain_first(error: ValidationError) -> str:
+    """The first thing that is wrong, with its place."""
+    first = error.errors()[0]
+    return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])).rstrip(".")
+
+
+def _seal(content: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()

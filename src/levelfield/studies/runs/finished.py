@@ -1,0 +1,101 @@
+"""A finished run, asked again: its test embeddings as stored, and its other classes embedded by its model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.embedder import load
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.methods import Method
+from levelfield.methods.refine.choice import Refinement
+from levelfield.studies.runs.evaluation import refined_text
+from levelfield.studies.runs.files import (
+    EMBEDDINGS,
+    ITEMS,
+    TRAINED,
+    check_rows,
+    checksums_of,
+    read_embeddings,
+    read_training,
+)
+from levelfield.studies.runs.folder import read_spec, spec_at_its_place
+from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.joined.members import spec_of
+from levelfield.studies.runs.method_file import load_method
+from levelfield.trust import trusting
+
+PARTS = ("validation", "training")
+
+
+def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
+    """The test embeddings of a run and what they are of. Nothing is trained or embedded."""
+    if not all(os.path.lexists(folder / name) for name in (EMBEDDINGS, ITEMS, TRAINED)):
+        raise BadInput(f"{folder} holds no test embeddings: it is no finished run, or it was trained on every class.")
+    rows, items = read_embeddings(folder, checksums_of(folder)), Items.read(folder)
+    check_rows(folder, rows, len(items.paths))
+    return rows, items
+
+
+def how_refined(folder: Path) -> str:
+    """How the run's method changed the embeddings at test time; empty if it did not."""
+    return refined_text(_measured(folder))
+
+
+def how_many_models(folder: Path) -> int:
+    """Of how many networks the run's embeddings are made: more than one if it joins others."""
+    return int(_measured(folder).get("members", 1))
+
+
+def how_many_bits(folder: Path) -> int:
+    """Of a number of the run's embeddings: 1 if they are binary codes."""
+    return int(_measured(folder).get("bits", 32))
+
+
+def _measured(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = read_training(folder)["measured"]
+    return content
+
+
+def refiner(folder: Path) -> Method:
+    """The trained method of a run whose stored rows can be refined."""
+    if how_refined(folder):
+        raise BadInput(
+            f"The embeddings of {folder} were refined when they were made ({how_refined(folder)}): --refine starts "
+            "from plain ones. Train without 'refine', and look at any way afterwards."
+        )
+    if how_many_models(folder) > 1:
+        raise BadInput(
+            f"{folder} joins the embeddings of several runs, and messages are those of one network: refine its members."
+        )
+    method = load_method(folder)
+    try:
+        Refinement().check(method.objective)
+    except BadSpecification as error:
+        label = read_spec(folder).method.label
+        raise BadInput(f"{folder} ('{label}') cannot be refined. {error}") from error
+    return method
+
+
+@trusting()
+def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Raw embeddings of a run's validation or training classes, by its model, and the classes' names."""
+    if how_refined(folder):
+        raise BadInput(
+            f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
+        )
+    ground = ground_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
+    indices = ground.fold.validation if part == "validation" else ground.fold.train
+    if not len(indices):
+        raise BadInput(
+            f"{folder} has no validation classes, and a threshold may not be chosen on the test classes. Train again "
+            "with some (levelfield compare STUDY protocol.validation=0.2), or say --choose-on training: the network "
+            "knows those classes, so that the threshold will look better there than it is."
+        )
+    catalog = ground.catalog
+    rows = load(folder).embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)
+    return rows, np.array(catalog.class_names)[catalog.labels[indices]]

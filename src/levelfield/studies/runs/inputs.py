@@ -1,0 +1,338 @@
+"""The ground: what all runs on the same data and trunk share. Built once per process, never changed by a run."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelfield import data
+from levelfield.data import Catalog, protocols
+from levelfield.data.checks import verified as seen
+from levelfield.data.files.images import read_image
+from levelfield.data.views.basic import TestView, View, test_view, train_view
+from levelfield.data.views.named import StepsView, steps_view
+from levelfield.embedder import Embedder, Trunk
+from levelfield.embedder.trunk import backbones
+from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
+from levelfield.embedder.trunk.cache import FeatureCache, Rows
+from levelfield.errors import BadInput
+from levelfield.studies.runs.spec import RunSpec
+from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
+from levelfield.training import Conditions
+from levelfield.training.feed import Images, Source, StoredRows, view_stream
+
+Tell = Callable[[str, int, int], None]
+_OF_A_GROUND = (  # conditions that decide it
+    "backbone",
+    "weights",
+    "cut",
+    "taps",
+    "pooling",
+    "normalize_taps",
+    "batch_norm",
+    "channels_last",
+    "image",
+    "crop",
+    "augment",
+    "train_view",
+    "test_view",
+    "views",
+    "cache",
+    "threads",
+)
+_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the folds of a ground
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Data, division and trunk of a run, with everything below the cut one call away."""
+
+    data: Data
+    protocol: ProtocolChoice
+    fold_number: int
+    conditions: Conditions
+    cache_folder: Path | None
+    device: str
+    data_digest: str = ""
+
+    def __hash__(self) -> int:
+        """Of texts: conditions hold dictionaries (the steps of a view), which have no hash."""
+        return hash((self.data.model_dump_json(), self.fold_number, self.conditions.model_dump_json(), self.device))
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """What the plan saw: its images were looked at then, and must not have changed since."""
+        catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
+        if self.data_digest and catalog.digest != self.data_digest:
+            raise BadInput(
+                f"The images of '{self.data.name}' changed after the study began, or they are others: start "
+                "the command again, or name the right folder (--root)."
+            )
+        return catalog
+
+    @cached_property
+    def _folds(self) -> dict[int, Ground]:
+        return {self.fold_number: self}
+
+    def with_fold(self, number: int) -> Ground:
+        """The ground of another fold. It has the same images, trunk and opened rows, which are costly to get."""
+        if number not in self._folds:
+            other = replace(self, fold_number=number)
+            vars(other).update({name: getattr(self, name) for name in _SHARED})
+            self._folds[number] = other
+        return self._folds[number]
+
+    @cached_property
+    def fold(self) -> protocols.Fold:
+        return self.protocol.divide(self.catalog)[self.fold_number]
+
+    def without_test(self) -> Ground:
+        """The same ground for a process that only trains: its catalog does not hold the test images at all."""
+        fold = self.fold
+        kept = np.concatenate([fold.train, fold.validation])
+        other = replace(self)
+        vars(other).update({name: getattr(self, name) for name in ("_backbone", "still_trunk")})
+        numbers = np.arange(len(kept))
+        train, validation = numbers[: len(fold.train)], numbers[len(fold.train) :]
+        left = replace(fold, train=train, validation=validation, test=numbers[:0], query=None, gallery=None)
+        vars(other).update(catalog=self.catalog.subset(kept), fold=left)
+        return other
+
+    @cached_property
+    def train_labels(self) -> np.ndarray:
+        """Training labels, dense from 0."""
+        return np.unique(self.catalog.labels[self.fold.train], return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def cache(self) -> FeatureCache:
+        return FeatureCache(self.cache_folder)
+
+    @cached_property
+    def _backbone(self) -> backbones.Backbone:
+        return backbones.create(self.conditions.backbone, weights=self.conditions.weights)
+
+    @cached_property
+    def still_trunk(self) -> Trunk:
+        """A trunk that nobody trains: computes what is stored, and the start features."""
+        return self.new_trunk()
+
+    @cached_property
+    def _opened(self) -> dict[str, Rows]:
+        """Rows that were read before by this process."""
+        return {}
+
+    @cached_property
+    def width(self) -> int:
+        return self.still_trunk.width
+
+    @cached_property
+    def views(self) -> tuple[View, TestView | StepsView]:
+        """Training view and test view."""
+        c, b = self.conditions, self._backbone
+        shared: dict[str, Any] = {"image": c.image, "mean": b.mean, "std": b.std, "interpolation": b.interpolation}
+        test = test_view(crop=c.crop, **shared) if c.test_view is None else steps_view(c.test_view, **shared)
+        if c.train_view is not None:
+            return steps_view(c.train_view, **shared), test
+        return test if c.augment == "none" else train_view(c.augment, crop=c.crop, **shared), test
+
+    @property
+    def is_cached(self) -> bool:
+        return self.conditions.cache and self.conditions.cut != "tuned"
+
+    def new_trunk(self) -> Trunk:
+        """A trunk with the start weights, free to be trained."""
+        c = self.conditions
+        return Trunk(
+            self._backbone,
+            cut=c.cut,
+            taps=c.taps,
+            pooling=c.pooling,
+            normalize_taps=c.normalize_taps,
+            channels_last=c.channels_last,
+            batch_norm=c.batch_norm,
+            image=c.image,
+        ).to(self.device)
+
+    def stored(self, indices: np.ndarray, view: View, number: int, tell: Tell) -> Rows:
+        """What lies below the cut for these images under one view, from the cache or computed now."""
+        digests = [self.catalog.digests[i] for i in indices]
+        known = f"{self._key(view, number)} {_digest(digests)}"
+        if known in self._opened:
+            return self._opened[known]
+
+        done = 0
+
+        def told(now: int, total: int) -> None:
+            nonlocal done
+            done = now
+            tell("features", done, total)
+
+        def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
+            images = (self._image(int(indices[p]), view, number).unsqueeze(0) for p in positions)
+            within = itertools.count(1)
+
+            def count(_: int) -> None:  # after every block of images, not only when a file of rows is full
+                tell("features", min(done + next(within) * BLOCK, total), total)
+
+            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, progress=count)
+            return tuple(part.cpu().numpy() for part in parts)
+
+        total = len(set(digests))
+        self._opened[known] = self.cache.rows(self._key(view, number), digests, compute, progress=told)
+        return self._opened[known]
+
+    def missing(self, indices: np.ndarray, view: View, number: int) -> int:
+        """How many of these images have nothing stored under one view."""
+        return self.cache.missing(self._key(view, number), [self.catalog.digests[i] for i in indices])
+
+    def _key(self, view: View, number: int) -> str:
+        return f"{self.still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
+
+    @cached_property
+    def features_key(self) -> str:
+        """All that decides the start features of the training images."""
+        trained = _digest([self.catalog.digests[i] for i in self.fold.train])
+        c, b = self.conditions, self._backbone
+        network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {torch.device(self.device).type}"
+        return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
+
+    def source(self, seed: int, workers: int, tell: Tell) -> Source:
+        """Where training batches come from."""
+        view = self.views[0]
+        if self.is_cached:
+            count = max(1, self.conditions.views) if view.random else 1
+            return StoredRows([self.stored(self.fold.train, view, k, tell) for k in range(count)], seed=seed)
+        paths = [self.catalog.paths[i] for i in self.fold.train]
+        return Images(
+            _Reader(paths),
+            view,
+            seed=seed,
+            views=self.conditions.views if view.random else 1,
+            count=len(paths),
+            identities=[self.catalog.digests[i] for i in self.fold.train],
+            workers=workers,
+        )
+
+    def embed(
+        self, embedder: Embedder, indices: np.ndarray, tell: Tell, text: str = "embedding", *, coded: bool = True
+    ) -> np.ndarray:
+        """Raw embeddings of these images under the test view, in blocks of one size. coded: see `Embedder.embed`."""
+        done = 0
+
+        def count(rows: int) -> None:
+            nonlocal done
+            done += rows
+            tell(text, done, len(indices))
+
+        if self.is_cached:
+            rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, tell), self.device)
+        else:
+            rows = (self._image(int(i), self.views[1], 0).unsqueeze(0).to(self.device) for i in indices)
+        return embedder.embed(rows, from_images=not self.is_cached, coded=coded, progress=count).cpu().numpy()
+
+    def start_features(self, tell: Tell) -> StartFeatures:
+        still = Embedder(self.still_trunk, torch.nn.Identity())
+        embed, train = self.embed, self.fold.train
+        return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, tell, "start features"))
+
+    def _image(self, index: int, view: View, number: int) -> Tensor:
+        stream = view_stream(number, self.catalog.digests[index]) if view.random else None
+        return view(read_image(self.catalog.paths[index]), stream)
+
+
+class StartFeatures:
+    """The training images as the untrained trunk sees them (test view), for heads computed from data."""
+
+    def __init__(self, width: int, labels: np.ndarray, rows: Callable[[], np.ndarray]) -> None:
+        self.width, self.labels, self.rows = width, labels, rows
+
+
+class _OnDevice:
+    """Stored rows that arrive where the network is."""
+
+    def __init__(self, rows: Rows, device: str) -> None:
+        self._rows, self._device = rows, device
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, indices: Sequence[int]) -> tuple[Tensor, ...]:
+        return tuple(part.to(self._device) for part in self._rows[indices])
+
+
+class _Reader:
+    """Reads the k-th training image; a class, so that loader workers can be sent one."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+
+    def __call__(self, position: int) -> Any:
+        return read_image(self._paths[position])
+
+
+def _digest(texts: Sequence[str]) -> str:
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
+
+
+def check_trunk(conditions: Conditions) -> Trunk:
+    """Build the trunk once, so that an unknown backbone, tap, cut or weights file is found before anything runs."""
+    trunk = Ground(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
+    _ = trunk.width
+    return trunk
+
+
+@lru_cache(maxsize=2)
+def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
+    spec = RunSpec.model_validate_json(key)
+    return Ground(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
+
+
+def forget_grounds() -> None:
+    """Let go of every ground that this process has built, with the images and features it knows."""
+    _ground.cache_clear()
+
+
+def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
+    """The ground of a run; runs that differ only in method, seed, member or optimiser stand on the same one, and those
+    of other folds share its images and trunk."""
+    shared = {key: getattr(spec.conditions, key) for key in _OF_A_GROUND}
+    plain = spec.model_copy(
+        update={
+            "conditions": Conditions(**shared),
+            "seed": 0,
+            "fold": None,
+            "member": None,
+            "joined": False,
+            "needs": (),
+            "common": {},
+            "method": Competitor(name="-"),
+        }
+    )
+    return _ground(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
+
+
+EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
+
+
+def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | None = None) -> Catalog:
+    """The catalog a study names, with unreadable images refused (or left out, if the study says so).
+
+    An image is looked at once; `progress` hears (done, total) of those that are looked at now.
+    """
+    settings = dict(choice.settings)
+    skip = bool(settings.pop("skip_unreadable", False))
+    catalog = data.create(choice.name, **settings)
+    if choice.name == EMBEDDED:
+        return catalog
+    if not check:
+        return seen.recognised(catalog)
+    return seen.look(catalog, skip_unreadable=skip, progress=progress)

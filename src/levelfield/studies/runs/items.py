@@ -1,0 +1,82 @@
+"""The test images of a run, as items.csv lists them: path, class and, if queries are looked for in a gallery, role."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadSpecification
+from levelfield.files import write_text
+from levelfield.methods import Method
+from levelfield.studies.runs.files import ITEMS, checksums_of, read_items
+from levelfield.studies.runs.inputs import Ground
+
+
+@dataclass(frozen=True)
+class Items:
+    """One entry per test image, in the order of the stored embeddings. No roles: all are looked for among all."""
+
+    paths: list[str]
+    classes: np.ndarray
+    roles: np.ndarray | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Items:
+        """The test images of a run folder."""
+        paths, classes, roles = read_items(folder, checksums_of(folder))
+        return cls(paths, np.array(classes), None if roles is None else np.array(roles))
+
+    def write(self, folder: Path) -> None:
+        table = io.StringIO()
+        writer = csv.writer(table)
+        columns: list[Any] = [self.paths, self.classes, *([] if self.roles is None else [self.roles])]
+        writer.writerow(["path", "class", "role"][: len(columns)])
+        writer.writerows(zip(*columns, strict=True))
+        write_text(folder / ITEMS, table.getvalue())
+
+    @property
+    def queries(self) -> np.ndarray:
+        """Which of them are looked for."""
+        return np.ones(len(self.paths), bool) if self.roles is None else self.roles == "query"
+
+    def arrays(self, rows: np.ndarray, labels: np.ndarray | None = None) -> dict[str, Any]:
+        """The arguments of `evaluate` for embeddings of these images. labels: numbers in place of the classes' names.
+
+        A query that was to be looked for in the gallery is a miss if nothing of its class is there; among all others
+        an image without positives is no query.
+
+        >>> few = Items(["a", "b", "c"], np.array(["x", "x", "y"]), np.array(["query", "gallery", "gallery"]))
+        >>> asked = few.arrays(np.eye(3))
+        >>> len(asked["embeddings"]), len(asked["gallery"]), asked["lone"]
+        (1, 2, 'miss')
+        """
+        labels = self.classes if labels is None else labels
+        if self.roles is None:
+            return {"embeddings": rows, "labels": labels}
+        asked = self.queries
+        found = {"embeddings": rows[asked], "labels": labels[asked]}
+        return {**found, "gallery": rows[~asked], "gallery_labels": labels[~asked], "lone": "miss"}
+
+
+def refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
+    """What the method makes of its test embeddings. Where queries are looked for in a gallery, that stays as it is."""
+    if queries is None or queries.all():
+        return method.refine(rows)
+    found = method.refine(rows[queries], rows[~queries])
+    if found.shape[1:] != rows.shape[1:]:
+        raise BadSpecification(f"Refined queries have {found.shape[1]} numbers, and the gallery has {rows.shape[1]}.")
+    rows[queries] = found
+    return rows
+
+
+def test_items(ground: Ground) -> Items:
+    """The test images of a ground."""
+    catalog, fold = ground.catalog, ground.fold
+    roles = None if fold.query is None else np.where(np.isin(fold.test, fold.query), "query", "gallery")
+    names = np.array(catalog.class_names)[catalog.labels[fold.test]]
+    return Items([str(catalog.paths[i]) for i in fold.test], names, roles)

@@ -1,0 +1,1 @@
+"""Finished runs joined to one: ensembles, DREML, and the folds of MLRC."""

@@ -1,0 +1,231 @@
+"""Members: finished runs that are joined to one, and what they must have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.embedder.model_files import within
+from levelfield.errors import BadInput, Damaged
+from levelfield.methods import Deviation
+from levelfield.studies.runs.evaluation import refined_text
+from levelfield.studies.runs.files import (
+    ITEMS,
+    PER_QUERY,
+    REMEDY,
+    TRAINED,
+    Checksums,
+    check_rows,
+    read_embeddings,
+    read_items,
+    read_training,
+)
+from levelfield.studies.runs.folder import Result, read_result, read_spec
+from levelfield.studies.runs.spec import DESCRIPTIONS, ENSEMBLE, RunSpec, described_in
+
+PLACE = ("seed", "fold", "member")  # what tells the runs of one label apart
+
+
+@dataclass(frozen=True)
+class Member:
+    """A finished run that is to be joined with others."""
+
+    folder: Path
+    result: Result
+    trained: dict[str, Any]
+    described: dict[str, Any]
+
+    @classmethod
+    def of(cls, folder: Path) -> Member:
+        result = read_result(folder)
+        if result is None or not os.path.lexists(folder / TRAINED):
+            raise BadInput(f"{folder} is no finished run, and only finished ones can be joined.")
+        return cls(folder, result, read_training(folder), described_in(folder))
+
+    @property
+    def descriptions(self) -> list[Path]:
+        """The files that say what was run here and, of an ensemble, in its members."""
+        own = [self.folder / name for name in DESCRIPTIONS if (self.folder / name).is_file()]
+        return [*own, *(path for name in DESCRIPTIONS for path in sorted((self.folder / "members").rglob(name)))]
+
+    @property
+    def identity(self) -> str:
+        return str(self.described.get("identity", self.folder.resolve()))
+
+    @property
+    def label(self) -> str:
+        return str(self.described.get("method", {}).get("label", self.folder.name))
+
+    @property
+    def title(self) -> str:
+        """What a person calls this run."""
+        facts = [f"{key} {self.described[key]}" for key in PLACE if self.described.get(key) is not None]
+        return ", ".join([self.label, *facts])
+
+    @property
+    def dim(self) -> int:
+        return int(self.trained["measured"]["dim"])
+
+    @property
+    def models(self) -> int:
+        """How many networks it consists of: more than one if it was joined itself."""
+        return int(self.trained["measured"].get("members", 1))
+
+    @property
+    def passes(self) -> float:
+        """Rows through the trunk for each training image."""
+        done = self.trained["measured"]
+        if "passes" in done:
+            return float(done["passes"])
+        told = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
+        return float(told[0]) if told else float(done["images"] > 0)
+
+    @property
+    def refined(self) -> str:
+        """How its embeddings were changed at test time; empty if they were not."""
+        return refined_text(self.trained["measured"])
+
+    @cached_property
+    def items(self) -> list[tuple[str, str, str]]:
+        """Path, class and role of each test image; none if nothing was tested."""
+        if not os.path.lexists(self.folder / ITEMS):
+            return []
+        paths, classes, roles = read_items(self.folder, self._checksums)
+        check_rows(self.folder, self.rows, len(paths))
+        return list(zip(paths, classes, roles or [""] * len(paths), strict=True))
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """The classes of the test images as numbers, as the run counted them."""
+        arrays = self.result.queries()
+        found = arrays["all_labels" if "all_labels" in arrays else "labels"]
+        if len(found) != len(self.items):
+            raise Damaged(
+                f"{self.folder / PER_QUERY} has {len(found):,} labels, and {ITEMS} lists "
+                f"{len(self.items):,} images. {REMEDY}"
+            )
+        return found
+
+    @property
+    def rows(self) -> np.ndarray:
+        return read_embeddings(self.folder, self._checksums)
+
+    @property
+    def _checksums(self) -> Checksums:
+        found: Checksums = self.trained.get("checksums", {})
+        return found
+
+
+def checked(folders: Sequence[Path]) -> list[Member]:
+    """The runs, if they can be joined."""
+    members = [Member.of(Path(each)) for each in folders]
+    if not members:
+        raise BadInput("There is nothing to join: no run was named.")
+    first = members[0]
+    for place, other in enumerate(members[1:], start=1):
+        for earlier in members[:place]:
+            if other.identity == earlier.identity:
+                raise BadInput(
+                    f"{other.folder} and {earlier.folder} are the same run: joined with itself it says nothing new."
+                )
+        if not _tested_alike(first, other):
+            raise BadInput(
+                f"{other.folder} and {first.folder} were not tested on the same images: "
+                f"{_difference(first.items, other.items)}."
+            )
+    return members
+
+
+def _tested_alike(first: Member, other: Member) -> bool:
+    """Whether two runs have the same test images in the same order, by name or, where the data lay elsewhere, by
+    content."""
+    if first.items == other.items:
+        return True
+    named = ([(os.path.basename(path), *rest) for path, *rest in member.items] for member in (first, other))
+    if next(named) != next(named):
+        return False
+    ours, theirs = (spec_of(member.folder, trained=False) for member in (first, other))
+    return bool(ours.data_digest) and _images(ours) == _images(theirs) and ours.protocol == theirs.protocol
+
+
+def joined_identity(members: Sequence[Member]) -> str:
+    """What decides the embeddings of an ensemble: its members, in their order."""
+    text = json.dumps([member.identity for member in members])
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def joined_here(folder: Path) -> str:
+    """The identity of the ensemble in a folder."""
+    return str(described_in(folder, [ENSEMBLE])["identity"])
+
+
+def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
+    """The specification that says which images trained a run; of an ensemble, that of its members if they agree.
+
+    trained: False where only the test images matter, which folds have in common.
+    """
+    if not (folder / ENSEMBLE).is_file():
+        return read_spec(folder)
+    count = len(described_in(folder, [ENSEMBLE])["members"])
+    specs = [spec_of(within(folder, f"members/{place}"), trained=trained) for place in range(count)]
+    first = specs[0]
+    decisive = ("protocol", *(("fold",) if trained else ()))
+    for other in specs[1:]:
+        if _images(other) != _images(first) or any(getattr(other, key) != getattr(first, key) for key in decisive):
+            raise BadInput(
+                f"The members of {folder} were not trained on the same images, so that it has no training "
+                "or validation classes of its own."
+            )
+    return first
+
+
+def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviation]:
+    """In what the members' conditions, protocols and images are not those of the run that joins them.
+
+    Within a study there is nothing; a run of another one may have had more steps, or more classes to train on.
+    """
+    ours = _circumstances(under)
+    found: dict[str, Deviation] = {}
+    for member in members:
+        for path in member.descriptions:
+            theirs = _circumstances(read_spec(path.parent)) if path.name == "run.yaml" else {}
+            differ = [key for key, value in theirs.items() if value != ours.get(key)]
+            told = [Deviation(f"joined_{key}", ours.get(key), theirs[key]) for key in differ]
+            found |= {each.text: each for each in told}
+    return list(found.values())
+
+
+def _circumstances(spec: RunSpec) -> dict[str, Any]:
+    # of the conditions those that are common; what a method has of its own stands in its ledger. dim: of all together
+    shared = spec.common_conditions.model_dump(mode="json", exclude={"dim", "monitor", "threads"})
+    protocol = {"protocol" if key == "name" else f"protocol {key}": said for key, said in spec.protocol}
+    return {"data": _images(spec), **protocol, **shared}
+
+
+def _images(spec: RunSpec) -> str:
+    """The images of a run: a dataset's name and their content; wherever they lie, the same ones are the same."""
+    name = "images" if spec.data_digest and spec.data.is_a_place else spec.data.name
+    return f"{name} {spec.data_digest}".strip()
+
+
+def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, str]]) -> str:
+    if len(first) != len(other):
+        return f"{len(other):,} images against {len(first):,}"
+    paths, others = [path for path, _, _ in first], [path for path, _, _ in other]
+    if paths != others:
+        if sorted(paths) == sorted(others):
+            return "their order differs"
+        here = next(path for path in others if path not in set(paths))
+        return f"{here} is tested in the one and not in the other"
+    place = next(k for k, item in enumerate(first) if item != other[k])
+    if first[place][1] == other[place][1]:
+        return "in the one all are looked for among all, in the other queries in a gallery, or not the same queries"
+    return f"{paths[place]} is of class '{other[place][1]}' in the one and '{first[place][1]}' in the other"

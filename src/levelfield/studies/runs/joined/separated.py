@@ -1,0 +1,101 @@
+"""What the members of an ensemble give alone, on average (separated) and side by side (joined)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.evaluation import evaluate, separated
+from levelfield.evaluation.statistics import class_interval
+from levelfield.studies.runs.folder import Result
+from levelfield.studies.runs.inputs import Tell
+from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.joined.members import Member
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value with its interval over test classes; None where the metric has no value per query."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A metric of one embedding, and the means of its classes if it has any."""
+
+    value: float
+    class_means: np.ndarray | None
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Separated:
+    """Figures by metric: of each member, their mean, and of all together.
+
+    The interval of the mean is over classes, as the others are: it says nothing about training again.
+    """
+
+    members: list[dict[str, Figure]]
+    separated: dict[str, Figure]
+    joined: dict[str, Figure]
+
+
+def separate(members: Sequence[Member], together: Result, metrics: Sequence[str], *, tell: Tell) -> Separated:
+    """Compare an ensemble with its members. What a member has not measured, or measured otherwise, is measured now."""
+    alone = []
+    for place, member in enumerate(members):
+        tell("measuring members", place, len(members))
+        alone.append(_of_member(member, together, metrics))
+    tell("measuring members", len(members), len(members))
+    all_of_it = {name: _stored(together, name) for name in metrics}
+    return Separated(
+        [{name: _figure([found[name]]) for name in metrics} for found in alone],
+        {name: _figure([found[name] for found in alone]) for name in metrics},
+        {name: _figure([all_of_it[name]]) for name in metrics},
+    )
+
+
+def _of_member(member: Member, together: Result, metrics: Sequence[str]) -> dict[str, _Found]:
+    own = member.result
+    known = [
+        name
+        for name in metrics
+        if name in own.values and own.signatures[name]["definition"] == together.signatures[name]["definition"]
+    ]
+    missing = [name for name in metrics if name not in known]
+    found = {name: _stored(own, name) for name in known}
+    if missing:
+        asked = Items.read(member.folder).arrays(member.rows, member.labels)  # in a gallery, if there is one
+        result, labels = evaluate(**asked, metrics=missing), asked["labels"]
+        kept = result.counted
+        for name in missing:
+            queries = result.per_query.get(name)
+            found[name] = _found(result[name], None if queries is None else queries[kept], labels[kept])
+    return found
+
+
+def _stored(result: Result, metric: str) -> _Found:
+    if not result.has_queries(metric):
+        return _found(result.values[metric], None, np.zeros(0))
+    return _found(result.values[metric], *result.per_query(metric))
+
+
+def _found(value: float, queries: np.ndarray | None, labels: np.ndarray) -> _Found:
+    if queries is None:
+        return _Found(value, None, np.zeros(0))
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return _Found(value, np.bincount(codes, weights=queries) / counts, counts.astype(np.float64))
+
+
+def _figure(found: Sequence[_Found]) -> Figure:
+    value = separated(each.value for each in found)
+    means = [each.class_means for each in found if each.class_means is not None]
+    if len(means) < len(found) or len(means[0]) == 0:
+        return Figure(value)
+    interval = class_interval(np.stack(means), found[0].weights)
+    return Figure(value) if interval is None else Figure(value, interval.low, interval.high)

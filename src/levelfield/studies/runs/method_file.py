@@ -1,0 +1,102 @@
+"""What a method learned besides the embedder (proxies, a network of messages), as a file of the run folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from levelfield import methods
+from levelfield.errors import BadInput, Damaged, LevelfieldError
+from levelfield.files import write_whole
+from levelfield.methods import Method
+from levelfield.randomness import isolated, stream
+from levelfield.settings import number, whole
+from levelfield.studies.runs.files import check, checksums_of
+from levelfield.studies.runs.folder import read_spec
+from levelfield.studies.runs.spec import RunSpec
+from levelfield.trust import trusting
+
+WEIGHTS = "method.safetensors"
+_SMALL = 100_000_000  # numbers that a method may make for classes, whatever is stored
+_LARGER = 4  # times what is stored
+MOST = 10_000_000  # classes or features: a method may make numbers for each before its weights are compared
+
+
+def make_method(spec: RunSpec, *, num_classes: int, width: int) -> Method:
+    """The method of a run before its first step, for so many training classes and features of that width."""
+    with isolated(spec.draws, "method"):  # somebody's own loss may draw its start globally
+        method = methods.create(
+            spec.method.name,
+            num_classes=num_classes,
+            dim=spec.conditions.dim,
+            generator=stream(spec.draws, "proxies"),
+            **spec.method.settings,
+        )
+    method.bf16, method.width = spec.conditions.precision == "bf16", width
+    return method
+
+
+def save_method(folder: Path, method: Method, *, num_classes: int) -> None:
+    """Write the weights and buffers of a method; a method that has none leaves no file."""
+    state = method.state_dict()
+    # copies: two names may share their numbers, which the format refuses
+    kept = {name: value.cpu().clone().contiguous() for name, value in state.items() if isinstance(value, Tensor)}
+    if not state:
+        return
+    facts = {"num_classes": num_classes, "width": method.width, "left_out": sorted(state.keys() - kept.keys())}
+    # one entry: several have no order of their own, and the same run must give the same bytes
+    content = safetensors.torch.save(kept, metadata={"levelfield": json.dumps(facts)})
+    write_whole(folder / WEIGHTS, lambda file: file.write(content))
+
+
+@trusting()
+def load_method(folder: Path, *, device: str = "cpu") -> Method:
+    """The trained method of a finished run, in test mode. No image is opened.
+
+    A loss from somebody's own file is run again from the file that the run names, if that file is trusted.
+    """
+    if not (folder / "training.json").exists():
+        raise BadInput(f"{folder} is no finished run, so it holds no trained method.")
+    spec, path = read_spec(folder), folder / WEIGHTS
+    if spec.joined:
+        raise BadInput(f"{folder} joins finished runs and trained nothing itself: name one of those.")
+    check(folder, WEIGHTS, checksums_of(folder))
+    facts, weights = _read(path)
+    stored = sum(each.numel() for each in weights.values())
+    if facts["num_classes"] * spec.conditions.dim > max(_SMALL, _LARGER * stored):
+        raise Damaged(f"{path} is damaged: {facts['num_classes']:,} classes do not fit its {stored:,} numbers.")
+    method = make_method(spec, num_classes=facts["num_classes"], width=facts["width"])
+    if not weights and method.state_dict():
+        raise BadInput(
+            f"{folder} holds no {WEIGHTS}: it was finished by an earlier version, which did not keep what a method "
+            "learns besides the model. Train it again to use that."
+        )
+    if facts["left_out"]:
+        raise BadInput(
+            f"The method of {folder} keeps something that is no tensor ({', '.join(facts['left_out'])}), and such "
+            "things are not stored."
+        )
+    try:
+        method.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
+        raise BadInput(f"{path} does not fit the method of its run: {error}") from error
+    return method.to(device).eval()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The facts and the weights. Without a file there is nothing to know: no weight depends on them."""
+    if not path.is_file():
+        return {"num_classes": 2, "width": 0, "left_out": []}, {}
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            facts: dict[str, Any] = json.loads(file.metadata()["levelfield"])
+        for name, least in (("num_classes", 1), ("width", 0)):
+            number(name, whole(name, facts[name], least=least), most=MOST)
+        return {"left_out": [], **facts}, safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, LevelfieldError, OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{path} is damaged or was made by another version: {error}") from error

@@ -1,0 +1,60 @@
+"""`monitor: test`: metrics of training and test classes during training (seidenschwarz2021, figure 7).
+
+It is written down and decides nothing: neither the loop nor the method is shown what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from levelfield.embedder import Embedder
+from levelfield.evaluation import evaluate
+from levelfield.randomness import numpy_stream
+from levelfield.studies.runs.inputs import Ground, Tell
+from levelfield.studies.runs.items import Items, test_items
+
+MOST = 5000  # training images that are looked at
+MOST_OF_A_CLASS = 250  # so that 20 classes are among them, if there are so many
+
+
+def watcher(ground: Ground, embedder: Embedder, metric: str, tell: Tell) -> Callable[[], dict[str, Any]] | None:
+    """A function that measures the embedder as it is now; None without test classes.
+
+    Rows come from the embedder alone, in evaluation mode and under the test view: what a method does at test time
+    (`refine`) is left out, for then it would see the test images while it trains.
+    """
+    if not len(ground.fold.test):
+        return None
+    labels = ground.catalog.labels
+    parts = {"train": ground.fold.train[sample(ground.train_labels)], "test": ground.fold.test}
+
+    def watch() -> dict[str, Any]:
+        found: dict[str, Any] = {"metric": metric}
+        for name, images in parts.items():
+            rows = ground.embed(embedder, images, tell, "monitoring")
+            asked = test_items(ground) if name == "test" else Items([""] * len(images), labels[images])
+            found[name] = float(evaluate(**asked.arrays(rows, labels[images]), metrics=(metric,))[metric])
+        return found
+
+    return watch
+
+
+def sample(labels: Sequence[int] | np.ndarray, *, most: int = MOST, of_a_class: int = MOST_OF_A_CLASS) -> np.ndarray:
+    """Positions of at most `most` images: all, or else classes in an order drawn once, each whole or its first images.
+
+    >>> sample([0, 0, 1, 1], most=5).tolist(), len(sample([0, 0, 1, 1, 2, 2], most=5))
+    ([0, 1, 2, 3], 4)
+    """
+    labels = np.asarray(labels)
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    chosen: list[np.ndarray] = []
+    for label in numpy_stream(0, "monitor").permutation(np.unique(labels)):
+        own = np.flatnonzero(labels == label)[: min(of_a_class, most)]
+        if sum(map(len, chosen)) + len(own) > most:
+            break
+        chosen.append(own)
+    return np.sort(np.concatenate(chosen))

@@ -1,0 +1,161 @@
+"""Somebody's own code, trained in a fresh process that ends with its run.
+
+That process has no test image. It writes the model, says what it counted, and answers when it is asked to refine test
+rows. What it says arrives as plain data, never as objects: nothing of its code runs here.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from levelfield import errors, processes
+from levelfield.errors import LevelfieldError, RunFailed
+from levelfield.files import locked
+from levelfield.studies.runs.inputs import Tell, forget_grounds, ground_for
+from levelfield.studies.runs.spec import RunSpec
+from levelfield.studies.runs.telling import seldom
+from levelfield.studies.runs.training import Facts, Options, TrainedHere, train_here
+from levelfield.trust import as_trusted
+
+LOCK = "lock.own"
+
+
+class TrainedApart:
+    """Trained by a process of its own, which is asked for what only its code can do."""
+
+    def __init__(self, process: BaseProcess, pipe: Connection, tell: Tell) -> None:
+        self._process, self._pipe, self._tell = process, pipe, tell
+        self.facts = self._facts(self._answer())
+
+    def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
+        return self._ask("refined", rows, queries)
+
+    def headed(self, features: np.ndarray) -> np.ndarray:
+        return self._ask("headed", features)
+
+    def _ask(self, what: str, *arguments: Any) -> np.ndarray:
+        with suppress(ConnectionError):  # the answer says what became of it
+            self._pipe.send((what, arguments))
+        answer = self._answer()
+        try:
+            rows: np.ndarray = np.load(io.BytesIO(answer), allow_pickle=False)
+        except ValueError as error:
+            raise RunFailed(f"The method's own code gave no rows of numbers: {error}") from error
+        return rows
+
+    def _facts(self, answer: bytes) -> Facts:
+        try:
+            return Facts.of(json.loads(answer))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunFailed(f"The process of the method's own code did not say what it did: {error}") from error
+
+    def _answer(self) -> bytes:
+        """The next message that is no progress. A failure over there is raised here."""
+        while True:
+            try:
+                said = json.loads(self._pipe.recv_bytes())
+                if said["kind"] == "answer":
+                    return self._pipe.recv_bytes()
+                if said["kind"] == "failed":
+                    raise _failure(said)
+                self._tell(str(said["text"]), int(said["done"]), int(said["total"]))
+            except (EOFError, ConnectionError) as error:
+                self._process.join()
+                raise RunFailed(processes.end_of(self._process.exitcode)) from error
+
+
+@contextmanager
+def trained_apart(
+    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
+) -> Iterator[TrainedApart]:
+    """As `train_here`, in a fresh process that lives until the block ends."""
+    process, pipe = processes.start(_work, spec, folder, metrics, options, tested)
+    try:
+        yield TrainedApart(process, pipe, tell)
+    finally:
+        pipe.close()
+        processes.stop([process])
+
+
+def _failure(said: dict[str, Any]) -> LevelfieldError:
+    """The error that ended the other process; what it printed there is its cause."""
+    kind = getattr(errors, str(said["error"]), RunFailed)
+    kind = kind if isinstance(kind, type) and issubclass(kind, LevelfieldError) else RunFailed
+    found: LevelfieldError = kind(str(said["text"]))
+    found.__cause__ = _Elsewhere(str(said["trace"]))
+    return found
+
+
+class _Elsewhere(Exception):
+    """A traceback of another process, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def _work(
+    pipe: Connection, spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tested: bool
+) -> None:
+    """A process's life: train, write the model, answer. Then it is gone, with whatever the code left in it."""
+
+    def say(kind: str, **more: Any) -> None:
+        pipe.send_bytes(json.dumps({"kind": kind, **more}, default=str).encode())
+
+    def answer(content: bytes) -> None:
+        say("answer")
+        pipe.send_bytes(content)
+
+    def tell(text: str, done: int, total: int) -> None:
+        say("progress", text=text, done=done, total=total)
+
+    try:
+        # locked: an earlier attempt whose worker was killed may still be about to end
+        with as_trusted(options.trust), locked(folder / LOCK):
+            trained = _train(spec, folder, metrics, options, seldom(tell), tested=tested)
+            answer(json.dumps(trained.facts.as_data(), default=str).encode())
+            while True:
+                what, arguments = pipe.recv()
+                answer(_as_bytes(getattr(trained, what)(*arguments)))
+    except (EOFError, ConnectionError):  # nobody asks any more
+        pass
+    except BaseException as error:  # whatever somebody's own code does, SystemExit among it, is reported
+        with suppress(ConnectionError):
+            say("failed", error=type(error).__name__, text=_told(error), trace=traceback.format_exc())
+    os._exit(0)  # no thread and no exit handler of that code goes on
+
+
+def _train(
+    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
+) -> TrainedHere:
+    torch.set_num_threads(spec.conditions.threads)
+    ground = ground_for(spec, options.cache_folder, options.device)
+    if spec.conditions.monitor != "test":
+        ground = ground.without_test()
+        forget_grounds()
+    return train_here(spec, ground, folder, metrics, options, tell, tested=tested)
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, LevelfieldError):
+        return str(error)
+    if isinstance(error, SystemExit):
+        return f"its code ended the process: sys.exit({'' if error.code is None else repr(error.code)})"
+    return f"{type(error).__name__}: {error}"
+
+
+def _as_bytes(rows: Any) -> bytes:
+    content = io.BytesIO()
+    np.save(content, np.asarray(rows), allow_pickle=False)
+    return content.getvalue()

@@ -1,0 +1,129 @@
+"""One run: from a specification to a folder with a usable model and its figures.
+
+Training and measuring are two things. Somebody's own code trains in a process of its own; what is measured comes from
+the stored model, in a process that never ran that code.
+"""
+
+from __future__ import annotations
+
+import platform
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from levelfield.contents import checksum
+from levelfield.embedder.model_files import WEIGHTS
+from levelfield.errors import Unfair
+from levelfield.files import write_whole
+from levelfield.methods import Deviation
+from levelfield.studies.runs import spectra
+from levelfield.studies.runs.delivered import delivered
+from levelfield.studies.runs.evaluation import measure
+from levelfield.studies.runs.files import write_training
+from levelfield.studies.runs.folder import claim
+from levelfield.studies.runs.inputs import Ground, Tell, ground_for
+from levelfield.studies.runs.items import test_items
+from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.own_code import trains_own_code
+from levelfield.studies.runs.own_process import trained_apart
+from levelfield.studies.runs.spec import RunSpec, needed_folder
+from levelfield.studies.runs.training import Facts, Options, Trained, train_here
+from levelfield.training.ledger import settled
+from levelfield.trust import as_trusted
+
+__all__ = ["Options", "execute", "versions"]
+
+
+def execute(
+    spec: RunSpec,
+    folder: Path,
+    metrics: tuple[str, ...],
+    *,
+    options: Options,
+    tell: Tell = lambda text, done, total: None,
+) -> None:
+    """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
+    with as_trusted(options.trust):
+        _execute(spec, folder, metrics, options, tell)
+
+
+def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell) -> None:
+    claim(folder, spec, versions())
+    if spec.joined:
+        needed = [needed_folder(folder, need) for need in spec.needs]
+        join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, tell=tell)
+        return
+    torch.set_num_threads(spec.conditions.threads)
+    ground = ground_for(spec, options.cache_folder, options.device)
+    if not (folder / "training.json").exists():
+        with _trained(spec, ground, folder, metrics, options, tell) as trained:
+            tested = _test(folder, ground, trained, tell)
+        _write(spec, ground, folder, tested)  # whoever trained it is gone
+    images = ground.fold.test
+    measure(folder, ground.catalog.labels[images] if len(images) else None, metrics, tell)
+
+
+def _trained(
+    spec: RunSpec, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
+) -> AbstractContextManager[Trained]:
+    tested = len(ground.fold.test) > 0
+    if trains_own_code(spec, folder):
+        return trained_apart(spec, folder, metrics, options, tell, tested=tested)
+    return nullcontext(train_here(spec, ground, folder, metrics, options, tell, tested=tested))
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """What the stored model makes of the images, and which model that was."""
+
+    facts: Facts
+    model: str
+    rows: np.ndarray
+    training_rows: np.ndarray | None
+
+
+def _test(folder: Path, ground: Ground, trained: Trained, tell: Tell) -> _Tested:
+    """Embed the test images by the stored model."""
+    facts, fold = trained.facts, ground.fold
+    model = checksum(folder / WEIGHTS)
+    embed = delivered(folder, ground, trained)
+    tested = len(fold.test) > 0
+    raw = embed(fold.test if tested else fold.train[:1], tell)
+    rows = raw
+    if facts.refines is not None:
+        rows = trained.refined(raw.copy(), test_items(ground).queries if tested else None)
+        if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
+            facts.measured.refined = facts.refines
+    training_rows = embed(fold.train, tell, "training embeddings") if facts.trains else None
+    return _Tested(facts, model, rows, training_rows)
+
+
+def _write(spec: RunSpec, ground: Ground, folder: Path, tested: _Tested) -> None:
+    """Settle the ledger and write down what was found; training.json last."""
+    facts, rows = tested.facts, tested.rows
+    measured, summary = facts.measured, dict(facts.summary)
+    if checksum(folder / WEIGHTS) != tested.model:
+        raise Unfair(f"{folder / WEIGHTS} was changed after it was trained.")
+    measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
+    deviations = settled(facts.said, spec.conditions, measured, trains=facts.trains)
+    if facts.own_head:
+        deviations.append(Deviation("head", None, "its own code"))
+    if len(ground.fold.test):
+        test_items(ground).write(folder)
+        write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
+    if tested.training_rows is not None:
+        summary["rho_train"] = spectra.record(tested.training_rows, ground.train_labels, folder)
+    told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_departures(deviations)]
+    write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
+
+
+def versions() -> dict[str, str]:
+    """What the figures were made with."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("levelfield", "torch", "timm", "numpy")},
+    }

@@ -1,0 +1,39 @@
+"""How many directions a run's training embeddings use, written down once training is over (roth2020, section E)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.arrays import read_arrays
+from levelfield.contents import damaged
+from levelfield.errors import BadInput
+from levelfield.evaluation import class_spectrum, spectral_decay, spectrum
+from levelfield.files import write_whole
+from levelfield.studies.runs.files import of_a_run
+
+FILE = "training_spectra.npz"
+
+
+def record(rows: np.ndarray, labels: np.ndarray, folder: Path) -> float:
+    """Write the spectra of raw training rows (n, d), brought to unit length, and give their spectral decay rho.
+
+    The rows are embedded as the test images are: a pass over as many images as the test takes anyway.
+    """
+    length = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+    unit = rows / np.where(length > 0, length, 1)
+    all_rows, classes = spectrum(unit), class_spectrum(unit, labels)
+    write_whole(folder / FILE, lambda file: np.savez(file, spectrum=all_rows, class_spectrum=classes))
+    return spectral_decay(unit)
+
+
+def read(folder: Path, kind: str) -> np.ndarray:
+    """One of the spectra that a run wrote: of all rows, or the mean over classes."""
+    if not (folder / FILE).exists():
+        raise BadInput(f"{folder} has no {FILE}: it trains nothing, or an older version made it.")
+    with of_a_run():
+        stored = read_arrays(folder / FILE)
+        if kind not in stored or stored[kind].ndim != 1:
+            raise damaged(folder / FILE, f"lacks '{kind}', or it is no list of numbers")
+        return stored[kind]

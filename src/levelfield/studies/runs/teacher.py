@@ -1,0 +1,160 @@
+"""A teacher's outputs on another run's training images (seidenschwarz2021 C.4): computed before the student trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from levelfield.arrays import read_array
+from levelfield.embedder import Model, load
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.evaluation import joined
+from levelfield.files import write_whole
+from levelfield.methods import Method
+from levelfield.methods.refine.groups import Groups
+from levelfield.methods.refine.passing import cluster_groups
+from levelfield.methods.student import class_logits
+from levelfield.objectives.message_passing import MessagePassing
+from levelfield.registry import references_in
+from levelfield.studies.runs.folder import read_spec
+from levelfield.studies.runs.inputs import Ground, Tell, ground_for
+from levelfield.studies.runs.joined.members import spec_of
+from levelfield.studies.runs.method_file import load_method
+from levelfield.studies.runs.spec import ENSEMBLE, Needed, RunSpec, described_in, needed_folder
+from levelfield.trust import permitted, trusting
+
+OUTPUTS = "teacher.npy"
+_ROWS = 4096  # whose logits are computed at a time
+
+
+def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tell) -> bool:
+    """Hand the method what it wants of its teacher; whether it wanted anything.
+
+    The outputs lie in the student's folder, so that a run that is continued learns from the same bits.
+    """
+    if method.wants is None:
+        return False
+    stored = folder / OUTPUTS
+    if not stored.exists():
+        scratch = folder / f".{OUTPUTS}.tmp"
+        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, ground, tell, scratch)
+        write_whole(stored, lambda file: np.save(file, outputs))
+        scratch.unlink(missing_ok=True)
+    method.taught(read_array(stored))
+    return True
+
+
+@trusting()
+def check_code(folder: Path) -> None:
+    """Refuse the teacher in a folder, before anything trains, if it needs code that is not trusted."""
+    for reference in references_in(spec_of(folder).model_dump(mode="json")):
+        permitted(reference)
+
+
+def outputs_of(
+    folder: Path, wants: str, student: RunSpec, ground: Ground, tell: Tell, scratch: Path | None = None
+) -> np.ndarray:
+    """The "rows" or the class "logits" of the run in `folder` for the training images of a student on `ground`.
+
+    Logits are as many as images times classes: they are made in the file `scratch`, if there is one, not in memory.
+
+    Of joined runs the rows stand side by side, as at test time; of folds only the student's own counts.
+    """
+    needs = _joined_in(folder)
+    if needs is None:
+        return _of_one(folder, read_spec(folder), wants, ground, tell, scratch)
+    needed = [needed_folder(folder, need) for need in needs]
+    members = [one for one in needed if _joined_in(one) is not None or read_spec(one).fold == student.fold]
+    if len(members) != 1 and wants == "logits":
+        raise BadInput(
+            f"The teacher {folder} joins {len(members)} runs, whose classes are not told by one classifier: "
+            "'distill' needs a single run, 'imitate' and 'relational' do not."
+        )
+    found = [outputs_of(one, wants, student, ground, tell, scratch) for one in members]
+    return found[0] if len(found) == 1 else joined(found)
+
+
+def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
+    """What is joined in a folder, by a study or by `levelfield ensemble`; None if a network was trained there."""
+    if (folder / "run.yaml").is_file():
+        spec = read_spec(folder)
+        return spec.needs if spec.joined else None
+    told = described_in(folder, [ENSEMBLE])["members"]
+    return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
+
+
+@trusting()
+def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell, scratch: Path | None) -> np.ndarray:
+    theirs = ground_for(spec, ground.cache_folder, ground.device)
+    _check_same_images(folder, theirs, ground)
+    method, model = load_method(folder, device=ground.device), load(folder, device=ground.device)
+    assert isinstance(model, Model)  # joined runs are none of these
+    rows = theirs.embed(model.embedder, theirs.fold.train, tell, "teacher", coded=False)
+    objective = method.objective
+    if isinstance(objective, MessagePassing) and objective.network is not None:
+        layout = method.layout or spec.conditions.layout
+        size = max(1, layout.per_class)
+        groups = cluster_groups(theirs.train_labels, chunks=layout.batch_size // size, size=size, seed=spec.draws)
+        return after_messages(objective, rows, groups, wants, scratch)
+    if wants == "rows":
+        return rows
+    try:
+        return _logits(objective, rows, ground.device, scratch)
+    except BadSpecification as error:
+        raise BadInput(f"The teacher {folder} cannot teach: {error}") from error
+
+
+def after_messages(
+    objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str, scratch: Path | None = None
+) -> np.ndarray:
+    """Rows, or class logits, after the messages of groups such as training batches; the first time a row appears."""
+    device = next(objective.parameters()).device
+    done = np.zeros(len(rows), bool)
+    result: np.ndarray | None = None
+    for members in groups.members:
+        refined, logits = objective.lesson(torch.from_numpy(rows[members]).to(device))
+        found = (refined if wants == "rows" else logits).cpu().numpy()
+        if result is None:
+            result = _room(len(rows), found, scratch if wants == "logits" else None)
+        places, first = np.unique(members, return_index=True)
+        new = ~done[places]
+        result[places[new]] = found[first[new]]
+        done[places] = True
+    assert result is not None
+    assert done.all()
+    return result
+
+
+@torch.no_grad()
+def _logits(objective: nn.Module | None, rows: np.ndarray, device: str, scratch: Path | None) -> np.ndarray:
+    result: np.ndarray | None = None
+    for start in range(0, len(rows), _ROWS):
+        found = class_logits(objective, torch.from_numpy(rows[start : start + _ROWS]).to(device)).cpu().numpy()
+        if result is None:
+            result = _room(len(rows), found, scratch)
+        result[start : start + _ROWS] = found
+    assert result is not None
+    return result
+
+
+def _room(count: int, first: np.ndarray, scratch: Path | None) -> np.ndarray:
+    """Place for `count` rows such as those of `first`: in memory, or in a file."""
+    shape = (count, first.shape[1])
+    if scratch is None:
+        return np.empty(shape, first.dtype)
+    return np.lib.format.open_memmap(scratch, mode="w+", dtype=first.dtype, shape=shape)
+
+
+def _check_same_images(folder: Path, theirs: Ground, ground: Ground) -> None:
+    ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (ground, theirs))
+    if ours != others:
+        raise BadInput(
+            f"The teacher {folder} was trained on {len(others):,} images and the student on {len(ours):,}, which are "
+            "not the same in the same order: a teacher speaks of the images it knows. Use the same data, protocol and "
+            "validation classes."
+        )
+    if not np.array_equal(theirs.train_labels, ground.train_labels):
+        raise BadInput(f"The teacher {folder} was trained on the same images in other classes than the student.")

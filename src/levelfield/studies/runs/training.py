@@ -1,0 +1,206 @@
+"""What a run trains: a method on its ground. Writes the model; no test image is needed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from levelfield.embedder import Embedder
+from levelfield.embedder.model import HEADS, save_model
+from levelfield.embedder.model_files import read_weights
+from levelfield.embedder.trunk.blocks import in_blocks
+from levelfield.errors import MissingExtra
+from levelfield.evaluation import evaluate
+from levelfield.evaluation.metrics.registry import ranking
+from levelfield.methods import Deviation, Method
+from levelfield.objectives._buffers import changed
+from levelfield.studies.runs.inputs import Ground, Tell, forget_grounds
+from levelfield.studies.runs.items import refined
+from levelfield.studies.runs.method_file import save_method
+from levelfield.studies.runs.monitor import watcher
+from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up
+from levelfield.studies.runs.spec import RunSpec
+from levelfield.studies.runs.teacher import teach
+from levelfield.training import Conditions, Pace, Progress, train
+from levelfield.training.feed import Feed
+from levelfield.training.ledger import Measured, declared, frozen_in, only
+from levelfield.training.memory import sees_unit_rows
+
+_INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How runs are done. Nothing here can change a weight."""
+
+    device: str = "cpu"
+    cache_folder: Path | None = None
+    workers: int = 0
+    tensorboard: bool = False
+    pace: Pace = field(default_factory=Pace)
+    trust: tuple[str, ...] | None = None
+    """Whose code the runs may run, as `levelfield.trust.trusted` says it; None: that of any file they name."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run when its model is written: cost, what the ledger counted, what the method declared."""
+
+    summary: dict[str, Any]
+    measured: Measured
+    said: list[Deviation]
+    trains: bool
+    refines: str | None
+    """How `refine` may change rows; None if there is no such thing."""
+    own_head: bool
+    """Whether only the method's own code can apply the head."""
+
+    def as_data(self) -> dict[str, Any]:
+        """As plain data, for another process."""
+        return {**vars(self), "measured": asdict(self.measured), "said": [asdict(each) for each in self.said]}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Facts:
+        said = [Deviation(**each) for each in data["said"]]
+        return cls(**{**data, "measured": Measured(**data["measured"]), "said": said})
+
+
+class Trained(Protocol):
+    """A method whose model is written, wherever it was trained."""
+
+    @property
+    def facts(self) -> Facts: ...
+
+    def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
+        """What the method makes of its test embeddings."""
+
+    def headed(self, features: np.ndarray) -> np.ndarray:
+        """Rows of the method's own head; for heads that a stored model alone cannot have."""
+
+
+@dataclass(frozen=True)
+class TrainedHere:
+    """Trained by this process."""
+
+    facts: Facts
+    setup: Setup
+
+    def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
+        with only([]):
+            return refined(self.setup.method, rows, queries)
+
+    def headed(self, features: np.ndarray) -> np.ndarray:
+        embedder = self.setup.embedder.eval()
+        rows = torch.from_numpy(features).to(next(embedder.parameters()).device)
+        with torch.no_grad(), only([]):
+            return in_blocks(lambda block: embedder.coded(embedder.head(block)), rows)[0].cpu().numpy()
+
+
+def train_here(
+    spec: RunSpec, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
+) -> TrainedHere:
+    """Train and write the model and the method. Continues where an earlier attempt was cut off.
+
+    tested: whether there are test images; the ground need not hold them.
+    """
+    setup = set_up(spec, ground, options.device, tell)
+    method = setup.method
+    taught = teach(method, spec, ground, folder, tell)
+    if not len(ground.fold.test):
+        forget_grounds()  # that of a teacher knows the test images
+    progress = _train(spec, setup, ground, folder, metrics, options, tell) if method.trains else Progress()
+    about = {"method": spec.method.label, "data": ground.catalog.name}
+    save_model(folder, setup.embedder, {**ground.views[1].description, **about})
+    setup.guard.check_saved(read_weights(folder))
+    if not tested:
+        method.refinement = None  # messages pass among test images, and there are none
+    measured = setup.measured
+    measured.images, measured.steps = progress.images, progress.step
+    measured.rows_through_trunk, measured.rows_changed = progress.rows_through_trunk, progress.rows_changed
+    measured.memory_rows, measured.monitored = progress.memory_rows, len(progress.monitored)
+    if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
+        measured.layout = f"{progress.images / progress.step:g}"
+    measured.learned_buffers = changed(setup.buffers, method)
+    measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
+    measured.teacher = method.learns_from if taught else ""
+    save_method(folder, method, num_classes=num_classes(ground))
+    summary = {key: value for key, value in asdict(progress).items() if key not in _INTERNAL}
+    summary["best"] = progress.best if progress.history else None
+    said = declared(method, spec.conditions)
+    own_head = not isinstance(setup.embedder.head, (torch.nn.Identity, *HEADS.values()))
+    facts = Facts(summary, measured, said, method.trains, method.refines if _refines(method) else None, own_head)
+    return TrainedHere(facts, setup)
+
+
+def _refines(method: Method) -> bool:
+    own = type(method).refine is not Method.refine or "refine" in vars(method)
+    return own or method.refinement is not None
+
+
+def _train(
+    spec: RunSpec, setup: Setup, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
+) -> Progress:
+    conditions = spec.conditions
+    feed = Feed(
+        ground.source(spec.draws, options.workers, tell),
+        planner(setup, ground, conditions, spec.draws),
+        own_labels(spec, setup.method, ground),
+        device=options.device,
+        names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
+        embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings", coded=False),
+        unit_rows=sees_unit_rows(setup.method.objective),
+    )
+    monitored = conditions.monitor == "test"
+    watch = watcher(ground, setup.embedder, ranking(metrics)[0], tell) if monitored else None
+    with _board(folder, options) as board:
+        progress = train(
+            setup.embedder,
+            setup.method,
+            feed,
+            setup.optimisers,
+            conditions,
+            seed=spec.draws,
+            folder=folder,
+            pace=options.pace,
+            validate=_validation(ground, setup.method, setup.embedder, conditions, tell),
+            watch=watch,
+            board=board,
+            tell=lambda done, total: tell("training", done, total),
+            guard=setup.guard,
+        )
+    setup.measured.epoch = feed.epoch_facts(max(0, progress.step - 1))
+    return progress
+
+
+def _validation(
+    ground: Ground, method: Method, embedder: Embedder, conditions: Conditions, tell: Tell
+) -> Callable[[], float] | None:
+    if conditions.select == "budget":
+        return None
+
+    def validate() -> float:
+        embedder.eval()
+        rows = method.refine(ground.embed(embedder, ground.fold.validation, tell))
+        labels = ground.catalog.labels[ground.fold.validation]
+        return evaluate(rows, labels, metrics=(conditions.select,))[conditions.select]
+
+    return validate
+
+
+@contextmanager
+def _board(folder: Path, options: Options) -> Iterator[Callable[[str, float, int], None] | None]:
+    if not options.tensorboard:
+        yield None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtra('TensorBoard is not installed: pip install "levelfield[tensorboard]"') from error
+    with SummaryWriter(str(folder / "tensorboard")) as writer:  # closed: the last lines are written too
+        yield lambda name, value, step: writer.add_scalar(name, value, step)

@@ -1,0 +1,1 @@
+"""From a study file, overrides or Python to a checked Study."""

@@ -1,0 +1,63 @@
+"""Claims of a study, as data: which row is better, by which metric, and where that was said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from levelfield.errors import BadSpecification, nearest
+
+_FORM = re.compile(r"^(?P<first>.+?)\s+(?P<sign>[>=])\s+(?P<second>.+)$")
+
+
+class Claim(BaseModel):
+    """`a > b`: the first row is better. `a = b`: they are within `within` of each other. Rows by their label.
+
+    >>> Claim(claim="margin > triplet").parts
+    ('margin', '>', 'triplet')
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    claim: str
+    metric: str = ""
+    """Of the study; without one, its first."""
+    source: str = ""
+    """Where it stands, as in `roth2020 table 4`."""
+    within: float = Field(0.02, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"claim": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _is_readable(self) -> Claim:
+        if _FORM.match(self.claim) is None:
+            raise ValueError("write a claim as `a > b` or `a = b`, with the labels of two methods")
+        return self
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        found = _FORM.match(self.claim)
+        assert found is not None
+        return found["first"], found["sign"], found["second"]
+
+
+def check_claims(claims: Sequence[Claim], rows: Sequence[str], metrics: Sequence[str]) -> None:
+    """Refuse a claim about something that the study does not have."""
+    for one in claims:
+        first, _, second = one.parts
+        if first == second:
+            raise BadSpecification(f"The claim '{one.claim}' compares a row with itself: name two rows.")
+        for label in (first, second):
+            if label not in rows:
+                close = nearest(label, rows)
+                hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(rows)}."
+                raise BadSpecification(f"The claim '{one.claim}' names '{label}', which is no row of the study.{hint}")
+        if one.metric and one.metric not in metrics:
+            raise BadSpecification(
+                f"The claim '{one.claim}' is about '{one.metric}', which the study does not measure: add it to metrics."
+            )

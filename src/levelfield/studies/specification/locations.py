@@ -1,0 +1,92 @@
+"""Where the images of a finished run are now: run folders and images move, and commands start elsewhere.
+
+A run writes down where its images were, absolutely and relative to its folder. A command looks there, in the working
+directory, and in the folders above the run; `--root` says it outright.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from levelfield.errors import MissingData
+from levelfield.files import expanded
+from levelfield.registry import is_file_reference
+from levelfield.studies.specification.choices import Data
+
+_ROOT: ContextVar[Path | None] = ContextVar("root", default=None)
+
+
+class Place(BaseModel):
+    """Where images were when a run began."""
+
+    absolute: str
+    relative: str
+    """To the run's folder."""
+
+
+@contextmanager
+def images_in(root: Path | None) -> Iterator[None]:
+    """Look for the images of finished runs in `root`, what `--root` says; None: where they were."""
+    before = _ROOT.set(root)
+    try:
+        yield
+    finally:
+        _ROOT.reset(before)
+
+
+def place_of(data: Data, folder: Path) -> Place | None:
+    """Where the images are now, for a run in `folder`; None for data that has no place of its own."""
+    named = _named(data)
+    if named is None:
+        return None
+    absolute = expanded(named[1]).absolute()
+    return Place(absolute=str(absolute), relative=os.path.relpath(absolute, folder.absolute()))
+
+
+def placed(data: Data, folder: Path, stored: Place | None = None) -> Data:
+    """The same data at the place where it is now. folder: of the run (or study) that names it; stored: see Place."""
+    root, named = _ROOT.get(), _named(data)
+    if root is not None:
+        key = named[0] if named is not None else "root"
+        return data.model_copy(update={key: str(_below(root, named[1] if named is not None else ""))})
+    if named is None:
+        return data
+    key, text = named
+    looked = _candidates(text, folder, stored)
+    found = next((place for place in looked if place.exists()), None)
+    if found is None:
+        shown = ", ".join(dict.fromkeys(str(place.absolute()) for place in looked))
+        raise MissingData(
+            f"The images '{text}' of {folder} are not there. Looked for: {shown}. Say where they are: --root DIR."
+        )
+    return data if found == looked[0] else data.model_copy(update={key: str(found)})
+
+
+def _candidates(text: str, folder: Path, stored: Place | None) -> list[Path]:
+    asked = expanded(text)
+    told = [] if stored is None else [Path(stored.absolute), Path(os.path.normpath(folder / stored.relative))]
+    above = [] if asked.is_absolute() else [parent / asked for parent in folder.absolute().parents]
+    return [asked, *told, *above]
+
+
+def _below(root: Path, text: str) -> Path:
+    """The place itself, or what has the name there."""
+    inside = [root / text, root / Path(text).name] if text else []
+    return next((place for place in inside if place != root and place.exists()), root)
+
+
+def _named(data: Data) -> tuple[str, str] | None:
+    """The key under which the data says a path, and that path; None if it says none."""
+    if data.name in ("folder", "csv"):
+        key, value = "path", data.settings.get("path")
+    elif data.is_a_place:
+        key, value = "name", None if is_file_reference(data.name) else data.name
+    else:
+        key, value = "root", data.settings.get("root")
+    return (key, value) if isinstance(value, str) and value else None

@@ -1,0 +1,35 @@
+"""Which files of code the user names: those in a study file, in overrides and in a study given as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from levelfield.plain_yaml import read_yaml
+from levelfield.registry import references_in
+from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.yaml_file import content_of
+
+
+def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
+    """Every `file.py:Name` that is named by a study (as object, plain data or file) or by overrides.
+
+    A study file in the folder of a compared study counts for nothing: it came with the folder, perhaps from elsewhere.
+
+    >>> named_by({"data": "emoji", "methods": ["margin", "my_losses.py:MyLoss"]})
+    ['my_losses.py:MyLoss']
+    """
+    if isinstance(study, Study):
+        content: Any = study.model_dump(mode="json")
+    elif isinstance(study, Path | str):
+        content = {} if is_of_a_folder(Path(study)) else content_of(Path(study))
+    else:
+        content = study
+    values = [read_yaml(each.partition("=")[2], origin=f"'{each}'") for each in overrides]
+    return list(dict.fromkeys([*references_in(content), *references_in(values)]))
+
+
+def is_of_a_folder(study: Path) -> bool:
+    """Whether a study file lies in the folder of a study that was compared, as the one does that levelfield writes."""
+    return (study.parent / "runs.json").exists()

@@ -1,0 +1,205 @@
+"""The specification: one pydantic model for YAML files, command-line overrides and Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from levelfield.data import corruptions
+from levelfield.errors import BadSpecification, LevelfieldError, nearest
+from levelfield.plain_yaml import read_yaml
+from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice, check_folder_name
+from levelfield.studies.specification.claims import Claim
+from levelfield.studies.specification.messages import explain
+from levelfield.training import Conditions
+
+MOST_SEEDS = 10_000
+_VARIABLE = ("data", "protocol", "conditions", "methods")
+
+
+class Study(BaseModel):
+    """Conditions x methods x seeds (x variations).
+
+    >>> study = Study.model_validate({"data": "emoji", "methods": ["margin", {"triplet": {"margin": 0.1}}], "seeds": 2})
+    >>> study.seeds, study.methods[1].settings
+    ((0, 1), {'margin': 0.1})
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = "study"
+    about: str = ""
+    data: Data
+    protocol: ProtocolChoice = ProtocolChoice()
+    conditions: Conditions = Conditions()
+    methods: tuple[Competitor, ...] = Field(min_length=1)
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1, 2), min_length=1)
+    metrics: tuple[str, ...] = Field(("recall@1", "map@r", "nmi"), min_length=1)
+    vary: dict[str, list[Any]] = Field(default_factory=dict)
+    figures: tuple[str, ...] = ()
+    corruptions: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_a_folder(cls, value: str) -> str:
+        check_folder_name("name", value)
+        return value
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _data_by_name(cls, value: Any) -> Any:
+        return {"name": str(value)} if isinstance(value, str | Path) else value
+
+    @field_validator("protocol", mode="before")
+    @classmethod
+    def _protocol_by_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_or_list(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("a count or a list of whole numbers is needed")
+        if isinstance(value, int):
+            if not 1 <= value <= MOST_SEEDS:
+                raise ValueError(f"at least 1 is needed, and at most {MOST_SEEDS:,}")
+            return tuple(range(value))
+        return value
+
+    @field_validator("metrics", "figures", mode="before")
+    @classmethod
+    def _one_may_stand_alone(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _one_method_may_stand_alone(cls, value: Any) -> Any:
+        if isinstance(value, str | dict):
+            return (value,)
+        if not isinstance(value, list | tuple):
+            raise ValueError("methods are a list, as in [triplet, {margin: {beta: 0.6}}], or one of them")
+        return value
+
+    @field_validator("corruptions", mode="before")
+    @classmethod
+    def _all_or_some(cls, value: Any) -> Any:
+        """`all`, or names: every run is also measured on test images that are corrupted."""
+        try:
+            return corruptions.chosen(value) if value else ()
+        except LevelfieldError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+
+    @field_validator("vary")
+    @classmethod
+    def _something_varies(cls, value: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for key, values in value.items():
+            if key.partition(".")[0] not in _VARIABLE:
+                raise ValueError(f"'{key}' cannot vary; a key of {', '.join(_VARIABLE)} can, as in conditions.dim")
+            if not values or any(entry in values[:k] for k, entry in enumerate(values)):
+                raise ValueError(f"'{key}' needs values, each of them once; it has {values}")
+        return value
+
+    @model_validator(mode="after")
+    def _selection_has_classes(self) -> Study:
+        if self.conditions.select != "budget" and not self.protocol.validates:
+            chosen = self.conditions.select
+            raise ValueError(f"conditions.select: {chosen} needs validation classes: set protocol.validation, e.g. 0.2")
+        return self
+
+    @model_validator(mode="after")
+    def _own_conditions_fit(self) -> Study:
+        for method in self.methods:
+            try:
+                method.under(self.conditions)
+            except ValidationError as error:
+                raise ValueError(explain(error, Conditions, f"the conditions of method '{method.label}'")) from error
+        return self
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Study:
+        labels = [method.label for method in self.methods]
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        if twice:
+            raise ValueError(f"two methods are called '{twice[0]}': give one a `label`")
+        for name, values in (("seed", self.seeds), ("metric", self.metrics), ("figure", self.figures)):
+            if len(set(values)) != len(values):
+                raise ValueError(f"a {name} stands twice in {list(values)}")
+        return self
+
+
+def parse_study(content: dict[str, Any], overrides: Sequence[str] = (), *, origin: str = "the study") -> Study:
+    """A study from plain data. Errors name the key, what came, and the nearest valid key."""
+    content = json.loads(json.dumps(content, default=str))
+    for override in overrides:
+        _apply(content, override)
+    try:
+        return Study.model_validate(content)
+    except ValidationError as error:
+        raise BadSpecification(explain(error, Study, origin)) from error
+
+
+def _apply(content: dict[str, Any], override: str) -> None:
+    """Set one dotted key; the value is read as YAML. `methods.margin.beta=0.6` reaches into a method's settings."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise BadSpecification(f"'{override}' is no override: write key=value, as in conditions.dim=64.")
+    assign(content, key.strip(), read_yaml(text, origin=f"'{override}'") if text.strip() else None)
+
+
+def assign(content: dict[str, Any], key: str, value: Any) -> None:
+    """Set the dotted `key` of a study's plain data; `methods.LABEL.SETTING` reaches into a method's settings.
+
+    >>> plain = {"methods": ["margin"], "conditions": {}}
+    >>> assign(plain, "conditions.dim", 64); assign(plain, "methods.margin.beta", 0.6); plain
+    {'methods': [{'name': 'margin', 'label': 'margin', 'settings': {'beta': 0.6}}], 'conditions': {'dim': 64}}
+    """
+    parts = key.split(".")
+    if parts[0] == "methods" and len(parts) > 1:
+        methods = _competitors(content.get("methods"))
+        label = owner(key, [m["label"] for m in methods])
+        if label is None:
+            close = nearest(parts[1], [m["label"] for m in methods])
+            raise BadSpecification(
+                f"'{key}' names no method of the study." + (f" Did you mean '{close}'?" if close else "")
+            )
+        named = key.removeprefix(f"methods.{label}.")
+        for method in methods:
+            if method["label"] == label and named == "conditions":
+                method["conditions"] = value or {}
+            elif method["label"] == label and named.startswith("conditions."):
+                method.setdefault("conditions", {})[named.removeprefix("conditions.")] = value
+            elif method["label"] == label:
+                method["settings"][named] = value
+        content["methods"] = methods
+        return
+    place = content
+    for part in parts[:-1]:
+        if not isinstance(place.get(part), dict):
+            place[part] = {"name": place[part]} if isinstance(place.get(part), str) else {}
+        place = place[part]
+    if len(parts) == 1 and parts[0] not in Study.model_fields:
+        by_short = {**{k: f"conditions.{k}" for k in Conditions.model_fields}, **{k: k for k in Study.model_fields}}
+        close = nearest(parts[0], by_short)
+        raise BadSpecification(f"Unknown key '{key}'." + (f" Did you mean '{by_short[close]}'?" if close else ""))
+    place[parts[-1]] = value
+
+
+def owner(key: str, labels: Iterable[str]) -> str | None:
+    """Whose setting `methods.LABEL.SETTING` is; None if no label fits.
+
+    >>> owner("methods.margin v1.5.beta", ["margin", "margin v1", "margin v1.5"])
+    'margin v1.5'
+    """
+    return max((label for label in labels if key.startswith(f"methods.{label}.")), key=len, default=None)
+
+
+def _competitors(entries: Any) -> list[dict[str, Any]]:
+    """Methods as plain data in their long form."""
+    try:
+        return [method.model_dump() for method in TypeAdapter(list[Competitor]).validate_python(entries)]
+    except ValidationError as error:
+        raise BadSpecification(explain(error, Study, "the study's methods")) from error
