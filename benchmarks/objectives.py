@@ -73,7 +73,7 @@ class Benchmark:
             yield from _over_definition(contest.name, str(layout), taken)
             if "PML" in taken:
                 yield _faster(contest.name, str(layout), taken, contest.faster[layout])
-            must, good = at.MEMORY.get(layout, (None, None))
+            must, good = at.MEMORY.get(layout, (None, None)) if bound else (None, None)
             matrices = memory.peak_bytes(ours) / (4 * layout.batch**2)
             yield Figure(contest.name, str(layout), "peak memory", matrices, must, True, good, "n x n")
 

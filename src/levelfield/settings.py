@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from levelfield.errors import BadSpecification, nearest
 
 
@@ -62,6 +60,8 @@ def number(
     ...
     levelfield.errors.BadSpecification: 'area' is 2; it must be at most 1.
     """
+    import numpy as np
+
     kinds = int | float | np.integer | np.floating
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
         raise BadSpecification(f"'{name}' is {value!r}; a finite number is needed.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from levelfield.batching._registry import register
 from levelfield.batching.base import Labels
@@ -26,6 +25,8 @@ class Density:
     """
 
     def __init__(self, rows: np.ndarray) -> None:
+        from scipy.linalg import solve_triangular
+
         self.mean = rows.mean(axis=0)
         self.centred = rows - self.mean
         covariance = self.centred.T @ self.centred / max(1, len(rows) - 1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield import processes
 from levelfield.cli.console import StudyBars, bar, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
-    BoardOption,
     CacheOption,
     DeviceOption,
     FullOption,
@@ -20,46 +20,35 @@ from levelfield.cli.options import (
     Overrides,
     RootOption,
     SkipOption,
+    TensorboardOption,
     TrustOption,
     WorkersOption,
     quoted,
     root_override,
 )
-from levelfield.cli.plans import print_counted, print_plan
-from levelfield.data.checks.readable import some
-from levelfield.embedder.best import BEST
-from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
-from levelfield.registry import references_in
-from levelfield.reports.figures import check_figures, figures_of
-from levelfield.reports.finish import finish
-from levelfield.studies.compare import carry_out, prepare
-from levelfield.studies.execution.workers import Outcome
-from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
-from levelfield.studies.planning.cost_counted import countable
-from levelfield.studies.planning.cost_measured import estimate
-from levelfield.studies.planning.own_photos import fit_to, photos_content
-from levelfield.studies.runs.folder import is_finished
-from levelfield.studies.runs.items import Items
-from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.named_code import named_by
-from levelfield.studies.specification.study import Study, parse_study
-from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trust
+from levelfield.wording import first_few
+
+if TYPE_CHECKING:
+    from levelfield.studies.execution.workers import Outcome
+    from levelfield.studies.leaderboard.board import Leaderboard
+    from levelfield.studies.runs.spec import PlannedRun
+    from levelfield.studies.specification.study import Study
 
 _AUGMENTED = "conditions.augment=light conditions.views=4"
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("compare", epilog="Example: levelfield compare studies/demo.yaml conditions.dim=64 seeds=5 --jobs 2")(
-        compare
-    )
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command(
+        "compare",
+        epilog="Example: levelfield compare demo conditions.dim=64 seeds=5 --jobs 2",
+        rich_help_panel=panel,
+    )(compare)
 
 
 def compare(
-    study: Annotated[str | None, typer.Argument(help="A study file; without one, the demo's methods.")] = None,
+    study: Annotated[str | None, typer.Argument(help="A study's name or file; or give --data.")] = None,
     overrides: Overrides = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
@@ -76,20 +65,40 @@ def compare(
         str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
     ] = None,
     skip_unreadable: SkipOption = False,
-    tensorboard: BoardOption = False,
+    tensorboard: TensorboardOption = False,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Train every method of a study under equal conditions and say which is best, and how sure that is."""
+    from levelfield.registry import references_in
+    from levelfield.studies.specification.method_names import check_method_names
+    from levelfield.studies.specification.named_code import named_by
+
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
     trust(*named_by(study, overrides), *references_in(str(data)))
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
+    check_method_names(chosen)
+    if not dry_run:
+        processes.warm_up()  # beside what this process itself imports and checks
+
+    # all that is wrong with the words of a study was found without torch, which these need
+    from levelfield.cli.plans import print_counted, print_plan
+    from levelfield.embedder.devices import usable
+    from levelfield.reports.figures import check_figures, figures_of
+    from levelfield.reports.finish import finish
+    from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
+    from levelfield.studies.pipeline import carry_out, prepare
+    from levelfield.studies.planning.cost_counted import countable
+    from levelfield.studies.planning.cost_measured import estimate
+    from levelfield.studies.runs.folder import is_finished
+    from levelfield.studies.runs.run import Options
+
     check_figures(figures_of(chosen), chosen)
     try:
-        with looking() as told:
-            runs = prepare(chosen, device=usable(device), progress=told)
+        with looking() as progress:
+            runs = prepare(chosen, device=usable(device), progress=progress)
     except MissingData as error:
         if not dry_run or not countable(chosen):
             raise
@@ -109,12 +118,12 @@ def compare(
     if kept is not None:
         error_console.print(kept_text(folder, kept), soft_wrap=True)
     with StudyBars([run.title for run in runs]) as bars:
-        outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, listen=bars.listen)
+        outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, progress=bars)
     outcome.refuse_if_all_failed(len(runs))
     report = finish(chosen, runs, folder)
     report.show(console, full=full)
-    _print_next(report.board, chosen, out, data)
-    _fail_for_what_is_missing(report.board, outcome, runs, folder)
+    _print_next(report.leaderboard, chosen, out, data)
+    _fail_for_what_is_missing(report.leaderboard, outcome, runs, folder)
     report.refuse_if_not_drawn()
 
 
@@ -128,7 +137,10 @@ def choose_study(
     mini: bool = False,
     on: str | None = None,
 ) -> Study:
-    """The study to run: a file, or the demo's methods fitted to the user's photos."""
+    """The study to run: one of the library, a file, or six losses fitted to the user's photos."""
+    from levelfield.studies.specification.study import parse_study
+    from levelfield.studies.specification.yaml_file import read_study
+
     if study is not None:
         # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
@@ -136,21 +148,23 @@ def choose_study(
         about = root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
         return read_study(study, [*extra, *overrides, *about], mini=mini, on=on)
     if mini or on:
-        raise BadSpecification("--mini and --on choose a form of a study file: name one.")
+        raise BadSpecification("--mini and --on choose a form of a study: name one.")
     if data is None:
         raise BadSpecification(
-            "Name a study file (levelfield compare studies/demo.yaml) or photos (levelfield compare --data FOLDER)."
+            "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
+    from levelfield.studies.planning.own_photos import fit_to, photos_content
+
     wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
-    with looking() as told:
+    with looking() as progress:
         content, changes = fit_to(
             data,
             root=root,
             skip_unreadable=skip_unreadable,
             wished=wished,
             fixed=fixed,
-            progress=told,
+            progress=progress,
         )
     if not is_quiet():
         for change in changes:
@@ -160,14 +174,15 @@ def choose_study(
 
 def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[PlannedRun], folder: Path) -> None:
     """The exit code of a study that is not whole, after what there is of it was shown."""
+
     told = []
     if board.missing:
         told.append(
-            f"{len(board.missing)} of {len(runs)} runs did not finish: {some(board.missing, '; ')}. See error.txt in "
-            f"their folders under {folder}."
+            f"{len(board.missing)} of {len(runs)} runs did not finish: {first_few(board.missing, '; ')}. See error.txt "
+            f"in their folders under {folder}."
         )
     if outcome.unmeasured:
-        titles = some([runs[number].title for number in outcome.unmeasured], "; ")
+        titles = first_few([runs[number].title for number in outcome.unmeasured], "; ")
         told.append(
             f"{len(outcome.unmeasured)} of {len(runs)} runs could not be measured on corrupted images: {titles}. "
             f"Of the first: {next(iter(outcome.unmeasured.values()))}"
@@ -178,6 +193,9 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths: use the answer, and make the most of it."""
+    from levelfield.embedder.best import BEST
+    from levelfield.studies.runs.items import Items
+
     run = quoted(out / study.name / BEST)
     example = Path(Items.read(Path(board.answer.first_run)).paths[-1])
     named = data or Path(study.data.name)
@@ -193,6 +211,8 @@ def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) 
 
 def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
     """Train the winner on all classes; or, where nothing that trained is best, train more of the network."""
+    from levelfield.studies.specification.named_code import named_by
+
     described = quoted(out / study.name / "study.yaml")
     place = "" if out == Path("runs") else f" --out {quoted(out)}"
     own = dict.fromkeys(reference.rpartition(":")[0] for reference in named_by(study))

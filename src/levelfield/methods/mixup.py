@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from scipy.special import betaincinv
 from torch import Tensor, nn
 
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.methods._contract import Batch, Deviation, Method
+from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives.triplet import triplet_terms
 from levelfield.settings import check_keywords, number
@@ -131,6 +131,8 @@ class Mixup:
         """The share, the partner of each of `count` rows and the layer: one of each for the whole batch."""
         uniform, place = torch.rand(2, generator=generator, dtype=torch.float64, device=generator.device).tolist()
         partner = torch.randperm(count, generator=generator, device=generator.device)
+        from scipy.special import betaincinv
+
         share = float(betaincinv(self.alpha, self.alpha, uniform))
         return share, partner, depths[int(place * len(depths))]
 
@@ -196,5 +198,5 @@ class Mixed(Method):
         both = zip(names, self._active, strict=False)
         return super().counts() | {name: float(count) for name, count in both if count is not None}
 
-    def deviations(self) -> list[Deviation]:
-        return [*super().deviations(), Deviation("hidden_states", None, "changed")]
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [*super().deviations(setting), Deviation("hidden_states", None, "changed")]

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from levelfield.files import write_json, write_text
+from levelfield.registry import short_name
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.runs.corruptions import recorded
 from levelfield.studies.runs.folder import read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -62,6 +62,8 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
     """The drops in the leaderboard's first metric that the run folders hold; None if the study corrupts nothing."""
     if not study.corruptions:
         return None
+    from levelfield.studies.runs.corruptions import recorded
+
     metric, rows, missing = board.metrics[0], [], []
     for row in board.rows:
         clean, kept, lost = [], [], 0
@@ -132,7 +134,7 @@ def show_robustness(found: Robustness | None, console: Console) -> None:
     """Print the table, if there is one."""
     if found is None:
         return
-    heads = ["clean", *(_SHORT.get(name, name) for name in found.corruptions), "mean"]
+    heads = ["clean", *(_SHORT.get(name, short_name(name)) for name in found.corruptions), "mean"]
     columns = {head: [_fields(row)[k] for row in found.rows] for k, head in enumerate(heads, 1)}
     console.print()
     console.print(_title(found), style="italic", highlight=False)  # as a table's title it would be as narrow as that

@@ -6,7 +6,6 @@ import io
 
 import numpy as np
 from PIL import Image
-from scipy import ndimage
 
 from levelfield.data.corruptions._registry import Span, drawn, drawn_whole, register
 
@@ -14,6 +13,8 @@ from levelfield.data.corruptions._registry import Span, drawn, drawn_whole, regi
 @register("gaussian_blur")
 def gaussian_blur(image: np.ndarray, stream: np.random.Generator, /, *, sigma: Span = (1.0, 3.0)) -> np.ndarray:
     """Blurred by a Gaussian that is cut short as imgaug does; mirrored outside without repeating the edge pixel."""
+    from scipy import ndimage
+
     kernel = gaussian_kernel(drawn("sigma", sigma, stream, least=1e-3, most=100))
     blurred = image.astype(np.float64)
     for axis in (0, 1):

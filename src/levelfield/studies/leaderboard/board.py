@@ -16,7 +16,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.evaluation.statistics import Comparison, Differences, Interval, figure_intervals, joint
 from levelfield.studies.leaderboard import notebook as board_notebook
-from levelfield.studies.leaderboard.claims import Part, Verdict, judge
+from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims
 from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, mean_cost
 from levelfield.studies.leaderboard.limits import limit_sentence
 from levelfield.studies.leaderboard.rows import COSTS, Cell, Row, best_on_test, front
@@ -112,9 +112,14 @@ class Leaderboard:
         return board_notebook.table(self, of)
 
     def as_data(self) -> dict[str, Any]:
+        """Everything as plain data, as it is read again from leaderboard.json."""
+        return json.loads(json.dumps(self.content()))
+
+    def content(self) -> dict[str, Any]:
+        """What leaderboard.json holds, to be written: no copy where one would take long."""
         pairs = [_plain(one) for one in self.comparisons]
         rest = asdict(replace(self, comparisons=[]))  # which copies deeply, and pairs may be tens of thousands
-        return json.loads(json.dumps({**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}))
+        return {**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}
 
 
 def _plain(one: Comparison) -> dict[str, Any]:
@@ -173,7 +178,7 @@ def gather(
         )
     )
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
-    judged = judge(claims, parts, metrics[0])
+    judged = judge_claims(claims, parts, metrics[0])
     facts = {**(facts or {}), "queries_that_count": counted}
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 

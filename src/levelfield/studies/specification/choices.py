@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import (
     BaseModel,
@@ -16,12 +16,15 @@ from pydantic import (
 )
 from pydantic_core import to_jsonable_python
 
-from levelfield import data as datasets
-from levelfield.data import Catalog, protocols
 from levelfield.errors import nearest
+from levelfield.registry import is_file_reference
 from levelfield.settings import accepted
-from levelfield.training import Conditions
+from levelfield.training.conditions import Conditions
 
+if TYPE_CHECKING:  # rooms that a study file needs only for some of its keys: they cost more than reading it
+    from levelfield.data import Catalog, protocols
+
+EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 _LONGEST_NAME = 200  # bytes; a file system takes 255, and temporary names are longer than the names themselves
 _BESIDE = "write it beside, as in margin: {{{0}}}"
 _FAIR = "what is chosen, and when one looks, is the same for all"
@@ -54,7 +57,9 @@ class Data(BaseModel):
         >>> Data(name="photos/birds").is_a_place, Data(name="emoji").is_a_place
         (True, False)
         """
-        return self.name in ("folder", "csv") or self.name not in datasets.names()
+        from levelfield import data
+
+        return self.name in ("folder", "csv") or self.name not in data.names()
 
 
 class ProtocolChoice(BaseModel):
@@ -70,21 +75,31 @@ class ProtocolChoice(BaseModel):
 
     @property
     def folds(self) -> int:
-        if self.name not in protocols.registry:
+        from levelfield.data import protocols
+
+        if not is_file_reference(self.name) and self.name not in protocols.registry:
             return 1
         return protocols.fold_count(self.name, self.settings)
 
     @property
     def validates(self) -> bool:
         """Whether some training classes are kept back to choose: every fold of a protocol with several has such."""
-        return self.validation > 0 or self.folds > 1
+        # a file is not run to parse a study: its protocol may have several folds
+        return self.validation > 0 or is_file_reference(self.name) or self.folds > 1
 
     def divide(self, catalog: Catalog) -> list[protocols.Fold]:
+        from levelfield.data import protocols
+
         return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
 
     @model_validator(mode="after")
     def _settings_are_known(self) -> ProtocolChoice:
         """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
+        if not self.settings:
+            return self
+
+        from levelfield.data import protocols
+
         if self.name in protocols.registry:
             takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
             for key in self.settings:
@@ -95,7 +110,7 @@ class ProtocolChoice(BaseModel):
         return self
 
 
-class Competitor(BaseModel):
+class MethodSpec(BaseModel):
     """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
 
     A paper's settings come by name, as in `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
@@ -153,7 +168,7 @@ class Competitor(BaseModel):
         return Conditions.model_validate({**common.model_dump(mode="json"), **self.conditions})
 
     @model_validator(mode="after")
-    def _label_is_the_name(self) -> Competitor:
+    def _label_is_the_name(self) -> MethodSpec:
         if not self.label:
             plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
             object.__setattr__(self, "label", plain)

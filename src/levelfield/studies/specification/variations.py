@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import is_file_reference
 from levelfield.studies.specification.study import Study, assign, parse_study
@@ -25,12 +24,14 @@ def variations(study: Study) -> Iterator[tuple[Study, Variation]]:
 
 def check_methods(study: Study) -> None:
     """Build every method once with two classes, so that a wrong name or setting is found before anything trains."""
+    from levelfield import methods  # which needs torch; everything else about a study file does not
+
     for varied, _ in variations(study):
         for method in varied.methods:
             try:
                 own = method.under(varied.conditions)
                 made = methods.create(method.name, num_classes=2, dim=own.dim, **method.settings)
-                if method.conditions and methods.joins(method.name):
+                if method.conditions and methods.kind_of(method.name).joins:
                     raise BadSpecification("It joins finished runs and trains nothing: no conditions are its own.")
                 if own.codes == "binary" and made.refinement is not None:
                     raise BadSpecification("Refined rows are numbers: `refine` and `codes: binary` exclude each other.")

@@ -1,0 +1,166 @@
+"""From a study to its finished runs: check, plan, execute."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from levelfield import methods
+from levelfield.batching import check_fit
+from levelfield.data import Catalog, protocols
+from levelfield.embedder import Trunk
+from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.evaluation import parse
+from levelfield.evaluation.metrics.registry import ranking
+from levelfield.files import write_text
+from levelfield.progress import SILENT, Progress
+from levelfield.studies.execution.corruptions import record_all
+from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
+from levelfield.studies.execution.workers import Outcome, run_all
+from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.folder import write_plan
+from levelfield.studies.runs.inputs import check_trunk, open_catalog
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.runs.teacher import check_code
+from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.claims import check_claims
+from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.variations import check_methods
+from levelfield.training import Conditions
+from levelfield.training.checks import check_accumulation
+from levelfield.trust import trusted
+
+
+def prepare(
+    study: Study,
+    *,
+    tested: bool = True,
+    device: str = "cpu",
+    progress: Progress = SILENT,
+) -> list[PlannedRun]:
+    """The runs of a study, after everything that can be wrong before training was looked at.
+
+    tested: without test classes there is nothing to compare; `train` asks for none.
+    progress: of the images that are checked for the first time.
+    """
+    ranking(study.metrics)
+    check_methods(study)
+    protocols.registry.get(study.protocol.name)  # an unknown one is told before every image is looked at
+    catalogs: dict[Data, Catalog] = {}
+
+    def digest(data: Data) -> str:
+        catalogs[data] = open_catalog(data, progress=progress)
+        return catalogs[data].digest
+
+    runs = plan(study, digest=digest, device=device)
+    check_claims(study.claims, list(dict.fromkeys(run.row for run in runs)), study.metrics)
+    different = [run.spec.conditions for run in runs]
+    for metric in {c.select for c in different} - {"budget"}:
+        ranking([metric])
+    trunks = {_trunk_of(conditions): conditions for conditions in different}
+    checked = {key: check_trunk(conditions) for key, conditions in trunks.items()}
+    for run in {(r.row, str(r.variation)): r for r in runs}.values():
+        catalog, protocol = catalogs[run.spec.data], run.spec.protocol
+        fold = protocol.divide(catalog)[run.spec.fold or 0]
+        if tested and not len(fold.test):
+            raise BadSpecification(
+                f"The protocol '{protocol.name}' leaves no class to test, so nothing can be compared. It is for "
+                "`levelfield train`."
+            )
+        _check_method(run, fold, catalog.labels, checked[_trunk_of(run.spec.conditions)])
+    return runs
+
+
+def run_study(
+    study: Study, folder: Path, *, jobs: int, options: Options, progress: RunsProgress = SILENT_RUNS
+) -> list[PlannedRun]:
+    """Do the runs of a study that are not finished in `folder`; gives all of them. An earlier study there is kept."""
+    runs = prepare(study, device=options.device, progress=progress)
+    kept = keep_earlier(folder, runs, study.metrics)
+    if kept is not None:
+        logging.getLogger("levelfield").warning(kept_text(folder, kept))
+    outcome = carry_out(study, runs, folder, jobs=jobs, options=options, progress=progress)
+    outcome.refuse_if_all_failed(len(runs))
+    return runs
+
+
+def carry_out(
+    study: Study,
+    runs: list[PlannedRun],
+    folder: Path,
+    *,
+    jobs: int,
+    options: Options,
+    progress: RunsProgress,
+    describe: bool = True,
+) -> Outcome:
+    """Write down what the study is (unless it is a part of one that is described there), then do its runs."""
+    if describe:
+        content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        write_text(folder / "study.yaml", content)
+        write_plan(folder, runs)
+    options = replace(options, trust=trusted())
+    outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, progress=progress)
+    if study.corruptions:
+        outcome.unmeasured = _corrupt(study, runs, folder, outcome, jobs, progress)
+    return outcome
+
+
+def _corrupt(
+    study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, jobs: int, progress: RunsProgress
+) -> dict[int, str]:
+    """Measure every finished run on corrupted test images; gives those for which it failed, with the reason."""
+    metrics = [name for name in ranking(study.metrics) if parse(name).kind == "retrieval"] or ranking(study.metrics)[:1]
+    places = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
+    done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # it has test images
+    failed = record_all(
+        list(done),
+        study.corruptions,
+        metrics,
+        jobs=jobs,
+        progress={place: progress.of_run(number) for place, number in done.items()},
+    )
+    reasons = {done[place]: reason for place, reason in failed.items()}
+    for number in done.values():
+        told = f"on corrupted images: {reasons[number]}" if number in reasons else ""
+        progress.on_event(Event("failed", number, told) if told else Event("done", number))
+    return reasons
+
+
+def _trunk_of(conditions: Conditions) -> tuple[Any, ...]:
+    """What decides whether a trunk can be built, and where it is cut."""
+    c = conditions
+    return c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image
+
+
+def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, trunk: Trunk) -> None:
+    """A layout that the training classes cannot fill, or a trunk that does not suit the method, is found here, not in
+    the middle of a study."""
+    conditions = run.spec.conditions
+    method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **run.spec.method.settings)
+    if not method.trains or run.spec.joined:
+        return
+    try:
+        check_accumulation(method, conditions)
+    except BadSpecification as error:
+        raise BadSpecification(f"Method '{run.label}': {error}") from error
+    layout, drawn = conditions.batches(method)
+    try:
+        epoch = conditions.batches_per_epoch
+        made = drawn.make(labels[fold.train], layout, batches_per_epoch=epoch)
+        check_fit(made, method.objective)
+        method.check(trunk, made)
+        for need in run.spec.needs:
+            if (folder := Path(need.name).expanduser()).is_dir():  # a teacher of another study
+                check_code(folder)
+        if run.spec.member is not None:
+            method.labels(np.unique(labels[fold.train], return_inverse=True)[1], run.spec.member, run.spec.seed)
+    except LevelfieldError as error:
+        raise type(error)(f"Method '{run.label}': {error}") from error
