@@ -57,6 +57,7 @@ class Objective(nn.Module):
     facts: ClassVar[Facts] = Facts(paper="", formula="")
     active: Tensor | int | None = None  # tuples or terms that were not zero in the last call
     dim: int | None = None  # how many numbers a row must have; None if any
+    num_classes: int | None = None  # labels must be 0 to num_classes - 1; None if any
     switched: Tensor | None = None  # share of the last call's tuples that `switch` changed
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
@@ -184,6 +185,10 @@ class Objective(nn.Module):
     def takes_weights(self) -> bool:
         return self.facts.weights
 
+    def takes_everything(self, given: Given) -> bool:
+        """Whether all of the batch counts: no tuples were handed in, and no miner chooses any."""
+        return given.tuples is None and self.miner is None
+
     def chosen(self, geometry: Geometry, given: Given) -> Tuples | None:
         """The tuples handed in, else the mined ones; None means all of the batch."""
         if given.tuples is not None:
@@ -224,7 +229,8 @@ class Objective(nn.Module):
     ) -> Given:
         raw = Given(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
         takes = self.facts.tuples != "none"
-        return checked(raw, self._label, dim=self.dim, takes_tuples=takes, takes_weights=self.takes_weights)
+        sizes = {"dim": self.dim, "num_classes": self.num_classes}
+        return checked(raw, self._label, **sizes, takes_tuples=takes, takes_weights=self.takes_weights)
 
 
 class _Definition(nn.Module):

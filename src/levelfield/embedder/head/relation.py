@@ -25,7 +25,6 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.embedder.head.linear import whitened_components
-from levelfield.embedder.head.relation_gradients import Reconstruction, UnitVectors
 from levelfield.errors import BadSpecification
 from levelfield.geometry import TINY, working
 from levelfield.settings import whole
@@ -72,16 +71,16 @@ class Branches(nn.Module):
 
     def nodes(self, blocks: Tensor) -> Tensor:
         """(batch, branches, e) of blocks (branches, batch, width)."""
-        raw = working(torch.baddbmm(self.node_bias, blocks, self.node_weight))
-        found: Tensor = UnitVectors.apply(raw.transpose(0, 1))  # type: ignore[no-untyped-call]
-        return found
+        raw = working(torch.baddbmm(self.node_bias, blocks, self.node_weight)).transpose(0, 1)
+        lengths = torch.linalg.vector_norm(raw, dim=-1, keepdim=True)
+        nodes: Tensor = raw / lengths.masked_fill(lengths <= TINY, torch.inf)  # a zero node and its gradient stay 0
+        return nodes
 
     def errors(self, blocks: Tensor, nodes: Tensor) -> Tensor:
         """(branches, batch)."""
         targets, known = blocks.detach(), nodes.detach().transpose(0, 1)
-        decoder = self.decoder_weight, self.decoder_bias
-        found: Tensor = Reconstruction.apply(targets, known, *decoder)  # type: ignore[no-untyped-call]
-        return found
+        found = working(torch.baddbmm(self.decoder_bias, known, self.decoder_weight))
+        return (found - targets).square().mean(-1)
 
     def potentials(self, blocks: Tensor, score: Tensor) -> Tensor:
         """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without ever writing down A_a(x_a)."""

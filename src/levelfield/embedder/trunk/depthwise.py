@@ -15,22 +15,18 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from levelfield.embedder.trunk.pointwise import QuickPointwise
-
 
 def with_quick_gradients(module: nn.Module) -> None:
-    """Replace, in place, the depthwise and 1x1 convolutions inside `module`; parameters and their names stay.
+    """Replace, in place, the depthwise convolutions inside `module`; parameters and their names stay.
 
-    >>> block = nn.Sequential(nn.Conv2d(64, 64, 5, padding=2, groups=64), nn.Conv2d(64, 96, 1), nn.Conv2d(96, 8, 3))
+    >>> block = nn.Sequential(nn.Conv2d(64, 64, 5, padding=2, groups=64), nn.Conv2d(64, 96, 1))
     >>> with_quick_gradients(block)
     >>> [type(part).__name__ for part in block]
-    ['QuickDepthwise', 'QuickPointwise', 'Conv2d']
+    ['QuickDepthwise', 'Conv2d']
     """
     for name, child in module.named_children():
         if type(child) is nn.Conv2d and _is_plain_depthwise(child):
             setattr(module, name, QuickDepthwise(child))
-        elif type(child) is nn.Conv2d and QuickPointwise.fits(child):
-            setattr(module, name, QuickPointwise(child))
         else:
             with_quick_gradients(child)
 
