@@ -1,4 +1,4 @@
-"""Reports: the leaderboard as tables."""
+"""Reports: leaderboards as tables, figures and files."""
 
 from levelfield.reports.against_published import with_published
 from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, write_all

@@ -1,4 +1,4 @@
-"""The end of a study: its leaderboard and everything that is written beside it, for `compare` and `report` alike."""
+"""Finish a study: the leaderboard and all files beside it, for `compare` and `report` alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from levelfield.studies.specification.study import Study
 
 @dataclass(frozen=True)
 class Report:
-    """What a study says. not_drawn: why a figure is missing, by its name."""
+    """The result of a study. not_drawn: reasons for missing figures, by name."""
 
     board: Leaderboard
     robust: Robustness | None
@@ -38,7 +38,7 @@ class Report:
         console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
 
     def refuse_if_not_drawn(self) -> None:
-        """For the exit code, after everything that there is was shown."""
+        """Raise if a figure is missing: for the exit code, after everything else has been shown."""
         if self.not_drawn:
             told = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in self.not_drawn.items())
             raise LevelfieldError(f"The leaderboard is complete, but a figure could not be drawn. {told}.")
@@ -58,7 +58,7 @@ def finish(
 ) -> Report:
     """Gather the finished runs in `folder` and write tables and figures into `out`.
 
-    A figure that cannot be drawn takes nothing else with it. metrics, figures: instead of the study's own.
+    A figure that cannot be drawn does not affect the rest. metrics, figures: override those of the study.
     """
     own = out is None and not metrics
     out = out or folder
@@ -84,7 +84,7 @@ def finish(
 
 
 def _sound(runs: list[PlannedRun], folder: Path) -> list[Result]:
-    """The finished runs that can be read; the board names the others as missing."""
+    """The finished runs that can be read; the leaderboard lists the others as missing."""
     found = []
     for run in runs:
         with suppress(Damaged):

@@ -19,13 +19,13 @@ MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the p
 
 
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """For every row of HIST, the run of its first seed: a matrix of similarities and a scatter of spreads."""
+    """Draw the first seed of every HIST row: a matrix of similarities and a scatter plot of spreads."""
     folders = {row.row.label: row.results[0].folder for row in rows if row.method == "hist" and row.results}
     found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
     if not found:
         raise BadInput(
-            "The figure 'distributions' shows what `hist` learned of its classes, and this study has no finished run "
-            "of `hist` that learns means and variances."
+            "The figure 'distributions' shows the class distributions learned by `hist`, and this study has no "
+            "finished run of `hist` that learns means and variances."
         )
     return draw(found, path, {row.row.label: row.style.colour for row in rows})
 
