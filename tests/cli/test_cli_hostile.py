@@ -44,7 +44,7 @@ HOSTILE: list[tuple[list[str], str]] = [
     (["embed", "runs/none", "loop"], "There is no file or folder loop"),
     (["embed", "runs/none", "big.csv"], "field larger than field limit (131072)"),
     (["compare", "--data", "big.csv", "--dry-run"], "field larger than field limit (131072)"),
-    (["compare", "--data", "label.csv", "--dry-run"], "has 5,000 characters; at most 255 are possible"),
+    (["compare", "--data", "label.csv", "--dry-run"], "has 5,000 characters; the limit is 255"),
     # settings of another kind
     ([*DRY, "methods=5"], "methods are a list"),
     ([*DRY, "methods.contrastive.preset=[a]"], "has no preset"),
@@ -65,9 +65,9 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*ARRAYS, "recall@1", "--out", "/"], "Cannot write /: this names no file"),
     ([*ARRAYS, "recall@1", "--per-query", ""], "this names no file"),
     ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "whole numbers above 0"),
-    (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is no plain file"),
-    (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is no plain file"),
-    (["corruptions", "pipe"], "it is no plain file"),
+    (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is not a regular file"),
+    (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is not a regular file"),
+    (["corruptions", "pipe"], "it is not a regular file"),
     (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b); one is needed"),
     (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "is no .npz file, or its end is missing"),
 ]

@@ -222,7 +222,7 @@ def test_what_a_killed_process_left_half_unpacked_is_thrown_away(tmp_path):
 def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "cub.zip", "w") as evil:
         evil.writestr("../../stolen.txt", "x")
-    with pytest.raises(BadInput, match="leads out of the folder"):
+    with pytest.raises(BadInput, match="points outside the target folder"):
         official.read("cub", tmp_path / "cub.zip")
     assert not list(tmp_path.rglob("stolen.txt"))
 
@@ -296,7 +296,7 @@ def test_half_a_list_is_noticed(tmp_path):
     root, _ = makers.inshop(tmp_path)
     source = root / "Eval" / "list_eval_partition.txt"
     makers.write_lines(source, source.read_text().splitlines()[:-2])
-    with pytest.raises(BadInput, match="says 8 images in its first line and lists 6"):
+    with pytest.raises(BadInput, match="declares 8 images in its first line but lists 6"):
         data.create("inshop", root=root)
     root, _ = makers.cub(tmp_path)
     makers.write_lines(root / "images.txt", [*makers.CUB_ROWS[:-1], "8"])
@@ -304,7 +304,7 @@ def test_half_a_list_is_noticed(tmp_path):
         data.create("cub", root=root)
     root, _ = makers.cars_one_archive(tmp_path / "cars")
     (root / "cars_annos.mat").write_bytes((root / "cars_annos.mat").read_bytes()[:300])
-    with pytest.raises(BadInput, match=r"cars_annos.mat.* downloaded to its end"):
+    with pytest.raises(BadInput, match=r"cars_annos.mat.* download complete"):
         data.create("cars", root=root)
 
 

@@ -146,11 +146,11 @@ def test_mlrc_never_divides_a_group():
 
 
 def test_folds_with_too_few_classes_are_refused():
-    with pytest.raises(BadInput, match="fewer than 2 to one fold"):
+    with pytest.raises(BadInput, match="some fold has fewer than 2"):
         protocols.create("mlrc", catalog([2] * 14))
-    with pytest.raises(BadInput, match=r"has 3 classes; 4 folds need as many"):
+    with pytest.raises(BadInput, match=r"has 3 classes; 4 folds need at least as many"):
         protocols.create("mlrc", catalog([2] * 6))
-    with pytest.raises(BadSpecification, match="leave out `validation`"):
+    with pytest.raises(BadSpecification, match="remove `validation`"):
         protocols.create("mlrc", catalog([2] * 40), validation=0.2)
     with pytest.raises(BadSpecification, match="form"):
         protocols.create("mlrc", catalog([2] * 40), form="round")
@@ -184,7 +184,7 @@ def test_roles_of_every_image_are_a_split_and_make_queries_and_gallery():
     assert [fold.train.tolist(), fold.query.tolist(), fold.gallery.tolist()] == [[0, 1, 2, 3], [4, 7], [5, 6]]
     with pytest.raises(BadInput, match="query or gallery"):
         protocols.create("query-gallery", catalog([2] * 4))
-    with pytest.raises(BadInput, match="nothing can be found"):
+    with pytest.raises(BadInput, match=r"No query of .* has a positive"):
         protocols.create("standard", divided([2] * 4, None, roles=("train",) * 4 + ("query",) * 2 + ("gallery",) * 2))
 
 

@@ -125,7 +125,7 @@ def test_a_missing_file_is_named(pets: Path, tmp_path: Path) -> None:
     catalog = data.create(pets)
     seen.look(catalog, cache=tmp_path)
     catalog.paths[2].unlink()
-    with pytest.raises(BadInput, match=r"cat/2.png: it does not exist"):
+    with pytest.raises(BadInput, match=r"cat/2.png: the file does not exist"):
         seen.look(catalog, cache=tmp_path)
     with pytest.raises(BadInput, match=r"cat/2.png"):
         seen.recognised(catalog, cache=tmp_path)
@@ -191,7 +191,7 @@ def test_a_cache_that_cannot_be_written_to_stops_nothing(
 ) -> None:
     (tmp_path / "file").write_text("")
     assert len(seen.look(data.create(pets), cache=tmp_path / "file")) == 11
-    assert "looked at again the next time" in caplog.text
+    assert "will be checked again next time" in caplog.text
 
 
 def test_rows_and_files_are_bounded(pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

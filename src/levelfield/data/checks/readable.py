@@ -1,4 +1,4 @@
-"""Look at every image before hours of work depend on it."""
+"""Check every image before training starts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def check_images(
 ) -> Catalog:
     """Decode every image. Unreadable ones are named and counted in an error, or dropped with a note.
 
-    `progress` is called with the number of images looked at so far.
+    `progress` is called with the number of images checked so far.
     """
     return keep_readable(catalog, unreadable(catalog.paths, progress=progress), skip_unreadable=skip_unreadable)
 
 
 def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:
-    """Refuse names that are not UTF-8: results list every image by its name, and no list could hold them."""
+    """Refuse names that are not UTF-8: results list every image by its name."""
     try:
         "".join([*map(str, paths), *class_names]).encode()
         return
@@ -46,7 +46,7 @@ def _is_odd(name: str) -> bool:
 
 
 def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, skip_unreadable: bool) -> Catalog:
-    """The catalog without the images that failed, with a note; an error if they may not be skipped or are all."""
+    """The catalog without the unreadable images, with a note; an error if skipping is not allowed or none is left."""
     if not failures:
         return catalog
     if not skip_unreadable:
@@ -59,7 +59,7 @@ def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, ski
 
 
 def unreadable(paths: Sequence[Path], *, progress: Callable[[int], object] | None = None) -> dict[int, LevelfieldError]:
-    """The places of images that cannot be decoded, each with what is wrong with it."""
+    """The indices of images that cannot be decoded, each with the reason."""
     failures: dict[int, LevelfieldError] = {}
     with ThreadPoolExecutor(_READERS) as readers:
         for position, failure in enumerate(readers.map(_failure, paths)):
@@ -71,8 +71,7 @@ def unreadable(paths: Sequence[Path], *, progress: Callable[[int], object] | Non
 
 
 def lone_note(catalog: Catalog) -> tuple[str, ...]:
-    """A sentence about queries without anything to find, if there are any: classes with one image, or with none in the
-    gallery."""
+    """A sentence about queries without a positive, if there are any: classes with one image, or none in the gallery."""
     if catalog.roles is not None:
         roles = np.array(catalog.roles)
         alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
@@ -100,7 +99,7 @@ def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Levelfield
         [
             f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:",
             *lines,
-            "Mend or remove them, or go on without them: --skip-unreadable",
+            "Repair or remove them, or continue without them: --skip-unreadable",
         ]
     )
     only_extra = all(isinstance(error, MissingExtra) for error in failures.values())
@@ -127,5 +126,5 @@ def count(number: int, one: str, many: str) -> str:
 
 
 def some(names: list[str], between: str = ", ") -> str:
-    """The first of them, and how many more there are."""
+    """The first names, and how many more there are."""
     return between.join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -1,6 +1,6 @@
 """The nine input corruptions of lim2022 A.3: pure functions of a uint8 RGB image and a random stream.
 
-They mean what imgaug 0.4 means by them, without needing it. One draw per image.
+They match imgaug 0.4 but do not need it. One draw per image.
 
 >>> names()[:3]
 ['cutout', 'dropout', 'gaussian_blur']
@@ -21,7 +21,7 @@ __all__ = ["Corruption", "chosen", "create", "describe", "names", "register", "s
 
 
 def stream(name: str, identity: str) -> np.random.Generator:
-    """The draw of corruption `name` for the image `identity` (its digest): the same for every model that is compared.
+    """The random stream of corruption `name` for the image `identity` (its digest): the same for every compared model.
 
     >>> stream("rotation", "a").random() == stream("rotation", "a").random() != stream("rotation", "b").random()
     True
