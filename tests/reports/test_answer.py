@@ -93,7 +93,7 @@ def test_runs_that_kept_their_start_are_counted(tmp_path: Path) -> None:
 def test_advice_looks_at_the_conditions(tmp_path: Path) -> None:
     board = board_of(tmp_path, {"untrained": 0.7, "margin": 0.5})
     assert "conditions.cut=last-2" in advice(board, Conditions())
-    assert "trains already" in advice(board, Conditions(cut="last-2"))
+    assert "already trains" in advice(board, Conditions(cut="last-2"))
     assert not advice(board_of(tmp_path / "alone", {"margin": 0.5}), Conditions())
 
 

@@ -1,4 +1,4 @@
-"""Two steps of the relation head with their slopes written down: autograd would go over the same numbers thrice."""
+"""Two steps of the relation head with explicit gradients: autograd would pass over the same numbers three times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UnitVectors(torch.autograd.Function):
 class Reconstruction(torch.autograd.Function):
     """mean((nodes W + bias - blocks)^2) over the last dimension: (k, n) of nodes (k, n, e) and blocks (k, n, w).
 
-    Only W and the bias have a slope: the head hands over nodes and blocks without gradient.
+    Only W and the bias have a gradient: the head passes detached nodes and blocks.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Blocks of one fixed size.
+"""Compute in blocks of one fixed size.
 
-On a CPU a network's output for an image differs in the last bits with the size of the batch it came in, since other
-kernels are chosen. In a block of fixed size it does not depend on the position nor on the other rows (measured for
+On a CPU a network's output for an image differs in its last bits with the size of the batch, since other kernels are
+chosen. In a block of fixed size it does not depend on the position nor on the other rows (measured for
 all families of trunks and for the head; tested). So everything that is stored or compared is computed in blocks.
 """
 
@@ -25,7 +25,7 @@ COMPUTED_BY = f"block={BLOCK} {_VERSIONS} cpu={torch.backends.cpu.get_cpu_capabi
 
 @runtime_checkable
 class Source(Protocol):
-    """Rows that are fetched when asked for: a cache on disk, images still to be decoded."""
+    """Rows that are fetched on demand: a cache on disk, or images that are not decoded yet."""
 
     def __len__(self) -> int: ...
 
@@ -45,7 +45,7 @@ def in_blocks(
     """Apply `function(*tensors)` to blocks of exactly `size` rows and join the results.
 
     rows: a tensor, a tuple of tensors, a Source, or an iterable of batches of any size (a loader). The last block is
-    padded by repeating its last row. `progress` is told the number of rows after each block. Always gives a tuple.
+    padded by repeating its last row. `progress` gets the number of rows after each block. Always returns a tuple.
 
     >>> in_blocks(lambda x: x.sum(1) + len(x), torch.ones(5, 2), size=4)
     (tensor([6., 6., 6., 6., 6.]),)
@@ -60,7 +60,7 @@ def in_blocks(
 
 
 def _blocks(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[tuple[tuple[Tensor, ...], int]]:
-    """Full blocks, and how many of their rows are real. No rows at all: one block of zeros, none of them real."""
+    """Full blocks, and how many of their rows are real. Without rows: one block of zeros, none of them real."""
     last: tuple[Tensor, ...] = ()
     any_block = False
     for batch in _batches(rows, size):

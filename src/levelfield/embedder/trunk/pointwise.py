@@ -1,8 +1,8 @@
 """1x1 convolutions whose gradients are two plain matrix products.
 
-On channels-last maps a 1x1 convolution is one matrix product over all places. torch's CPU library does its backward
+On channels-last maps a 1x1 convolution is one matrix product over all positions. torch's CPU library does its backward
 pass in convolution kernels: 100 images, 192 to 1,152 channels on 2x2 maps: 6.4 ms, and 3.8 ms as products; 2,048 to
-512 channels on 7x7: a fifth less. Results forward are the library's own, bit for bit.
+512 channels on 7x7: a fifth less. Forward results are those of the library, bit for bit.
 """
 
 from __future__ import annotations
