@@ -57,7 +57,7 @@ def test_metrics_without_room_come_in_a_further_table(
     ("arguments", "told"),
     [
         (["--corrupt", "rotatio"], "Did you mean 'rotation'"),
-        (["--corrupt", "jpeg,jpeg"], "one twice"),
+        (["--corrupt", "jpeg,jpeg"], "duplicate name"),
         (["--corrupt", "all", "--threshold"], "do not go together"),
         (["--corrupt", "all", "--distance", "cosine,euclidean"], "one distance"),
     ],

@@ -149,7 +149,7 @@ def test_a_wrong_setting_is_told_when_it_is_made(name, settings, told):
 def test_an_unknown_name_has_a_nearest_one():
     with pytest.raises(UnknownName, match="Did you mean 'rotation'"):
         corruptions.chosen("rotatoin,jpeg")
-    with pytest.raises(BadSpecification, match="one twice"):
+    with pytest.raises(BadSpecification, match="duplicate name"):
         corruptions.chosen(["jpeg", "jpeg"])
 
 

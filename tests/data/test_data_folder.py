@@ -76,7 +76,7 @@ def test_oddities_are_noted(pets, picture):
     (pets / "lone").mkdir()
     picture(2).save(pets / "lone" / "a.png")
     notes = " ".join(data.create(pets).notes)
-    assert "1 image lies directly" in notes
+    assert "1 image is directly" in notes
     assert "1 sub-folder without images ignored: empty" in notes
     assert "1 file that is no image ignored" in notes
     assert "1 class has one image only and cannot be a query: lone" in notes

@@ -219,7 +219,7 @@ def test_catalog_of_a_part_keeps_split_and_ids():
     assert part.class_ids == (7, 9)
     assert part.split == ("test", "test")
     assert catalog.parts.tolist() == ["train", "test", "test", "test"]
-    with pytest.raises(BadInput, match="split of 'x' may say"):
+    with pytest.raises(BadInput, match="split of 'x' must be"):
         Catalog("x", (Path("a"),), np.array([0]), ("p",), split=("tset",))
     with pytest.raises(BadInput, match="class ids"):
         Catalog("x", (Path("a"),), np.array([0]), ("p",), class_ids=(1, 2))

@@ -167,13 +167,13 @@ def test_closed_trains_and_tests_the_same_classes():
     assert classes(data, fold.train) == classes(data, fold.test) == [0, 1, 2, 3]
     [fold] = protocols.create("closed", data, validation=0.25)
     assert fold.validation.tolist() == [3, 9, 15, 21]  # the last training image of each class
-    with pytest.raises(BadInput, match="protocol closed"):
+    with pytest.raises(BadInput, match="protocol 'closed'"):
         protocols.create("standard", data)
     with pytest.raises(BadInput, match="column `split`"):
         protocols.create("closed", catalog([4] * 4))
     with pytest.raises(BadInput, match="two test images"):
         protocols.create("closed", divided([2] * 4, ("train", "test") * 4))
-    with pytest.raises(BadInput, match="protocol standard"):
+    with pytest.raises(BadInput, match="protocol 'standard'"):
         protocols.create("closed", divided([2] * 4, ("train",) * 4 + ("test",) * 4))
 
 
@@ -194,5 +194,5 @@ def test_a_split_that_divides_a_group_or_leaves_a_side_empty_is_refused():
     with pytest.raises(BadInput, match="No class of 'test' is in the test part"):
         protocols.create("standard", divided([2] * 4, ("train",) * 8))
     given = divided([2] * 6, ("train",) * 6 + ("validation",) * 2 + ("test",) * 4)
-    with pytest.raises(BadSpecification, match="says itself"):
+    with pytest.raises(BadSpecification, match="already defines"):
         protocols.create("standard", given, validation=0.2)

@@ -115,10 +115,10 @@ def test_a_described_view_is_the_same_view(view):
     ("steps", "told"),
     [
         ([{"centre": 227}], "takes 227 pixels from an image of any size: put {resize: 227}"),
-        ([{"resize": 100}, {"crop": 224}], "takes 224 pixels of 100 pixels"),
+        ([{"resize": 100}, {"crop": 224}], "takes 224 pixels from 100 pixels"),
         ([{"resize": 256}], "end with a square"),
         ([], "end with a square"),
-        ([{"resize": 256}, {"erase": 0.5}, {"centre": 224}], "comes last"),
+        ([{"resize": 256}, {"erase": 0.5}, {"centre": 224}], "must be the last step"),
         ([{"resized_crop": {"area": [0.1, 1]}}], "needs a size"),
         ([{"resized_crop": {"size": 224, "scale": [0.1, 1]}}], "no setting 'scale'"),
         ([{"resized_crop": {"size": 224, "area": [1, 0.1]}}], "lower number must come first"),

@@ -1,4 +1,4 @@
-"""Which images come together in a batch.
+"""Batchings: which images form a batch.
 
 >>> {"random", "spc", "episodes"} <= set(names())
 True

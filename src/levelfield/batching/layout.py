@@ -1,4 +1,4 @@
-"""A batch layout that fits the data: the wished one if possible, else the largest that does."""
+"""A batch layout that fits the data: the requested one if possible, else the largest that fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 1_000_000  # images of a batch
 class Layout:
     """`classes` x `per_class` images, or `classes` images at random (per_class 0).
 
-    `change` says in a sentence what differs from a wish (empty: nothing).
+    `change` is a sentence on what differs from the request (empty: nothing).
 
     >>> classes, per_class = Layout.parse("25x4")
     >>> str(Layout.parse("100")), Layout.parse("100").batching
@@ -34,7 +34,7 @@ class Layout:
         layout = cls(int(match[1]), int(match[2] or 0)) if match else cls(0, 0)
         if not 2 <= layout.batch_size <= LARGEST or (match and match[2] and not layout.per_class):
             raise BadSpecification(
-                f"'{text}' is no batch: write classes x images of each, as in 25x4, or a number "
+                f"'{text}' is not a batch: write classes x images per class, e.g. 25x4, or a number "
                 f"(of at most {LARGEST:,} images)."
             )
         return layout
@@ -50,7 +50,7 @@ class Layout:
 
     @property
     def settings(self) -> dict[str, int]:
-        """What that batching needs to be told besides the batch size."""
+        """Settings of that batching besides the batch size."""
         return {"samples_per_class": self.per_class} if self.per_class else {}
 
     def __iter__(self) -> Iterator[int]:
@@ -71,8 +71,8 @@ def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: 
     _, sizes = np.unique(np.asarray(labels), return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
         raise BadInput(
-            f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; at "
-            "least two classes are needed, and one of them with two images."
+            f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; training "
+            "needs at least two classes, one of them with two images."
         )
     reasons = []
     if len(sizes) < classes:
@@ -80,7 +80,7 @@ def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: 
     usual = int(np.sort(sizes)[len(sizes) // 2])
     fitted = max(min(per_class, usual), min(per_class, 2))
     if fitted < per_class:
-        reasons.append(f"the usual class has {usual} image{'s' if usual > 1 else ''}")
+        reasons.append(f"a typical class has {usual} image{'s' if usual > 1 else ''}")
     count = min(classes, len(sizes))
     if count * fitted > sizes.sum():
         count = int(sizes.sum()) // fitted
