@@ -14,8 +14,10 @@ import yaml
 from cli_room import Levelfield, make_photos
 
 from levelfield.cli import main
+from levelfield.errors import BadInput
 from levelfield.reports.figures import FIGURES
 from levelfield.studies.execution.workers import run_all
+from levelfield.studies.leaderboard.earlier import keep_earlier
 
 QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
 TINY = [*QUICK, "methods=[start, contrastive]", "conditions.backbone=test_resnet", "conditions.weights=random"]
@@ -239,9 +241,10 @@ def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelf
     )
     ended = levelfield("compare", "small.yaml", "methods=[start, bad.py:Bad]", "seeds=1")
     assert ended.code == 1
-    assert "1 of 2 runs did not finish: Bad, seed 0. See error.txt" in ended.error
+    assert "1 of 2 runs did not finish: Bad, seed 0: " in ended.error
+    assert "See error.txt" in ended.error
     assert "best first by recall@1" in ended.out
-    assert "Missing: Bad, seed 0." in ended.out
+    assert "Missing: Bad, seed 0: " in ended.out
     assert Path("runs/small/leaderboard.csv").exists()
     [told] = Path("runs").rglob("error.txt")
     assert "Traceback" in told.read_text()
@@ -282,6 +285,19 @@ def test_another_study_of_the_same_name_keeps_the_leaderboard_that_was_there(
     assert len(json.loads(Path("runs/small/leaderboard.json").read_text())["rows"]) == 2
     other = levelfield("compare", "small.yaml", "methods=[lda, contrastive]", "conditions.dim=5")
     assert "earlier/2" in other.err
+
+
+def test_an_earlier_leaderboard_is_not_moved_through_a_link(tmp_path: Path) -> None:
+    """A received study folder may hold a link named `earlier`."""
+    folder, elsewhere = tmp_path / "study", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (folder / "runs.json").write_text("{}")
+    (folder / "earlier").symlink_to(elsewhere)
+    with pytest.raises(BadInput, match="earlier is a link"):
+        keep_earlier(folder, [], [])
+    assert (folder / "runs.json").is_file()
+    assert not list(elsewhere.iterdir())
 
 
 def test_a_study_folder_stands_for_its_best_run(levelfield: Levelfield, compared: Path) -> None:

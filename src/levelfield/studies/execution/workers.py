@@ -19,6 +19,7 @@ from typing import Any
 from levelfield import processes
 from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_text
+from levelfield.studies.runs.files import FAILED
 from levelfield.studies.runs.folder import is_finished
 from levelfield.studies.runs.own_code import data_is_own_code, names_own_code
 from levelfield.studies.runs.run import Options, execute
@@ -156,7 +157,7 @@ def run_all(
                     if doing is not None:
                         reason = processes.end_of(process.exitcode)
                         with contextlib.suppress(LevelfieldError):  # it is reported in any case
-                            write_text(runs[doing].folder(study_folder) / "error.txt", reason + "\n")
+                            write_text(runs[doing].folder(study_folder) / FAILED, reason + "\n")
                         settle(Event("failed", doing, reason))
                     if agenda.waiting or held:
                         hire()
@@ -221,11 +222,11 @@ def do_one(
             if not is_finished(folder, run.spec, metrics):
                 listen(Event("start", number))
                 execute(run.spec, folder, metrics, options=options, tell=tell)
-                (folder / "error.txt").unlink(missing_ok=True)
+                (folder / FAILED).unlink(missing_ok=True)
             return Event("done", number)
     except Exception as error:  # whatever a run dies of must not stop the others; it is reported and counted as failed
         try:
-            write_text(folder / "error.txt", traceback.format_exc())
+            write_text(folder / FAILED, traceback.format_exc())
         except LevelfieldError as unwritable:
             return Event("failed", number, f"{error} ({unwritable})")
         return Event(

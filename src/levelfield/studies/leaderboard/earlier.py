@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from levelfield.errors import LevelfieldError
+from levelfield.errors import BadInput, LevelfieldError
 from levelfield.studies.runs.folder import read_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.yaml_file import read_study
@@ -23,6 +23,10 @@ def keep_earlier(folder: Path, runs: Sequence[PlannedRun], metrics: Sequence[str
     """
     if not (folder / _LAST).is_file() or _extends(folder, runs, metrics):
         return None
+    if (folder / EARLIER).is_symlink():
+        raise BadInput(
+            f"{folder / EARLIER} is a link, and the earlier leaderboard would be moved out of the study's folder."
+        )
     kept = next(place for number in range(1, 100_000) if not (place := folder / EARLIER / str(number)).exists())
     kept.mkdir(parents=True)
     files = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]

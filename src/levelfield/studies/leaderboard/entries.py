@@ -56,7 +56,7 @@ def finished_entries(
     runs: Iterable[PlannedRun], study_folder: Path, metrics: tuple[str, ...]
 ) -> tuple[dict[str, list[Entry]], list[str]]:
     """The entries of every row, and what is missing. A seed without all its members does not count yet."""
-    reasons: dict[str, str] = {}  # of damaged runs
+    reasons: dict[str, str] = {}  # of failed and damaged runs
     together: dict[tuple[str, int], list[tuple[PlannedRun, Result | None]]] = {}
     for run in runs:
         folder = run.folder(study_folder)

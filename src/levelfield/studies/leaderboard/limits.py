@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from levelfield.evaluation.statistics import MIN_CLASSES, Comparison, Needed
 
+_FEW = 20  # test classes, below which only large differences can be established
+
 
 def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     """If no difference was established: by how many test classes (and seeds), and how many would show the largest.
@@ -21,7 +23,7 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     told = f"{widest.classes} test class{'es' * (widest.classes != 1)}"
     if widest.retrained and widest.classes >= MIN_CLASSES:
         told += f" and {max(widest.seeds)} seed{'s' * (max(widest.seeds) != 1)}"
-    told += ": no difference can be established"
+    told += f": no difference {'can be' if widest.classes < _FEW else 'was'} established"
     numbers = needed_text(widest, brief=True)
     if numbers:
         return f"{told}; {numbers} would be needed to see one of {abs(widest.difference):.3f}."

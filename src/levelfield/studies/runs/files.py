@@ -34,6 +34,7 @@ TRAINED, FINISHED, PER_QUERY, EMBEDDINGS, ITEMS = (
     "embeddings.npy",
     "items.csv",
 )
+FAILED = "error.txt"  # left by a run that failed
 MADE = (
     "run.yaml",
     EMBEDDINGS,

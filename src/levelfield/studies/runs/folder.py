@@ -14,12 +14,13 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
 from levelfield import methods
-from levelfield.contents import MEGABYTE, damaged, read_json
+from levelfield.contents import MEGABYTE, damaged, read_json, read_text
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files import write_json, write_text
 from levelfield.plain_yaml import read_written
 from levelfield.registry import is_file_reference
 from levelfield.studies.runs.files import (
+    FAILED,
     FINISHED,
     MADE,
     PER_QUERY,
@@ -42,6 +43,7 @@ from levelfield.studies.specification.messages import explain
 
 DESCRIBED, PLAN = "run.yaml", "runs.json"
 _PLAN_SIZE = 100 * MEGABYTE
+_LONGEST = 200  # characters of a reason
 
 
 @dataclass(frozen=True)
@@ -157,16 +159,28 @@ def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
 
 
 def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tuple[Result | None, str]:
-    """The figures of a run if all of these are there; else None, and the reason if a file is damaged."""
+    """The figures of a run if all of these are there; else None, and why: the run failed, or a file is damaged."""
     try:
         result = read_result(folder)
-        if result is None or recorded_identity(folder) != spec.identity or not set(metrics) <= set(result.values):
+        if result is None:
+            return None, why_failed(folder)
+        if recorded_identity(folder) != spec.identity or not set(metrics) <= set(result.values):
             return None, ""
         if result.values:
             _ = result.by_class  # reads and checks the queries' file
     except Damaged as error:
         return None, str(error)
     return result, ""
+
+
+def why_failed(folder: Path) -> str:
+    """The last line of error.txt, which a failed run leaves; empty if there is none that can be read."""
+    try:
+        lines = read_text(folder / FAILED).strip().splitlines()
+    except Damaged:  # there is none, or it cannot be read: the run counts as missing either way
+        return ""
+    printable = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
+    return printable if len(printable) <= _LONGEST else f"{printable[:_LONGEST]}..."
 
 
 def read_result(folder: Path) -> Result | None:
