@@ -1,7 +1,7 @@
-"""Measures where other libraries' metrics (and a loss) differ, by how much, for metrics.md: python docs/differences.py
+"""Measure how other libraries' metrics (and a loss) differ from ours, for metrics.md: `python docs/differences.py`
 
-Every line is computed anew: theirs by their own code where it can be installed, by the released line of code itself
-where it cannot, or read from the golden cases, which hold what the released code gave.
+Every line is recomputed: theirs by their own code where it can be installed, by the released line of code where it
+cannot, or read from the golden cases, which hold the results of the released code.
 """
 
 from __future__ import annotations
