@@ -15,8 +15,8 @@ help:  ## this list
 
 install: $(INSTALLED)  ## create .venv with all that the other verbs need
 
-demo: $(INSTALLED)  ## compare the methods of studies/demo.yaml on the embedded images
-	$(BIN)/levelfield compare studies/demo.yaml --jobs $(JOBS)
+demo: $(INSTALLED)  ## levelfield compare demo: ten methods on the embedded images
+	$(BIN)/levelfield compare demo --jobs $(JOBS)
 
 test: $(INSTALLED)  ## lint and all tests and examples, at the same time
 	@$(MAKE) --no-print-directory --jobs 2 lint tests

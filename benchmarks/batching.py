@@ -107,7 +107,7 @@ class Benchmark:
 
         from levelfield.studies import parse_study, plan, read_study
 
-        demo = read_study(HERE.parent / "studies" / "demo.yaml", list(self.changes)).model_dump(mode="json")
+        demo = read_study("demo", list(self.changes)).model_dump(mode="json")
         method = [entry for entry in demo["methods"] if entry["name"] == "contrastive"]
         step = Ours(plan(parse_study({**demo, "name": "speed", "methods": method}))[0].spec)
         lanes = {"batch": planning(step.batching, None), "step": partial(step.slice, 10 if self.quick else 100)}

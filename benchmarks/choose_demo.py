@@ -16,15 +16,22 @@ import yaml
 
 from levelfield.files import write_json
 from levelfield.studies import read_study
-from levelfield.studies.execution.workers import Event
+from levelfield.studies.execution.events import Event, RunsProgress
 from levelfield.tuning import as_log, best, search
 
 HERE = Path(__file__).parent
 
 
+class Line(RunsProgress):
+    """One line for what happened last."""
+
+    def on_event(self, event: Event) -> None:
+        print(f"\r{event.kind:9} run {event.run:3} {event.text:20}", end="", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--study", default=HERE.parent / "studies" / "demo.yaml", type=Path)
+    parser.add_argument("--study", default="demo")
     parser.add_argument("--trials", default=8, type=int)
     parser.add_argument("--validation", default=0.25, type=float, help="share of the training classes that judges")
     parser.add_argument("--metric", default="recall@1")
@@ -35,16 +42,13 @@ def main() -> None:
     study = read_study(options.study, ["metrics=[recall@1, map@r]"])
     plain = study.model_copy(update={"methods": tuple(m.model_copy(update={"settings": {}}) for m in study.methods)})
 
-    def listen(event: Event) -> None:
-        print(f"\r{event.kind:9} run {event.run:3} {event.text:20}", end="", flush=True)
-
     with tempfile.TemporaryDirectory() as scratch:
         trials = search(
             plain,
             trials=options.trials,
             validation=options.validation,
             jobs=options.jobs,
-            listen=listen,
+            progress=Line(),
             out=options.out or Path(scratch),
         )
     write_json(

@@ -9,18 +9,21 @@ from typing import Any
 import targets as at
 from targets import Bound, Classes, Layout
 
+from levelfield import objectives
+
 
 @dataclass(frozen=True)
 class Contest:
     """One form of an objective against `sim`, and against PML wherever `faster` has a number.
 
-    pml: settings of `pml.loss`, the class name under "name". noise: how far a class lies apart (see `batch_of`).
+    `sim` None at a layout: measured, but no number is asked for. pml: settings of `pml.loss`, the class name under
+    "name". noise: how far a class lies apart (see `batch_of`).
     """
 
     name: str
     objective: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    sim: Mapping[Layout, Bound] = field(default_factory=lambda: at.PAIRS)
+    sim: Mapping[Layout, Bound | None] = field(default_factory=lambda: at.PAIRS)
     pml: Mapping[str, Any] | None = None
     faster: Mapping[Layout, Bound] = field(default_factory=dict)
     noise: float = at.YOUNG
@@ -219,3 +222,18 @@ PROXY_CONTESTS = [
     ProxyContest("hist", "hist", products=UNASKED),
     ProxyContest("message_passing", "message_passing", products=UNASKED),
 ]
+
+ELSEWHERE = ("structured_clustering",)  # in seconds, see `Benchmark.clustering`
+
+
+def _enter_the_others() -> None:
+    """An objective without a target of its own is measured all the same, with its defaults."""
+    entered = {contest.objective for contest in (*CONTESTS, *PROXY_CONTESTS)} | {*ELSEWHERE}
+    for name in objectives.names():
+        if name not in entered and "num_classes" in objectives.describe(name).needs:
+            PROXY_CONTESTS.append(ProxyContest(name, name, products=UNASKED))
+        elif name not in entered:
+            CONTESTS.append(Contest(name, name, sim=dict.fromkeys(at.PAIRS)))
+
+
+_enter_the_others()

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from levelfield.studies import Study, compare
-from levelfield.studies.execution.workers import Event
+from levelfield import compare
+from levelfield.studies import Study
+from levelfield.studies.execution.events import Event, RunsProgress
 
 
 @dataclass
-class Watch:
+class Watch(RunsProgress):
     """When each run was taken up, and when its training began."""
 
     began: float = field(default_factory=time.perf_counter)
@@ -22,7 +23,7 @@ class Watch:
     training: dict[int, float] = field(default_factory=dict)
     done: dict[int, float] = field(default_factory=dict)
 
-    def listen(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         now = time.perf_counter() - self.began
         if event.kind == "start":
             self.taken[event.run] = now
@@ -49,7 +50,7 @@ def timed(study: Study, jobs: int) -> tuple[float, Watch]:
     """Seconds of the whole study in a new folder, from prepared features to the leaderboard."""
     with tempfile.TemporaryDirectory() as folder:
         watch = Watch()
-        compare(study, out=Path(folder), jobs=jobs, listen=watch.listen)
+        compare(study, out=Path(folder), jobs=jobs, progress=watch)
         return time.perf_counter() - watch.began, watch
 
 

@@ -16,15 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder import Trunk
+from levelfield.progress import SILENT, CallbackProgress
 from levelfield.studies import RunSpec
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import planner, set_up
-from levelfield.training import Pace, Progress, train
+from levelfield.training import Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, Source, StoredRows
-
-
-def silent(text: str, done: int, total: int) -> None:
-    """Nobody listens."""
 
 
 class Ours:
@@ -32,24 +29,24 @@ class Ours:
 
     def __init__(self, spec: RunSpec) -> None:
         self.spec = spec
-        self.ground = ground_for(spec, None, "cpu")
-        self.setup = set_up(spec, self.ground, "cpu", silent)
+        self.inputs = inputs_for(spec, None, "cpu")
+        self.setup = set_up(spec, self.inputs, "cpu", SILENT)
         self.embedder = self.setup.embedder.train()
-        self.batching = planner(self.setup, self.ground, spec.conditions, spec.seed)
-        self.feed = Feed(self.open_source(), self.batching, self.ground.train_labels)
+        self.batching = planner(self.setup, self.inputs, spec.conditions, spec.seed)
+        self.feed = Feed(self.open_source(), self.batching, self.inputs.train_labels)
         self.waiting: list[float] = []  # share of each slice's time
 
     def open_source(self) -> Source:
         """Where batches come from: the store, read from disk now, or images still to be decoded."""
-        self.ground._opened.clear()
-        return self.ground.source(self.spec.seed, 0, silent)
+        self.inputs._opened.clear()
+        return self.inputs.source(self.spec.seed, 0, SILENT)
 
-    def run(self, steps: int) -> tuple[Progress, list[tuple[float, float]]]:
+    def run(self, steps: int) -> tuple[TrainingState, list[tuple[float, float]]]:
         """`steps` steps in a new folder; the clocks after each of them."""
         conditions = self.spec.conditions.model_copy(update={"steps": steps})
         ticks: list[tuple[float, float]] = []
         with tempfile.TemporaryDirectory() as folder:
-            progress = train(
+            state = train(
                 self.embedder,
                 self.setup.method,
                 self.feed,
@@ -58,14 +55,14 @@ class Ours:
                 seed=self.spec.seed,
                 folder=Path(folder),
                 pace=Pace(),
-                tell=lambda done, total: ticks.append(clocks()),
+                observer=Observer(progress=CallbackProgress(lambda _, done, total: done and ticks.append(clocks()))),
             )
-        return progress, ticks
+        return state, ticks
 
     def slice(self, steps: int) -> Sample:
         """One step of the loop, log included. The checkpoint comes every 20 seconds and is counted apart."""
-        progress, ticks = self.run(steps + 2)
-        self.waiting.append(progress.waiting / progress.seconds)
+        state, ticks = self.run(steps + 2)
+        self.waiting.append(state.waiting / state.seconds)
         return between(ticks[0], ticks[steps], steps)  # neither the first step nor the checkpoint after the last
 
 
@@ -96,7 +93,7 @@ class Bare:
         assert isinstance(ours.feed.source, StoredRows)
         [rows] = ours.feed.source._views
         self.tensors: tuple[Tensor, ...] = rows.tensors()
-        self.labels = torch.from_numpy(ours.ground.train_labels)
+        self.labels = torch.from_numpy(ours.inputs.train_labels)
         self.order = [torch.from_numpy(batch.astype(np.int64)) for batch in ours.batching.plan(0)]
         trunk = ours.embedder.trunk
         trained = [name for name in trunk.stages if any(p.requires_grad for p in _stage(trunk, name).parameters())]

@@ -69,7 +69,7 @@ class Benchmark:
             yield _times(contest.name, str(layout), "sim", taken, bound)
             if "PML" in taken:
                 yield _faster(contest.name, str(layout), taken, contest.faster[layout])
-            must, good = at.MEMORY.get(layout, (None, None))
+            must, good = at.MEMORY.get(layout, (None, None)) if bound else (None, None)
             matrices = memory.peak_bytes(ours) / (4 * layout.batch**2)
             yield Figure(contest.name, str(layout), "peak memory", matrices, must, True, good, "n x n")
 

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from levelfield.studies import compare, gather, parse_study, prepare
+from levelfield.studies import gather, parse_study, run_study
 from levelfield.studies.planning.own_photos import fit_to
 from levelfield.studies.runs.folder import read_result
 from levelfield.studies.runs.run import Options
@@ -68,8 +68,7 @@ def measured(photos: Path, out: Path, *, steps: int | None = None) -> dict[str, 
     content, _ = fit_to(photos)
     content["conditions"] |= {} if steps is None else {"steps": steps}
     study = parse_study(content | {"metrics": [METRIC], "figures": []})
-    compare(study, out=out, options=Options())
-    runs = prepare(study)
+    runs = run_study(study, out / study.name, jobs=0, options=Options())
     board = gather(study.name, runs, out / study.name, study.metrics)
     steps: dict[str, list[int]] = {}
     for run in runs:

@@ -17,7 +17,7 @@ from lanes import Bare, Ours, check_same_work
 
 from levelfield.studies import Study, parse_study, plan
 from levelfield.training import Pace, Progress
-from levelfield.training.progress import State
+from levelfield.training.state import Checkpointer
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _opening(ours: Ours) -> Callable[[], Sample]:
 
 
 def _checkpoint_seconds(ours: Ours) -> float:
-    state, taken = State(ours.embedder, ours.setup.method, ours.setup.optimisers), []
+    state, taken = Checkpointer(ours.embedder, ours.setup.method, ours.setup.optimisers), []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
             before = clocks()

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "training.json", metavar="FILE")
     chosen = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    demo = read_study(HERE.parent / "studies" / "demo.yaml", chosen.set).model_dump(mode="json")
+    demo = read_study("demo", chosen.set).model_dump(mode="json")
     competitors = [method for method in demo["methods"] if method["name"] == "contrastive"]
     parts = Parts(parse_study({**demo, "name": "speed", "methods": competitors}), QUICK if chosen.quick else FULL)
     console, figures = Console(), []

@@ -21,6 +21,7 @@ from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.facts import as_range, as_written, grouped
 from levelfield.data import corruptions, protocols
 from levelfield.papers import published
+from levelfield.reports import figures
 from levelfield.testing import LAWS
 from levelfield.training import Conditions
 
@@ -225,6 +226,10 @@ def corruption_facts() -> str:
     return _table(("corruption", "what it does", "settings"), rows)
 
 
+def figure_facts() -> str:
+    return _table(("figure", "what it shows"), [(f"`{name}`", figures.describe(name).what) for name in figures.names()])
+
+
 def own_photos() -> str:
     """benchmarks/own_photos.py: a row for each subset of photos."""
     log = json.loads((HERE.parent / "benchmarks" / "results" / "own_photos.json").read_text(encoding="utf-8"))
@@ -353,6 +358,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "benchmarks": benchmark_facts,
     "metrics": metric_facts,
     "protocols": protocol_facts,
+    "figures": figure_facts,
     "laws": laws,
 }
 

@@ -1,9 +1,9 @@
 """Write the verdicts of the papers' small studies into their page: `python docs/verdicts.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare studies/papers/... --mini` wrote into. For every finished study there
-the script writes a log, `docs/logs/papers/STUDY.json`: claims with all their numbers, rows with scores, deviations and
-settings. The page is made from the logs alone, so without RUNS only the page is rewritten. Trains nothing. The tables
-replace the text between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
+RUNS is the folder that `levelfield compare roth2020/table4 --mini` and the like wrote into. For every finished study
+there the script writes a log, such as `docs/logs/papers/roth2020-table4.json`: claims with all their numbers, rows with
+scores, deviations and settings. The page is made from the logs alone, so without RUNS only the page is rewritten.
+Trains nothing. The tables replace the text between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from levelfield import library
 from levelfield.reports.against_published import resolved_settings
 from levelfield.studies import read_study
 from levelfield.studies.runs.inputs import open_catalog
@@ -24,7 +25,7 @@ from levelfield.studies.runs.inputs import open_catalog
 HERE = Path(__file__).parent
 PAGE = HERE / "papers.md"
 LOGS = HERE / "logs" / "papers"
-STUDIES = HERE.parent / "studies" / "papers"
+STUDIES = [name for name in library.names() if "/" in name]
 _UNDECAYED = re.compile(r"weight decay of (.+) 0 \(.+\)")
 Log = dict[str, Any]
 
@@ -32,14 +33,14 @@ Log = dict[str, Any]
 def collect(runs: Path) -> None:
     """Write the log of each study that is finished in `runs`."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    for study in sorted(STUDIES.glob("*.yaml")):
-        folder = runs / f"{study.stem}-mini"
+    for study in STUDIES:
+        folder = runs / f"{study.replace('/', '-')}-mini"
         if not (folder / "leaderboard.json").is_file():
             continue
         board = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))
         if not board["missing"]:
             text = _in_lines(_shortened(log_of(board, folder / "study.yaml")))
-            (LOGS / study.name).with_suffix(".json").write_text(text, encoding="utf-8")
+            log_file(study).write_text(text, encoding="utf-8")
 
 
 def log_of(board: Log, study_file: Path) -> Log:
@@ -59,15 +60,19 @@ def log_of(board: Log, study_file: Path) -> Log:
 
 def read() -> dict[str, Log]:
     """The logs by the names of their studies."""
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(LOGS.glob("*.json"))}
+    there = [study for study in STUDIES if log_file(study).is_file()]
+    return {study: json.loads(log_file(study).read_text(encoding="utf-8")) for study in there}
+
+
+def log_file(study: str) -> Path:
+    return LOGS / f"{study.replace('/', '-')}.json"
 
 
 def written(logs: dict[str, Log]) -> str:
     """Controls counted, and the papers' own claims line by line."""
     controls = [(name, one) for name, log in logs.items() for one in log["claims"] if one["source"] == "control"]
     held = sum(one["verdict"] == "holds" for _, one in controls)
-    total = len(list(STUDIES.glob("*.yaml")))
-    lines = [f"{len(logs)} of {total} studies were run. Controls: {held} of {len(controls)} hold.", ""]
+    lines = [f"{len(logs)} of {len(STUDIES)} studies were run. Controls: {held} of {len(controls)} hold.", ""]
     failed = [(name, one) for name, one in controls if one["verdict"] != "holds"]
     lines += [f"- {name}: {one['claim']}: {one['verdict']} ({difference(one)})" for name, one in failed]
     own = [(name, log, one) for name, log in logs.items() for one in log["claims"] if one["source"] != "control"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from levelfield.errors import BadInput, NotTrusted
-from levelfield.registry import Registry, load_from_file, references_in
+from levelfield.registry import Registry, load_from_file, load_plugins, references_in
 from levelfield.trust import as_trusted, trust, trusted, trusting
 
 
@@ -112,4 +112,5 @@ def test_a_package_in_the_working_directory_is_not_installed(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     for place in ("", ".", str(tmp_path)):
         monkeypatch.setattr("sys.path", [place, *sys.path])
+        load_plugins.cache_clear()
         assert Registry[int]("thing", "things").names() == []

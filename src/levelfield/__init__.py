@@ -30,10 +30,16 @@ if TYPE_CHECKING:
     )
     from levelfield.embedder import load
     from levelfield.evaluation import evaluate
-    from levelfield.studies.compare import compare
+    from levelfield.reports.compare import compare
+    from levelfield.trust import trusting
 
 __version__ = "0.1.0"
-_HOMES = {"load": "levelfield.embedder", "evaluate": "levelfield.evaluation", "compare": "levelfield.studies"}
+_HOMES = {
+    "load": "levelfield.embedder",
+    "evaluate": "levelfield.evaluation",
+    "compare": "levelfield.reports",
+    "trusting": "levelfield.trust",
+}
 __all__ = [
     "__version__",
     "batching",
@@ -54,6 +60,7 @@ __all__ = [
     "studies",
     "testing",
     "training",
+    "trusting",
     "tuning",
 ]
 

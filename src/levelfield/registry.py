@@ -1,4 +1,4 @@
-"""One registry for objectives, miners, batchings, datasets, metrics, backbones and methods."""
+"""The registry of every kind of part, and the ways to name a part: by its name, `file.py:Name` or `pml:Name`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import pkgutil
+import re
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
@@ -17,10 +21,16 @@ from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
 from levelfield.trust import permitted
 
 T = TypeVar("T")
+_Entry = TypeVar("_Entry", bound=Callable[..., Any])
+_OF_FILES = "levelfield_user_"
+_ASKED = re.compile(r"(@\d+)?(\[[^\[\]]*\])?$")  # what a metric's name says behind the name itself
 
 
 class Registry(Generic[T]):
-    """Names and what they stand for. Tests, docs and `levelfield list` read it.
+    """Names and the parts that they stand for. Tests, docs and `levelfield list` read it.
+
+    home: the package whose public files register the parts of this kind; a new file there is found by itself. The files
+    are imported when a name is first asked for, so that a registry costs nothing until then.
 
     >>> colours = Registry[int]("colour", "colours")
     >>> @colours.register("red")
@@ -35,18 +45,21 @@ class Registry(Generic[T]):
     levelfield.errors.UnknownName: Unknown colour 'rad'. Did you mean 'red'? See `levelfield list colours`.
     """
 
-    def __init__(self, kind: str, plural: str) -> None:
+    def __init__(self, kind: str, plural: str, *, home: str | None = None) -> None:
         self.kind = kind
         self.plural = plural
+        self._home = home
         self._entries: dict[str, Callable[..., T]] = {}
         self._facts: dict[str, Any] = {}
-        self._plugins_loaded = False
+        self._lock = threading.RLock()
+        self._complete = False
 
-    def register(self, name: str, facts: Any = None) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    def register(self, name: str, facts: Any = None) -> Callable[[_Entry], _Entry]:
         """Decorator: enter a class or function under `name`, with `facts` as data beside it."""
 
-        def enter(entry: Callable[..., T]) -> Callable[..., T]:
-            if name in self._entries and self._entries[name] is not entry:
+        def enter(entry: _Entry) -> _Entry:
+            known = self._entries.get(name, entry)
+            if known is not entry and not _is_of_a_file(known):  # a file that was edited is run again
                 raise LevelfieldError(f"The {self.kind} '{name}' is registered twice.")
             self._entries[name] = entry
             self._facts[name] = facts
@@ -55,39 +68,76 @@ class Registry(Generic[T]):
         return enter
 
     def names(self) -> list[str]:
-        self._load_plugins()
+        """All names, from A to Z."""
+        self._discover()
         return sorted(self._entries)
 
     def get(self, name: str) -> Callable[..., T]:
-        self._load_plugins()
-        if name not in self._entries:
+        """What was registered as `name`, or what `my_parts.py:Name` names in the user's own file."""
+        entry = self._entries.get(name)
+        if entry is None and is_file_reference(name):
+            entry = load_from_file(name)
+        if entry is None and name not in self:
             raise unknown(self.kind, name, self._entries, see=f"levelfield list {self.plural}")
-        return self._entries[name]
+        return self._entries[name] if entry is None else entry
 
     def facts(self, name: str) -> Any:
-        self.get(name)
-        return self._facts[name]
+        """The facts registered beside `name`; None for a part of the user's own file that is not registered there."""
+        entry = self.get(name)
+        if name in self._facts:
+            return self._facts[name]
+        return next((self._facts[known] for known, other in self._entries.items() if other is entry), None)
 
     def is_plugin(self, name: str) -> bool:
         """Whether `name` is known and another package than levelfield entered it."""
         return name in self and not (self._entries[name].__module__ or "").startswith("levelfield.")
 
     def __contains__(self, name: object) -> bool:
-        self._load_plugins()
+        """Plugins are loaded only for a name that levelfield itself does not have."""
+        for search in (self._import_home, self._discover):
+            if name in self._entries:
+                return True
+            search()
         return name in self._entries
 
-    def _load_plugins(self) -> None:
-        """Import what installed packages offer under the entry point group `levelfield`; they register themselves.
+    def _discover(self) -> None:
+        """Import the files of the home and the installed plugins; they register themselves."""
+        self._import_home()
+        load_plugins()
 
-        What lies in the working directory is not installed, even where Python looks for modules there.
-        """
-        if not self._plugins_loaded:
-            self._plugins_loaded = True
-            here = os.path.realpath(os.curdir)
-            installed = [place for place in sys.path if place and os.path.realpath(place) != here]
-            for package in distributions(path=installed):
-                for point in package.entry_points.select(group="levelfield"):
-                    point.load()
+    def _import_home(self) -> None:
+        if self._home is not None and not self._complete:
+            with self._lock:
+                import_files(self._home)
+                self._complete = True
+
+
+def import_files(package: str) -> list[ModuleType]:
+    """Every public file of a package, imported.
+
+    >>> [module.__name__ for module in import_files("levelfield.data.corruptions")][:2]
+    ['levelfield.data.corruptions.holes', 'levelfield.data.corruptions.noise']
+    """
+    home = importlib.import_module(package)
+    found = sorted(each.name for each in pkgutil.iter_modules(home.__path__) if not each.name.startswith("_"))
+    return [importlib.import_module(f"{package}.{name}") for name in found]
+
+
+@cache
+def load_plugins() -> None:
+    """Import what installed packages offer under the entry point group `levelfield`; they register themselves.
+
+    A package in the working directory is not installed, even where Python searches that directory for modules.
+    """
+    here = os.path.realpath(os.curdir)
+    installed = [place for place in sys.path if place and os.path.realpath(place) != here]
+    for package in distributions(path=installed):
+        for point in package.entry_points.select(group="levelfield"):
+            try:
+                point.load()
+            except Exception as error:  # somebody's own code may raise anything
+                named = f"The installed package '{package.name}' offers '{point.value}' to levelfield"
+                raise BadInput(f"{named}, which cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def is_file_reference(name: str) -> bool:
@@ -99,14 +149,39 @@ def is_file_reference(name: str) -> bool:
     return ".py:" in name
 
 
+def short_name(name: str) -> str:
+    """What a part is called in file names and columns: of `my_parts.py:Name` the last part.
+
+    >>> short_name("folder/my_figures.py:spread"), short_name("cost")
+    ('spread', 'cost')
+    """
+    if not is_file_reference(name):
+        return name
+    short = name.rpartition(":")[2]
+    if not short.isidentifier():
+        raise BadInput(f"'{name}' names nothing that a Python file can hold: FILE.py:Name is needed.")
+    return short
+
+
+def code_of(part: Any) -> str:
+    """A digest of the user's file that a part was written in; empty for parts of levelfield and of plugins."""
+    return part.__module__.rpartition("_")[2] if _is_of_a_file(part) else ""
+
+
+def _is_of_a_file(part: Any) -> bool:
+    return (getattr(part, "__module__", None) or "").startswith(_OF_FILES)
+
+
 def references_in(content: Any) -> Iterator[str]:
     """Every `file.py:Name` in plain data, such as a study's, wherever it is.
 
     >>> list(references_in({"methods": ["margin", {"drml": {"objective": "my_losses.py:MyLoss"}}]}))
     ['my_losses.py:MyLoss']
+    >>> list(references_in(["recall@1", "my_metrics.py:hits@10"]))
+    ['my_metrics.py:hits']
     """
     if isinstance(content, str) and is_file_reference(content):
-        yield content
+        yield _ASKED.sub("", content)
     elif isinstance(content, Mapping):
         for item in content.items():
             yield from references_in(list(item))
@@ -139,7 +214,7 @@ def _module(path: Path, path_text: str) -> ModuleType:
     except OSError as error:
         raise BadInput(f"Cannot read {path_text}: {error.strerror or error}.") from error
     digest = hashlib.blake2b(os.fsencode(path) + b"\0" + content, digest_size=6).hexdigest()
-    module_name = f"levelfield_user_{path.stem}_{digest}"
+    module_name = f"{_OF_FILES}{path.stem}_{digest}"
     if module_name in sys.modules:
         return sys.modules[module_name]
     spec = importlib.util.spec_from_file_location(module_name, path)

@@ -15,7 +15,7 @@ from cli_room import Levelfield, make_photos
 
 from levelfield.cli import main
 from levelfield.errors import BadInput
-from levelfield.reports.figures import FIGURES
+from levelfield.reports.figures import _registry as figures
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.leaderboard.earlier import keep_earlier
 
@@ -330,7 +330,7 @@ def test_the_board_is_printed_even_if_a_drawing_fails(
     def fail(*_: object) -> Path:
         raise ValueError("no room on the page")
 
-    monkeypatch.setitem(FIGURES, "spectra", fail)
+    monkeypatch.setitem(figures._FIGURES._entries, "spectra", fail)
     ended = levelfield("compare", "small.yaml", "figures=[spectra, leaderboard]")
     assert "best first by recall@1" in ended.out
     assert "Next:" in ended.out

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from cli_room import Levelfield
 
-from levelfield.studies.runs import inputs as ground
+from levelfield.studies.runs import inputs
 from levelfield.studies.runs.files import read_training, write_training
 from levelfield.studies.runs.spec import RunSpec
 
@@ -37,6 +37,10 @@ REFERENCES = {
     "data": lambda spec: spec.update(data={"name": "evil.py:photos"}),
     "batching": lambda spec: spec["method"]["settings"].update(batching="evil.py:Loss"),
     "protocol": lambda spec: spec["protocol"].update(name="evil.py:Loss"),
+    "backbone": lambda spec: spec["conditions"].update(backbone="evil.py:Loss"),
+    "metric": lambda spec: spec.get("study", {}).update(metrics=["recall@1", "evil.py:photos@2"]),
+    "figure": lambda spec: spec.get("study", {}).update(figures=["evil.py:photos"]),
+    "corruption": lambda spec: spec.get("study", {}).update(corruptions=["evil.py:photos"]),
 }
 COMMANDS = {
     "report": ["report", "STUDY"],
@@ -59,7 +63,7 @@ NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "maps", "ensemble", "l
 
 def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, str]:
     """A compared study whose files name code; the places that commands are told."""
-    ground._ground.cache_clear()  # what another test read with trust
+    inputs._inputs.cache_clear()  # what another test read with trust
     (room / "evil.py").write_text(EVIL)
     study = room / "runs" / "small"
     planned = json.loads((study / "runs.json").read_text())
@@ -75,7 +79,7 @@ def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str
     content = yaml.safe_load((study / "study.yaml").read_text())
     for method in content["methods"]:
         if method["label"] == "contrastive":
-            change({"method": method, "data": {}, "protocol": {}, "conditions": {}})
+            change({"method": method, "data": {}, "protocol": {}, "conditions": {}, "study": content})
     (study / "study.yaml").write_text(yaml.safe_dump(content))
     run, other = (next(study.glob(f"{label}/seed0-*")) for label in ("contrastive", "normalized_softmax"))
     return {"STUDY": str(study), "RUN": str(run), "OTHER": str(other)}
@@ -106,6 +110,8 @@ def _placed(word: str, places: dict[str, str]) -> str:
         ("data", "evaluate --corrupt"),
         ("data", "report --leaks"),
         ("method", "train"),
+        ("metric", "report"),
+        ("figure", "report"),
     ],
 )
 def test_what_needs_code_names_the_file_and_takes_trust(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelfield.cli.console import StudyBars
-from levelfield.studies.execution.workers import Event
+from levelfield.studies.execution.events import Event
 
 
 def test_features_move_the_bar_of_all_runs() -> None:
@@ -19,7 +19,7 @@ def test_features_move_the_bar_of_all_runs() -> None:
         Event("progress", 0, "training", 100, 100),
         Event("done", 0),
     ):
-        bars.listen(event)
+        bars.on_event(event)
         moved.append(everything.completed)
     assert everything.description == "all 2 runs"
     assert moved == sorted(moved)

@@ -29,11 +29,11 @@ def corrupted(name, image, identity="a", **settings):
 
 
 def test_the_nine_of_the_paper_are_there():
-    assert corruptions.names() == NINE
-    assert corruptions.chosen("all") == tuple(NINE)
+    assert set(NINE) <= set(corruptions.names())
+    assert corruptions.chosen("all") == tuple(corruptions.names())
 
 
-@pytest.mark.parametrize("name", NINE)
+@pytest.mark.parametrize("name", corruptions.names())
 @pytest.mark.parametrize("shape", [(40, 40), (24, 61), (5, 3), (1, 1)])
 def test_shape_and_type_stay_and_the_image_is_left_alone(name, shape):
     image = noisy(*shape)

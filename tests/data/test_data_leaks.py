@@ -16,8 +16,9 @@ from levelfield import data
 from levelfield.data import Catalog, protocols
 from levelfield.data.checks.benchmark import verify
 from levelfield.data.checks.leaks import Leaks, Pair, find_leaks
-from levelfield.data.checks.perceptual_hash import hash_bits, looks, nearest_within
+from levelfield.data.checks.perceptual_hash import hash_bits, nearest_within, perceptual_hashes
 from levelfield.errors import BadInput, UnknownName
+from levelfield.progress import CallbackProgress
 from levelfield.reports.image_pairs import pair_sheet
 
 
@@ -111,7 +112,7 @@ def test_hash_survives_scaling_and_compression_but_tells_pictures_apart(tmp_path
         scene(number, (120, 90)).save(tmp_path / f"{number}.png")
         scene(number, (120, 90)).resize((80, 66)).save(tmp_path / f"{number}.jpg", quality=50)
         paths += [tmp_path / f"{number}.png", tmp_path / f"{number}.jpg"]
-    bits, patterned = looks(paths)
+    bits, patterned = perceptual_hashes(paths)
     distance = (bits[:, None] != bits[None]).sum(axis=2)
     own = np.arange(24)[:, None] // 2 == np.arange(24)[None] // 2
     assert patterned.all()
@@ -157,7 +158,7 @@ def weights(found):
 def test_a_complete_copy_is_verified(tmp_path):
     root, facts = makers.cub(tmp_path)
     told = []
-    found = weights(verify("cub", root, facts=facts, tell=lambda what, done, total: told.append((done, total))))
+    found = weights(verify("cub", root, facts=facts, progress=CallbackProgress(lambda _, *step: told.append(step))))
     assert "problem" not in found.values()
     assert found["The official numbers: train 4 images of 2 classes; test 4 images of 2 classes."] == "good"
     assert found["images.txt is not the official file (its md5 differs)."] == "remark"

@@ -19,6 +19,7 @@ import yaml
 from PIL import Image
 
 import levelfield.objectives._contract as contract
+from levelfield import library
 from levelfield.cli import main
 from levelfield.papers.toy import experiment
 from levelfield.studies.execution.workers import run_all
@@ -32,7 +33,7 @@ SMALL = [*STEPS, "data=photos", "conditions.batch=4x3", "conditions.dim=8"]
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A reader's folder: photos, a query, the project's studies, and the finished runs of the demo."""
+    """A reader's folder: photos, a query, and the finished runs of the demo."""
     room = tmp_path_factory.mktemp("reader")
     random = np.random.default_rng(0)
     for label in range(CLASSES):
@@ -42,7 +43,6 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             pixels = np.clip(own + random.normal(0, 40, size=own.shape), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).resize((64, 64)).save(room / "photos" / f"class{label}" / f"{number}.jpg")
     shutil.copy(room / "photos" / "class0" / "0.jpg", room / "query.jpg")
-    shutil.copytree(pages.ROOT / "studies", room / "studies")
     for rows, labels, first in (("e", "y", 0), ("g", "gy", 0), ("v", "vy", 100)):  # test, gallery, validation
         np.save(room / f"{rows}.npy", random.normal(size=(CLASSES * EACH, 8)))
         np.save(room / f"{labels}.npy", first + np.repeat(np.arange(CLASSES), EACH))
@@ -55,7 +55,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
         patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", in_this_process)
         patch.setattr(experiment, "STEPS", 5)
-        run(["compare", "studies/demo.yaml"])
+        run(["compare", "demo"])
         yield room
 
 
@@ -76,37 +76,38 @@ def small(arguments: list[str]) -> list[str]:
         return ["toy", "--seeds", "1", *arguments[1:]]
     if arguments[0] not in ("compare", "train"):
         return arguments
-    if arguments[1].startswith("studies/papers/") and "--dry-run" in arguments:
-        return arguments  # it trains nothing and needs no data
-    study = arguments[1] if arguments[1].endswith(".yaml") else None
+    ships = arguments[1] in library.names()
+    if ships and "/" in arguments[1] and "--dry-run" in arguments:
+        return arguments  # a paper's: it trains nothing and needs no data
+    study = arguments[1] if ships or arguments[1].endswith(".yaml") else None
     added = STEPS
-    if study and study.startswith("studies/"):
+    if study and ships:
         added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study), *small_network(study)]
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :]]
 
 
 def few_classes(study: str) -> list[str]:
     """Meta classes that the photos' classes can fill."""
-    named = yaml.safe_load(Path(study).read_text(encoding="utf-8"))["methods"]
+    named = library.content(study)["methods"]
     has_dreml = any("dreml" in method for method in named)
     return ["methods.dreml.meta_classes=2", "methods.dreml.members=2"] if has_dreml else []
 
 
 def few_methods(study: str) -> list[str]:
     """Of a long list the first four, unless claims or the README's next commands are about the others."""
-    content = yaml.safe_load(Path(study).read_text(encoding="utf-8"))
-    many = len(content["methods"]) > 6 and "claims" not in content and content["name"] != "demo"
+    content = library.content(study)
+    many = len(content["methods"]) > 6 and "claims" not in content and study != "demo"
     return ["methods=" + json.dumps(content["methods"][:4])] if many else []
 
 
 def small_network(study: str) -> list[str]:
     """One that is copied for every run at no cost. The demo is as readers see it."""
-    return [] if study == "studies/demo.yaml" else NETWORK
+    return [] if study == "demo" else NETWORK
 
 
 def short_sweep(study: str) -> list[str]:
     """Two values of what varies; batches that the photos can fill."""
-    vary = yaml.safe_load(Path(study).read_text(encoding="utf-8")).get("vary", {})
+    vary = library.content(study).get("vary", {})
     vary |= {key: ["4x2", "4x3"] for key in vary if key == "conditions.batch"}
     return ["vary=" + json.dumps({key: values[:2] for key, values in vary.items()})] if vary else []
 
@@ -123,6 +124,8 @@ def test_what_a_page_says_works(page: Path, room: Path, monkeypatch: pytest.Monk
     names: dict[str, object] = {"__name__": "page"}
     for block in pages.blocks(page):
         print(block.where)
+        if block.file and block.file.startswith(("src/", "tests/")):
+            continue  # pasted and tested by test_contributing_examples.py
         if block.language == "python":
             exec(compile("\n" * (block.line - 1) + block.text, str(block.page), "exec"), names)
         elif block.language == "yaml":

@@ -27,7 +27,7 @@ def test_every_claim_of_a_study_with_a_log_is_judged_and_its_rows_are_there(scri
     logs = script.read()
     assert logs
     for study, log in logs.items():
-        claims = read_study(pages.ROOT / "studies" / "papers" / f"{study}.yaml", mini=True).claims
+        claims = read_study(study, mini=True).claims
         judged = [(one["claim"], one["metric"], one["source"]) for one in log["claims"]]
         assert judged == [(one.claim, one.metric, one.source) for one in claims], (
             f"run {study} with --mini, then `python docs/verdicts.py RUNS`"

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from levelfield.data.views.basic import test_view as make_view
 from levelfield.embedder import Backbone, Embedder, Head, Trunk, load, save_model
+from levelfield.embedder.networks.bninception import BNInception
 from levelfield.embedder.trunk import backbones
-from levelfield.embedder.trunk.bninception import BNInception
 from levelfield.errors import BadInput, BadSpecification
 
 BLOCKS = ("3a", "3b", "3c", "4a", "4b", "4c", "4d", "4e", "5a", "5b")

@@ -6,8 +6,8 @@ import pytest
 import safetensors.torch
 import torch
 
+from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0
 from levelfield.embedder.trunk import backbones
-from levelfield.embedder.trunk.lite0_weights import load_lite0
 from levelfield.errors import BadInput, UnknownName
 
 import timm  # isort: skip

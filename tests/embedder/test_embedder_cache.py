@@ -16,6 +16,7 @@ import levelfield.embedder.trunk.chunks as chunks_module
 from levelfield.embedder import FeatureCache
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files import locked
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
 
 COUNT = 300
@@ -80,7 +81,8 @@ def test_chunks_bound_what_is_asked_for_at_once(tmp_path: Path, monkeypatch: pyt
         sizes.append(len(positions))
         return truth(positions)
 
-    rows = FeatureCache(tmp_path).rows("key", DIGESTS, compute, lambda done, total: told.append((done, total)))
+    stage = CallbackProgress(lambda _, done, total: told.append((done, total))).stage("rows", COUNT)
+    rows = FeatureCache(tmp_path).rows("key", DIGESTS, compute, stage=stage)
     assert is_right(rows)
     assert max(sizes) == 4
     assert told[-1] == (COUNT, COUNT)
@@ -176,11 +178,11 @@ def test_processes_share_the_work_and_a_killed_one_loses_at_most_a_chunk(
             os.write(log, "".join(f"{position}\n" for position in positions).encode())
             return truth(positions)
 
-        def note(done: int, total: int) -> None:
+        def note(text: str, done: int, total: int) -> None:
             if deaths is not None and done >= deaths:
                 os.kill(os.getpid(), 9)
 
-        FeatureCache(tmp_path).rows("key", DIGESTS, compute, note)
+        FeatureCache(tmp_path).rows("key", DIGESTS, compute, stage=CallbackProgress(note).stage("rows", COUNT))
 
     draw = numpy_stream(0, "kill")
     victims = [forked(partial(fill, int(draw.integers(1, 40)))) for _ in range(2)]

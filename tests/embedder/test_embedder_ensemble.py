@@ -21,6 +21,7 @@ from levelfield.embedder.head.head import start_random
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
 from levelfield.files import write_text
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream, stream
 
 VIEW = {"image": 32, "mean": (0.5,) * 3, "std": (0.5,) * 3}
@@ -61,7 +62,9 @@ def test_rows_are_those_of_the_members_joined_to_the_bit(make, photos: list[Path
     assert (together.dim, together.about, together.device.type) == (14, {"method": "several"}, "cpu")
     np.testing.assert_array_equal(together.embed(photos, normalize=False), stored)
     np.testing.assert_array_equal(together.embed(photos[7], normalize=False)[0], stored[7])
-    unit = together.embed(photos, progress=True)
+    told: list[tuple[str, int, int]] = []
+    unit = together.embed(photos, progress=CallbackProgress(lambda *now: told.append(now)))
+    assert told[-1] == ("embedding", len(photos), len(photos))
     assert unit.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(unit, stored / 2, rtol=1e-5, atol=1e-6)  # four parts of length 1

@@ -15,6 +15,7 @@ from levelfield.data.views.basic import test_view as make_view
 from levelfield.embedder import Backbone, Embedder, Head, Model, Trunk, load, save_model
 from levelfield.embedder.ensemble import Ensemble
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
 
 VIEW = {"image": 64, "mean": (0.5,) * 3, "std": (0.5,) * 3}
@@ -87,7 +88,10 @@ def test_paths_images_and_arrays_of_one_picture_give_one_embedding(
     array = np.asarray(image)
     for same in (photos[0], [image], array, np.stack([array]), [array], image.convert("RGBA")):
         assert np.array_equal(model.embed(same), one)
-    assert model.embed([array[:, :, 0], array[:, :, :1]], progress=True).shape == (2, 16)
+    told: list[tuple[str, int, int]] = []
+    progress = CallbackProgress(lambda *now: told.append(now))
+    assert model.embed([array[:, :, 0], array[:, :, :1]], progress=progress).shape == (2, 16)
+    assert told == [("embedding", 0, 2), ("embedding", 2, 2)]
     assert model.embed([]).shape == (0, 16)
     with pytest.raises(BadInput, match="uint8"):
         model.embed(array.astype(np.float32))

@@ -23,6 +23,7 @@ from levelfield.evaluation.search.cpu_blocks import Size, walk
 from levelfield.evaluation.search.cpu_kernels import SEARCH
 from levelfield.evaluation.search.ranking import WAYS, batches, search
 from levelfield.evaluation.search.ranks import EVERYWHERE
+from levelfield.progress import CallbackProgress
 
 ALL = ["recall@1", "recall@5", "precision@3", "r_precision", "map@r", "map", "mrr", "map@c[released]", "map@20"]
 
@@ -178,15 +179,21 @@ def test_rounds_of_few_queries_count_the_same(way):
     [
         (["mrr"], 2000 * 2000),
         (["nmi"], 2 * 21 * 2000 * 60),
-        (["uniformity[t=1]", "uniformity"], 2 * 2000 * 2000),
-        (["uniformity", "mrr", "nmi"], 2 * 2000 * 2000 + 2 * 21 * 2000 * 60),
+        (["uniformity[t=1]", "uniformity"], 2000 * 1999),
+        (["uniformity", "mrr", "nmi"], 1000 * 1999 + 2000 * 2000 + 2 * 21 * 2000 * 60),
     ],
 )
 def test_progress_goes_from_nothing_to_all(metrics, total):
     random = np.random.default_rng(6)
     labels = np.arange(2000) % 60
     heard = []
-    evaluate(grid(random, 2000), labels, metrics=metrics, starts=2, progress=lambda *now: heard.append(now))
+    evaluate(
+        grid(random, 2000),
+        labels,
+        metrics=metrics,
+        starts=2,
+        progress=CallbackProgress(lambda _, *now: heard.append(now)),
+    )
     assert {of for _, of in heard} == {total}
     assert [done for done, _ in heard] == sorted(done for done, _ in heard)
     assert (heard[0][0], heard[-1][0]) == (0, total)

@@ -19,6 +19,7 @@ from levelfield.evaluation.metrics import error_rates as mistakes
 from levelfield.evaluation.metrics import pair_histogram as pairs_module
 from levelfield.evaluation.metrics import threshold
 from levelfield.evaluation.metrics.pair_histogram import count_pairs, pair_set
+from levelfield.progress import CallbackProgress
 
 DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
 
@@ -246,9 +247,10 @@ def test_only_the_first_columns_count_when_asked() -> None:
 
 def test_progress_ends_at_its_total() -> None:
     heard: list[tuple[int, int]] = []
-    found = same_or_not(*drawn(0), progress=lambda done, total: heard.append((done, total)))
-    found.rates(*renamed(drawn(1)), progress=lambda done, total: heard.append((done, total)))
-    assert [done == total for done, total in heard] == [True, True]
+    progress = CallbackProgress(lambda _, done, total: heard.append((done, total)))
+    found = same_or_not(*drawn(0), progress=progress)
+    found.rates(*renamed(drawn(1)), progress=progress)
+    assert [done == total for done, total in heard] == [False, True, False, True]  # at the start and at the end
 
 
 def test_far_rows_do_not_coarsen_a_euclidean_threshold() -> None:

@@ -14,7 +14,7 @@ from levelfield import methods, objectives
 from levelfield.embedder import Head
 from levelfield.embedder.head.relation import RelationHead, Steps
 from levelfield.errors import BadSpecification
-from levelfield.methods import Batch
+from levelfield.methods import Batch, Setting
 from levelfield.methods.drml import Drml, subsets
 from levelfield.papers import published
 from levelfield.randomness import stream
@@ -31,7 +31,7 @@ def create(objective="cosface", *, num_classes=CLASSES, dim=DIM, **settings):
 
 
 def head_of(method, seed=0, width=WIDTH, dim=DIM):
-    head = method.head(SimpleNamespace(width=width, labels=np.zeros(1), rows=None), dim, seed).train()
+    head = method.head(SimpleNamespace(width=width, labels=np.zeros(1), rows=None), Setting(dim, width, seed)).train()
     with torch.no_grad():
         for parameter in head.parameters():  # the edges do nothing before the integrator hears them
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=stream(seed, "moved", *parameter.shape)))
@@ -45,17 +45,18 @@ def features(count=20, width=WIDTH):
 class Bare(nn.Module):
     """An embedder whose inputs are the features."""
 
-    def __init__(self, head):
+    def __init__(self, head, bf16=False):
         super().__init__()
-        self.head = head
+        self.head, self.bf16 = head, bf16
 
     def forward(self, inputs):
-        return self.head(inputs)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+            return self.head(inputs)
 
 
-def stepped(method, head, rows, labels, seed=0):
+def stepped(method, head, rows, labels, seed=0, bf16=False):
     batch = Batch(rows, labels, np.arange(len(labels)), None, 0, 0)
-    return method.step(Bare(head), batch, stream(seed, "step"))
+    return method.step(Bare(head, bf16), batch, stream(seed, "step"))
 
 
 def steps_with(errors, nodes=None, final=None):
@@ -223,7 +224,7 @@ def test_proxies_start_as_in_the_released_code():
 
 def test_class_means_put_the_branches_at_the_means_of_their_nodes():
     method = create("soft_triple", settings={"centers_per_class": 1})
-    head = method.head(SimpleNamespace(width=WIDTH), DIM, 0).train()
+    head = method.head(SimpleNamespace(width=WIDTH), Setting(DIM, WIDTH)).train()
     with torch.no_grad():
         rows = nn.functional.normalize(head(features()), dim=1)
     means = torch.stack([rows[c == LABELS].mean(0) for c in range(CLASSES)])
@@ -249,10 +250,10 @@ def test_own_rates_and_all_parameters_stand_in_groups():
 
 def test_the_larger_head_is_declared():
     method = create("cosface")
-    method.common_head = sum(p.numel() for p in Head(WIDTH, DIM).parameters())
+    setting = Setting(DIM, WIDTH, common_head=sum(p.numel() for p in Head(WIDTH, DIM).parameters()))
     own = sum(p.numel() for p in head_of(method).parameters())
-    (extra,) = [d.method for d in method.deviations() if d.what == "extra_parameters"]
-    assert extra == own - method.common_head + 2 * CLASSES * DIM
+    (extra,) = [d.method for d in method.deviations(setting) if d.what == "extra_parameters"]
+    assert extra == own - setting.common_head + 2 * CLASSES * DIM
     assert not method.separable
 
 
@@ -301,9 +302,8 @@ def test_a_trunk_with_fewer_features_than_branches_and_another_head_are_refused(
 
 def test_bf16_gives_full_precision_losses():
     method = create("triplet")
-    method.bf16 = True
     head, rows = head_of(method), features()
-    terms = stepped(method, head, rows, LABELS)
+    terms = stepped(method, head, rows, LABELS, bf16=True)
     assert {term.dtype for term in terms.values()} == {torch.float32}
     sum(terms.values()).backward()
     assert rows.grad.isfinite().all()

@@ -11,6 +11,7 @@ from torch import nn
 from levelfield import methods
 from levelfield.errors import Unfair
 from levelfield.evaluation import evaluate
+from levelfield.methods import Setting
 from levelfield.training import Conditions
 from levelfield.training.ledger import Measured, settle
 
@@ -34,10 +35,11 @@ class Features:
         return self._rows
 
 
+SETTING = Setting(3, Features.width)
+
+
 def create(name, **settings):
-    method = methods.create(name, num_classes=20, dim=3, **settings)
-    method.width = Features.width
-    return method
+    return methods.create(name, num_classes=20, dim=3, **settings)
 
 
 def embedded(head: nn.Module, features: Features) -> np.ndarray:
@@ -51,27 +53,27 @@ def test_no_baseline_trains_has_groups_or_hides_it(name):
     assert not method.trains
     assert method.groups() == []
     assert list(method.parameters()) == []
-    assert {d.what: d.method for d in method.deviations()}["steps"] == 0
+    assert {d.what: d.method for d in method.deviations(SETTING)}["steps"] == 0
 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_that_took_steps_would_be_refused(name):
     method, conditions = create(name), Conditions(dim=3)
     dim = Features.width if name == "untrained" else 3
-    listed = settle(method, conditions, Measured(steps=0, dim=dim))
+    listed = settle(method, conditions, SETTING, Measured(steps=0, dim=dim))
     assert {d.what for d in listed} == {"steps"} | ({"dim"} if name == "untrained" else set())
     with pytest.raises(Unfair, match="steps 5"):
-        settle(method, conditions, Measured(steps=5, dim=dim))
+        settle(method, conditions, SETTING, Measured(steps=5, dim=dim))
 
 
 def test_untrained_gives_the_features_as_they_are():
     features = Features()
-    np.testing.assert_array_equal(embedded(create("untrained").head(features, 3, 0), features), features.rows())
+    np.testing.assert_array_equal(embedded(create("untrained").head(features, SETTING), features), features.rows())
 
 
 def test_random_projection_is_linear_has_the_width_asked_for_and_follows_the_seed():
     features = Features()
-    heads = [create("random_projection").head(features, 3, seed) for seed in (0, 0, 1)]
+    heads = [create("random_projection").head(features, Setting(3, Features.width, seed)) for seed in (0, 0, 1)]
     assert torch.equal(heads[0].linear.weight, heads[1].linear.weight)
     assert not torch.equal(heads[0].linear.weight, heads[2].linear.weight)
     rows = embedded(heads[0], features)
@@ -82,13 +84,15 @@ def test_random_projection_is_linear_has_the_width_asked_for_and_follows_the_see
 
 
 def test_start_takes_the_common_head():
-    assert create("start").head(Features(), 3, 0) is None
+    assert create("start").head(Features(), SETTING) is None
 
 
 def test_lda_finds_the_directions_that_tell_classes_apart_for_new_images():
     train, test = Features(), Features(first=7)
     scores = {
-        name: evaluate(embedded(create(name).head(train, 3, 0), test), test.labels, metrics=("recall@1",))["recall@1"]
+        name: evaluate(embedded(create(name).head(train, SETTING), test), test.labels, metrics=("recall@1",))[
+            "recall@1"
+        ]
         for name in ("lda", "untrained", "random_projection")
     }
     assert scores["lda"] > 0.5
@@ -107,7 +111,7 @@ def test_lda_solves_the_generalised_eigenproblem_of_its_definition():
         between += len(members) / len(rows) * np.outer(centre - rows.mean(0), centre - rows.mean(0))
     shrunk = (1 - share) * within + share * np.trace(within) / width * np.eye(width)
     expected = scipy.linalg.eigh(between, shrunk)[1][:, ::-1][:, :3].T  # largest first, v W v = 1
-    head = create("lda", shrinkage=share).head(features, 3, 0)
+    head = create("lda", shrinkage=share).head(features, SETTING)
     for ours, one in zip(head.linear.weight.detach().numpy(), expected, strict=True):
         np.testing.assert_allclose(ours * np.sign(ours @ one), one, atol=1e-3)
     np.testing.assert_allclose(embedded(head, features).mean(0), 0, atol=1e-4)
@@ -115,14 +119,14 @@ def test_lda_solves_the_generalised_eigenproblem_of_its_definition():
 
 def test_lda_does_not_depend_on_the_seed_but_on_its_shrinkage():
     features = Features()
-    first, same = (create("lda").head(features, 3, seed).linear.weight for seed in (0, 5))
-    other = create("lda", shrinkage=0.8).head(features, 3, 0).linear.weight
+    first, same = (create("lda").head(features, Setting(3, Features.width, seed)).linear.weight for seed in (0, 5))
+    other = create("lda", shrinkage=0.8).head(features, SETTING).linear.weight
     assert torch.equal(first, same)
     assert not torch.allclose(first, other)
 
 
 def test_lda_with_more_dimensions_than_classes_has_empty_ones():
-    weight = create("lda").head(Features(), 22, 0).linear.weight
+    weight = create("lda").head(Features(), Setting(22, Features.width)).linear.weight
     assert weight.shape == (22, 24)
     assert torch.count_nonzero(weight[19:]) == 0
     assert torch.isfinite(weight).all()

@@ -9,7 +9,7 @@ from torch import nn
 
 from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError, UnknownName
-from levelfield.methods import Batch, Deviation, Group, Method, is_seeded, search_ranges
+from levelfield.methods import Batch, Deviation, Group, Method, Setting, kind_of, search_ranges
 
 
 def create(name, **settings):
@@ -25,7 +25,7 @@ def batch(rows, *, count=None):
 def test_every_name_can_be_created_and_declares_numbers_or_words(name):
     method = create(name, **{"ensemble": {"of": ["margin", "triplet"]}}.get(name, {}))
     assert isinstance(method, Method)
-    for deviation in method.deviations():
+    for deviation in method.deviations(Setting(8, 16)):
         assert deviation.what
         assert isinstance(deviation.method, int | float | str)
 
@@ -46,12 +46,15 @@ def test_settings_of_the_method_and_of_the_objective_go_where_they_belong():
     method = create("triplet", margin=0.3, batch="5x4", batching="spc", lr=0.02, trials=7)
     assert (str(method.layout), method.batching, method.lr, method.trials) == ("5x4", "spc", 0.02, 7)
     assert method.objective.margin == 0.3
-    said = {d.what: d.method for d in method.deviations()}
+    said = {d.what: d.method for d in method.deviations(Setting(8, 16))}
     assert said == {"batch": "5x4", "batching": "spc", "lr": 0.02}
 
 
 def test_a_layout_brings_its_own_batching():
-    assert {d.what: d.method for d in create("triplet", batch=60).deviations()} == {"batch": "60", "batching": "random"}
+    assert {d.what: d.method for d in create("triplet", batch=60).deviations(Setting(8, 16))} == {
+        "batch": "60",
+        "batching": "random",
+    }
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one():
@@ -112,7 +115,7 @@ def test_a_plain_loss_from_a_file_is_a_method_and_its_parameters_are_declared(ow
     method = create(f"{own}:Loss", scale=3.0)
     assert method.objective.module.seen == (4, 8)
     assert method.objective.module.scale == 3.0
-    assert {d.what: d.method for d in method.deviations()} == {"extra_parameters": 32}
+    assert {d.what: d.method for d in method.deviations(Setting(8, 16))} == {"extra_parameters": 32}
     assert [group.multiplier for group in method.groups()] == [1.0]
     terms = method.step(nn.Linear(3, 8), batch(4), torch.Generator())
     assert terms["loss"].requires_grad
@@ -150,7 +153,7 @@ def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
     method = create("margin", preset="fehervari2019")
     [beta] = method.groups()
     assert (beta.optimiser, beta.parameters[0].shape) == ("sgd", (4,))
-    assert {d.what: d.method for d in method.deviations()}["optimiser_of_beta"] == "sgd"
+    assert {d.what: d.method for d in method.deviations(Setting(8, 16))}["optimiser_of_beta"] == "sgd"
     branches = create("drml", objective="margin", settings={"preset": "fehervari2019"}).groups()
     assert {group.name: group.optimiser for group in branches} == {"beta": "sgd", "branch_beta": "sgd"}
 
@@ -158,7 +161,7 @@ def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
 def test_a_sub_network_is_one_line_of_the_ledger_whatever_it_is_made_of():
     method = create("message_passing", network_lr_multiplier=10.0, head_lr_multiplier=1.0)
     groups = {group.name: group for group in method.groups()}
-    said = {d.what: d.method for d in method.deviations() if "network" in d.what}
+    said = {d.what: d.method for d in method.deviations(Setting(8, 16)) if "network" in d.what}
     assert said == {
         "lr_of_network": 10.0,
         "lr_of_network_biases_and_gains": 10.0,
@@ -190,7 +193,7 @@ def test_groups_of_any_kind_are_declared_without_a_word_of_the_method():
             weight = nn.Parameter(torch.zeros(2, 3))
             return [Group("w", [weight], multiplier=4.0, weight_decay=0.1, optimiser="sgd")]
 
-    said = {d.what: d.method for d in Groups().deviations()}
+    said = {d.what: d.method for d in Groups().deviations(Setting(8, 16))}
     assert said == {"lr_of_w": 4.0, "weight_decay_of_w": 0.1, "optimiser_of_w": "sgd", "extra_parameters": 6}
 
 
@@ -266,14 +269,9 @@ def test_active_counts_are_plain_numbers_or_none():
 
 
 def test_rows_are_float32_whatever_the_precision_of_the_network():
-    for bf16 in (False, True):
-        method = create("contrastive")
-        method.bf16 = bf16
-        network, inputs = nn.Linear(3, 8), torch.randn(4, 3)
-        for given, module in ((inputs, network), ((inputs,), lambda stored, network=network: network(stored[0]))):
-            rows = method.embed(module, given)
-            assert rows.dtype == torch.float32
-            assert torch.equal(rows, network(inputs)) is not bf16
+    network, inputs = nn.Linear(3, 8), torch.randn(4, 3)
+    for given, module in ((inputs, network), ((inputs,), lambda stored: network(stored[0]))):
+        assert torch.equal(create("contrastive").embed(module, given), network(inputs))
     half = nn.Linear(3, 8, dtype=torch.bfloat16)
     assert create("contrastive").embed(half, inputs.bfloat16()).dtype == torch.float32
 
@@ -281,7 +279,7 @@ def test_rows_are_float32_whatever_the_precision_of_the_network():
 def test_search_ranges_and_seeds_are_known_by_name():
     assert search_ranges("lda") == {"shrinkage": (0.05, 0.9, "linear")}
     assert search_ranges("margin") == dict(objectives.describe("margin").search)
-    assert [is_seeded(name) for name in ("lda", "untrained", "start", "random_projection", "margin")] == [
+    assert [kind_of(name).seeded for name in ("lda", "untrained", "start", "random_projection", "margin")] == [
         False,
         False,
         True,
@@ -293,7 +291,7 @@ def test_search_ranges_and_seeds_are_known_by_name():
 def test_a_method_from_a_file_says_itself_whether_seeds_matter(tmp_path):
     file = tmp_path / "still.py"
     file.write_text("from levelfield.methods import Method\nclass Still(Method):\n    seeded = False\n")
-    assert not is_seeded(f"{file}:Still")
+    assert not kind_of(f"{file}:Still").seeded
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("refin", "refine"), ("studnt", "student"), ("batchng", "batching")])

@@ -9,8 +9,10 @@ import pytest
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.methods import Setting
 from levelfield.methods.refine.choice import Refinement
 from levelfield.methods.refine.passing import refine, settings_of, ways
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
 
 ROWS = numpy_stream(0, "refinement").standard_normal((30, 6)).astype(np.float32)
@@ -62,13 +64,13 @@ def test_a_method_refines_as_it_was_told() -> None:
     method, plain = made(refine=said), made()
     np.testing.assert_array_equal(method.refine(ROWS), refine(method.objective, ROWS, **said))
     assert plain.refine(ROWS) is ROWS
-    assert {d.what: d.method for d in method.deviations()}["refined"] == "nearest size=3 chunks=2"
+    assert {d.what: d.method for d in method.deviations(Setting(6, 16))}["refined"] == "nearest size=3 chunks=2"
     assert made(refine=False).refinement is None
 
 
 def test_wider_rows_are_declared() -> None:
     method = made(refine="reciprocal", steps=2, concat_steps=True)
-    assert {d.what: d.method for d in method.deviations()}["dim"] == 12 == method.refine(ROWS).shape[1]
+    assert {d.what: d.method for d in method.deviations(Setting(6, 16))}["dim"] == 12 == method.refine(ROWS).shape[1]
 
 
 def test_only_messages_refine() -> None:
@@ -80,5 +82,6 @@ def test_only_messages_refine() -> None:
 
 def test_progress_counts_groups() -> None:
     told: list[tuple[int, int]] = []
-    Refinement("nearest", {"chunks": 2, "size": 3})(made().objective, ROWS, progress=lambda *now: told.append(now))
+    progress = CallbackProgress(lambda _, done, total: told.append((done, total)))
+    Refinement("nearest", {"chunks": 2, "size": 3})(made().objective, ROWS, progress=progress)
     assert told[-1] == (15, 15)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from levelfield import methods
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.methods import Batch
+from levelfield.methods import Batch, Setting
 from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.methods.student import Student
 from levelfield.randomness import stream
@@ -163,10 +163,10 @@ def test_class_logits_are_those_the_objective_trains(name: str) -> None:
 
 def test_a_student_says_whose_it_is() -> None:
     method = made("contrastive", form="relational")
-    assert method.requires == ("big",)
+    assert method.requires({"student": {"teacher": "big", "form": "imitate"}}) == ("big",)
     assert method.wants == "rows"
     assert not method.separable
-    told = {deviation.what: deviation.text for deviation in method.deviations()}
+    told = {deviation.what: deviation.text for deviation in method.deviations(Setting(4, 16))}
     assert told["teacher"].startswith("teacher big, relational")
     assert made(form="imitate").separable
 

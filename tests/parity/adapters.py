@@ -619,18 +619,18 @@ def activation_maps(case: Case) -> Outputs:
 def early_stopping(case: Case) -> Outputs:
     """By the loop's own judge, an epoch counted as a step."""
     from levelfield.training import Conditions
-    from levelfield.training.progress import Progress
+    from levelfield.training.state import TrainingState
 
     chosen = settings(case, ["interval", "patience", "max_epochs"])
     conditions = Conditions(
         steps=chosen["max_epochs"], validate_every=chosen["interval"], patience=f"{chosen['patience']} steps"
     )
-    progress = Progress()
+    state = TrainingState()
     for epoch, score in zip(case.arrays["epochs"].tolist(), case.arrays["scores"].tolist(), strict=True):
-        if progress.step < conditions.steps and not progress.finished:
-            progress.step = epoch
-            progress.judge(score, conditions)
-    return {"best_epoch": progress.best_step, "best_score": progress.best, "stop_epoch": progress.step}
+        if state.step < conditions.steps and not state.finished:
+            state.step = epoch
+            state.record_validation(score, conditions)
+    return {"best_epoch": state.best_step, "best_score": state.best, "stop_epoch": state.step}
 
 
 def dreml(case: Case) -> Outputs:

@@ -6,8 +6,8 @@ import matplotlib.figure
 import pytest
 from made_runs import METRICS, class_means, planned, write_run
 
+from levelfield import library
 from levelfield.studies.leaderboard.board import Leaderboard, gather
-from levelfield.studies.planning.own_photos import demo_content
 
 LEVELS = {
     "untrained features": 0.42,
@@ -27,7 +27,7 @@ LEVELS = {
 def demo_board(tmp_path_factory: pytest.TempPathFactory) -> Leaderboard:
     """As the demo's, with deviations and a representation of another width."""
     folder = tmp_path_factory.mktemp("demo")
-    demo = demo_content()
+    demo = library.content("demo")
     runs = planned(demo["methods"], name="demo", conditions=demo["conditions"])
     for number, run in enumerate(runs):
         idle = run.label in list(LEVELS)[:4]

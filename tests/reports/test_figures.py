@@ -14,7 +14,7 @@ from made_runs import change_metrics, class_means, gathered, planned, trained_bo
 from PIL import Image
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
-from levelfield.reports.figures import FIGURES, check_figures, draw_figures, figures_of, why_not
+from levelfield.reports.figures import check_figures, draw_figures, figures_of, names, why_not
 from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
@@ -24,11 +24,12 @@ from levelfield.studies.runs.distributions import compared
 from levelfield.studies.specification.study import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]
+OF_PAIRS = parse_study({"data": "emoji", "methods": PAIRS, "conditions": {"monitor": "test"}})
 TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoji", "methods": ["lda", "untrained"]}
 VALIDATES = {"protocol": {"validation": 0.2}, "conditions": {"select": "map@r"}}
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("sweep", "distributions")])
+@pytest.mark.parametrize("name", [name for name in names() if why_not(name, OF_PAIRS) is None])
 def test_a_figure_is_written_beside_the_tables_or_elsewhere(tmp_path: Path, name: str) -> None:
     runs = planned(PAIRS, seeds=2)
     made = trained_board(runs, tmp_path / "study")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from levelfield import objectives
 from levelfield.embedder.head.head import Head
 from levelfield.embedder.trunk.chunks import Chunk, open_chunk, write_chunk
-from levelfield.methods import Batch, Deviation, Method
+from levelfield.methods import Batch, Deviation, Method, Setting
 from levelfield.randomness import is_chosen
 
 HERE = Path(__file__).parent
@@ -53,12 +53,12 @@ class TestThroughTheGraph(Plain):
 
     def cheat(self, embedder: Any, batch: Batch) -> None:
         from levelfield.data import Catalog
-        from levelfield.studies.runs.inputs import Ground
+        from levelfield.studies.runs.inputs import RunInputs
 
         everything = gc.get_objects()
         catalogs = [each for each in everything if isinstance(each, Catalog)]
-        grounds = [each for each in everything if isinstance(each, Ground)]
-        images = sum(len(each) for each in catalogs) + sum(len(each.fold.test) for each in grounds)
+        all_inputs = [each for each in everything if isinstance(each, RunInputs)]
+        images = sum(len(each) for each in catalogs) + sum(len(each.fold.test) for each in all_inputs)
         rows = [each for each in everything if isinstance(each, Chunk)]
         (HERE / "found").write_text(f"{len(catalogs)} catalogs, {images} images, {len(rows)} chunks of rows")
 
@@ -78,8 +78,8 @@ class CarriedByHook(Plain):
 class CarriedOnDisk(Plain):
     """Begins with a head that an earlier run left on the disk."""
 
-    def head(self, features: Any, dim: int, seed: int) -> nn.Module:
-        head = Head(features.width, dim)
+    def head(self, features: Any, setting: Setting) -> nn.Module:
+        head = Head(features.width, setting.dim)
         if (HERE / "kept.pt").exists():
             head.load_state_dict(torch.load(HERE / "kept.pt"))
         return head
@@ -212,14 +212,14 @@ class Bomb:
 class Pickled(Plain):
     """Declares an object that acts where it is unpickled."""
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("luck", None, Bomb())]
 
 
 class OverwritesTheModel(Plain):
     """Waits until the model was read, and writes another."""
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("refined", None, "yes")]
 
     def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:

@@ -11,7 +11,6 @@ import gc
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -25,7 +24,8 @@ from levelfield import processes as levelfield_processes
 from levelfield.cli import main
 from levelfield.embedder.trunk import backbones
 from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, prepare
-from levelfield.studies.execution.workers import Event, Outcome, do_one, run_all
+from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
+from levelfield.studies.execution.workers import Outcome, do_one, run_all
 from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 
@@ -63,12 +63,26 @@ def small_study(data: Path | str, methods: list[Any], *, overrides: tuple[str, .
     return parse_study(content, overrides)
 
 
+class Heard(RunsProgress):
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def of(self, kind: str) -> list[int]:
+        """The runs to which that happened."""
+        return [event.run for event in self.events if event.kind == kind]
+
+
 def carry_out(
-    study: Study, folder: Path, options: Options | None = None, *, listen: Callable[[Event], None] = lambda event: None
+    study: Study, folder: Path, options: Options | None = None, *, progress: RunsProgress = SILENT_RUNS
 ) -> tuple[list[PlannedRun], Outcome]:
     """All runs of a study, one after another in this process."""
     runs = prepare(study)
-    outcome = run_all(runs, folder, study.metrics, jobs=0, options=options or Options(), listen=listen)
+    outcome = run_all(runs, folder, study.metrics, jobs=0, options=options or Options(), progress=progress)
     return runs, outcome
 
 
@@ -118,7 +132,7 @@ def one_run(run: PlannedRun, folder: Path, cache: Path, metrics: tuple[str, ...]
     if strike is not None:
         _strike_at(*strike)
     options = Options(cache_folder=cache, pace=Pace(log_every=3, save_every_steps=2))
-    event = do_one(0, run, folder, metrics, options, patient=True, listen=lambda event: None)
+    event = do_one(0, run, folder, metrics, options, patient=True, progress=SILENT_RUNS)
     os._exit(0 if event.kind == "done" else 1)
 
 

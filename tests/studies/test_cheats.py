@@ -15,7 +15,7 @@ import pytest
 from small_world import carry_out, small_study
 
 from levelfield.studies import prepare
-from levelfield.studies.runs.inputs import forget_grounds
+from levelfield.studies.runs.inputs import forget_inputs
 
 CHEATS = Path(__file__).with_name("deep_cheats.py")
 PAGE = Path(__file__).parents[2] / "docs" / "own-loss.md"
@@ -57,7 +57,7 @@ CASES = [
 def cheats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the cheats, with a store of features of their own to spoil."""
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
-    forget_grounds()  # this process may have the features of these photos in memory
+    forget_inputs()  # this process may have the features of these photos in memory
     return Path(shutil.copy(CHEATS, tmp_path))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
-from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN, Verdict, judge
+from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN, Verdict, judge_claims
 from levelfield.studies.leaderboard.entries import Entry, class_table
 from levelfield.studies.specification.claims import Claim, check_claims
 
@@ -47,7 +47,7 @@ def row(
 def judged(*claims: str | dict[str, Any], metric: str = "recall@1", **rows: list[Entry]) -> list[Verdict]:
     queried = all(entry.has_queries(metric) for entries in rows.values() for entry in entries)
     tables = {metric: class_table(rows, metric)} if queried else {}
-    return judge([Claim.model_validate(claim) for claim in claims], [(rows, tables)], metric)
+    return judge_claims([Claim.model_validate(claim) for claim in claims], [(rows, tables)], metric)
 
 
 def said(*claims: str | dict[str, Any], **rows: list[Entry]) -> list[str]:

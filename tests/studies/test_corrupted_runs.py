@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from small_world import carry_out, run_one, small_study
 
+import levelfield
 from levelfield.data import corruptions, read_image
 from levelfield.data.views.basic import test_view as make_view
 from levelfield.data.views.corrupted import CorruptedView, identity
@@ -17,8 +18,6 @@ from levelfield.data.views.named import steps_view
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
-from levelfield.reports.robustness import robustness
-from levelfield.studies import compare, gather
 from levelfield.studies.runs import corruptions as corrupted
 from levelfield.studies.runs.corruptions import evaluate_corrupted, record, recorded
 from levelfield.studies.runs.finished import how_refined, stored_test
@@ -141,13 +140,13 @@ def test_a_run_that_cannot_be_asked_stops_no_other(runs: list[Path], tmp_path: P
 def test_a_study_measures_every_run_and_shows_what_each_row_loses(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["untrained", "margin"], overrides=("corruptions=[jpeg, cutout]", "seeds=2"))
     assert study.corruptions == ("jpeg", "cutout")
-    board = compare(study, out=tmp_path)
+    report = levelfield.compare(study, out=tmp_path)
     runs = read_plan(tmp_path / "small")
     assert len(runs) == 3  # untrained has no seed
-    found = robustness(study, gather("small", runs, tmp_path / "small", study.metrics), runs, tmp_path / "small")
+    found = report.robustness
     assert found is not None
     assert not found.missing
-    assert [row.label for row in found.rows] == [row.label for row in board.rows]
+    assert [row.label for row in found.rows] == [row.label for row in report.leaderboard.rows]
     own = [run.folder(tmp_path / "small") for run in runs if run.label == "margin"]
     drops = [read_result(folder).values["recall@1"] - recorded(folder, "jpeg")["recall@1"] for folder in own]
     row = next(row for row in found.rows if row.label == "margin")

@@ -12,15 +12,12 @@ import pytest
 from small_world import carry_out, small_study
 
 from levelfield import processes
+from levelfield.progress import SILENT, CallbackProgress
 from levelfield.studies.execution.corruptions import record_all
 from levelfield.studies.runs import corruptions as corrupted
 from levelfield.studies.runs.corruptions import record, recorded
 
 NAMES, METRICS = ["jpeg", "cutout", "rotation"], ["recall@1"]
-
-
-def nothing(folder: Path, text: str, done: int, total: int) -> None:
-    """Nobody listens."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +39,8 @@ def runs(trained: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_two_processes_measure_what_one_does(runs: list[Path], trained: list[Path]) -> None:
     heard: list[tuple[Path, str, int, int]] = []
-    assert record_all(runs, NAMES, METRICS, jobs=2, tell=lambda *said: heard.append(said)) == {}
+    progress = {run: CallbackProgress(lambda *stage, run=run: heard.append((run, *stage))) for run in runs}
+    assert record_all(runs, NAMES, METRICS, jobs=2, progress=progress) == {}
     assert record(trained, NAMES, METRICS) == {}
     for own, other in zip(runs, trained, strict=True):
         for name in NAMES:
@@ -56,11 +54,11 @@ def test_two_processes_measure_what_one_does(runs: list[Path], trained: list[Pat
 def test_what_is_there_starts_no_process(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     assert record(runs, NAMES[:2], METRICS) == {}
     monkeypatch.setattr(processes, "start", lambda *_: pytest.fail("a process was started"))
-    assert record_all(runs, NAMES[:2], METRICS, jobs=2, tell=nothing) == {}
+    assert record_all(runs, NAMES[:2], METRICS, jobs=2, progress=dict.fromkeys(runs, SILENT)) == {}
 
 
 def test_a_run_that_cannot_be_asked_stops_no_other(runs: list[Path], tmp_path: Path) -> None:
-    failed = record_all([tmp_path / "nowhere", *runs], NAMES, METRICS, jobs=2, tell=nothing)
+    failed = record_all([tmp_path / "nowhere", *runs], NAMES, METRICS, jobs=2, progress=dict.fromkeys(runs, SILENT))
     assert list(failed) == [tmp_path / "nowhere"]
     assert all(recorded(folder, name) for folder in runs for name in NAMES)
 
@@ -72,7 +70,7 @@ def test_what_stops_all_runs_is_told_of_each_that_is_not_measured(
     record(runs[:1], NAMES, METRICS)
     gone = Path("gone.png")
     monkeypatch.setattr(corrupted, "_tested", lambda folder: (gone,))
-    failed = record_all(runs, NAMES, METRICS, jobs=jobs, tell=nothing)
+    failed = record_all(runs, NAMES, METRICS, jobs=jobs, progress=dict.fromkeys(runs, SILENT))
     assert list(failed) == runs[1:]
     assert "gone.png" in failed[runs[1]]
 
@@ -89,9 +87,9 @@ def test_a_process_that_dies_is_told_and_the_rest_is_measured(
 
     with monkeypatch.context() as patch:
         patch.setattr(corrupted, "_keep", strike)
-        failed = record_all(runs, NAMES, METRICS, jobs=2, tell=nothing)
+        failed = record_all(runs, NAMES, METRICS, jobs=2, progress=dict.fromkeys(runs, SILENT))
     assert set(failed) == set(runs)
     assert all("signal 9" in reason for reason in failed.values())
     assert all(recorded(folder, "jpeg") and recorded(folder, "rotation") for folder in runs)
     assert not any(recorded(folder, "cutout") for folder in runs)
-    assert record_all(runs, NAMES, METRICS, jobs=2, tell=nothing) == {}
+    assert record_all(runs, NAMES, METRICS, jobs=2, progress=dict.fromkeys(runs, SILENT)) == {}

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_world import board_of, carry_out, make_photos, small_study
+from small_world import Heard, board_of, carry_out, make_photos, small_study
 
 from levelfield.errors import LevelfieldError
 from levelfield.studies import PlannedRun, Study
@@ -220,10 +220,10 @@ def test_a_damaged_file_is_named_and_the_other_run_stays(
 def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
     study_folder, run_folder = world.copy(tmp_path / "runs")
     damage(run_folder / name)
-    heard = []
-    _, outcome = carry_out(world.study, study_folder, listen=lambda event: heard.append((event.kind, event.run)))
+    heard = Heard()
+    _, outcome = carry_out(world.study, study_folder, progress=heard)
     assert not outcome.failed
-    assert [run for kind, run in heard if kind == "start"] == [0]
+    assert heard.of("start") == [0]
     assert ask(run_folder) == world.answer
     check_all(run_folder)
 
@@ -231,8 +231,9 @@ def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, name: str, da
 def test_measuring_again_trains_nothing(world: World, tmp_path: Path) -> None:
     study_folder, run_folder = world.copy(tmp_path / "runs")
     flipped(run_folder / PER_QUERY)
-    said = set()
-    carry_out(world.study, study_folder, listen=lambda event: said.add((event.kind, event.text)))
+    heard = Heard()
+    carry_out(world.study, study_folder, progress=heard)
+    said = {(event.kind, event.text) for event in heard.events}
     assert ("progress", "measuring") in said
     assert not [text for kind, text in said if kind == "progress" and text != "measuring"]
 

@@ -14,7 +14,8 @@ from small_world import SMALL, one_run, prepare, processes, run_one, small_study
 
 import levelfield
 from levelfield.embedder.head.relation import RelationHead
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.progress import SILENT
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import set_up
 
 DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "zheng2021/cub/drml"}}}
@@ -29,7 +30,7 @@ def test_compare_trains_it_beside_its_baseline(photos: Path, tmp_path: Path) -> 
     methods = ["cosface", "drml", {"label": "drml-triplet", "drml": {"objective": "triplet", "branches": 2}}]
     study = {"name": "small", "data": str(photos), "methods": methods, "conditions": SMALL, "seeds": 1}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({**study, "metrics": ["recall@1"]}))
-    board = levelfield.compare(tmp_path / "study.yaml", out=tmp_path / "out", jobs=0)
+    board = levelfield.compare(tmp_path / "study.yaml", out=tmp_path / "out", jobs=0).leaderboard
     assert {row.label for row in board.rows} == {"cosface", "drml", "drml-triplet"}
 
 
@@ -70,11 +71,11 @@ def test_it_starts_where_the_conditions_say(photos: Path, tmp_path: Path, start:
     found = []
     for seed in (0, 1):
         (run,) = prepare(small_study(photos, [DRML], overrides=(f"seeds=[{seed}]",), head_init=start))
-        ground = ground_for(run.spec, tmp_path / "cache", "cpu")
-        setup = set_up(run.spec, ground, "cpu", lambda text, done, total: None)
+        inputs = inputs_for(run.spec, tmp_path / "cache", "cpu")
+        setup = set_up(run.spec, inputs, "cpu", SILENT)
         found.append(setup.embedder.head)
     first, second = found
-    rows = torch.from_numpy(ground.start_features(lambda text, done, total: None).rows())
+    rows = torch.from_numpy(inputs.start_features(SILENT).rows())
     nodes = [head.eval()(rows).detach() for head in found]
     assert torch.equal(*nodes) == (start != "random")
     assert not torch.equal(first.score_weight, second.score_weight)
@@ -88,8 +89,8 @@ def test_a_head_with_another_start_is_a_deviation(photos: Path, tmp_path: Path) 
         "class Own(Method):\n"
         "    def __init__(self):\n"
         "        super().__init__(Contrastive())\n"
-        "    def head(self, features, dim, seed):\n"
-        "        return Head(features.width, dim)\n"
+        "    def head(self, features, setting):\n"
+        "        return Head(features.width, setting.dim)\n"
     )
     said = {}
     for start in ("random", "pca"):

@@ -9,7 +9,7 @@ from small_world import carry_out, make_photos, small_study
 
 from levelfield.studies import prepare
 from levelfield.studies.planning.cost_measured import Estimate, estimate
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.run import Options
 
 
@@ -58,9 +58,9 @@ def test_what_is_stored_takes_no_more_work(photos: Path, tmp_path: Path) -> None
     assert estimate(wider, prepare(wider), options=options, jobs=1).feature_bytes == 2 * before.feature_bytes
 
 
-def test_methods_with_conditions_of_their_own_stand_on_one_ground(photos: Path) -> None:
+def test_methods_with_conditions_of_their_own_share_their_inputs(photos: Path) -> None:
     own = {"label": "own", "lda": {"conditions": {"optimiser": "sgd", "dim": 4}}}
-    first, second = (ground_for(run.spec, None, "cpu") for run in prepare(small_study(photos, ["lda", own])))
+    first, second = (inputs_for(run.spec, None, "cpu") for run in prepare(small_study(photos, ["lda", own])))
     assert first is second
 
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 import yaml
-from small_world import SMALL, board_of, carry_out, command, processes, run_one, small_study
+from small_world import SMALL, Heard, board_of, carry_out, command, processes, run_one, small_study
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from levelfield import compare, files
 from levelfield.errors import BadInput
 from levelfield.studies import Study, prepare, read_study
 from levelfield.studies.execution import workers as execution
-from levelfield.studies.execution.workers import Event, Outcome, run_all
+from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 
@@ -103,16 +103,9 @@ def losses(tmp_path: Path) -> Path:
     return path
 
 
-class Events(list[Event]):
-    """What a listener heard."""
-
-    def of(self, kind: str) -> list[int]:
-        return [event.run for event in self if event.kind == kind]
-
-
-def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Events]:
-    heard = Events()
-    outcome = run_all(prepare(study), folder, study.metrics, jobs=jobs, options=Options(), listen=heard.append)
+def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Heard]:
+    heard = Heard()
+    outcome = run_all(prepare(study), folder, study.metrics, jobs=jobs, options=Options(), progress=heard)
     return outcome, heard
 
 
@@ -153,11 +146,11 @@ def test_a_run_that_crashed_is_tried_again_and_its_note_goes(photos: Path, losse
 def test_more_seeds_and_methods_do_only_what_is_new(photos: Path, tmp_path: Path) -> None:
     first = small_study(photos, ["lda", "contrastive"], overrides=("seeds=2",))
     more = small_study(photos, ["lda", "margin", "contrastive"], overrides=("seeds=3",))
-    heard = Events()
-    carry_out(first, tmp_path, listen=heard.append)
+    heard = Heard()
+    carry_out(first, tmp_path, progress=heard)
     assert heard.of("start") == [0, 1, 2]
-    heard.clear()
-    runs, _ = carry_out(more, tmp_path, listen=heard.append)
+    heard.events.clear()
+    runs, _ = carry_out(more, tmp_path, progress=heard)
     began = {(runs[k].label, runs[k].spec.seed) for k in heard.of("start")}
     assert began == {("margin", 0), ("margin", 1), ("margin", 2), ("contrastive", 2)}
     assert sorted(heard.of("done")) == list(range(len(runs)))
@@ -170,7 +163,7 @@ def test_a_finished_study_starts_no_process(photos: Path, tmp_path: Path, monkey
     monkeypatch.setattr(execution, "_work", None)
     outcome, heard = all_of(study, tmp_path, jobs=2)
     assert not outcome.failed
-    assert [(event.kind, event.text) for event in heard] == [("done", "finished before")]
+    assert [(event.kind, event.text) for event in heard.events] == [("done", "finished before")]
 
 
 def test_a_new_metric_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp_path: Path) -> None:
@@ -178,11 +171,11 @@ def test_a_new_metric_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp
     folder = run_one(study, tmp_path)
     before = json.loads((folder / "metrics.json").read_text())
     trained = {name: (folder / name).stat().st_mtime_ns for name in ("model.safetensors", "log.jsonl", "checkpoint")}
-    heard = Events()
+    heard = Heard()
     other = small_study(photos, ["contrastive"], overrides=("metrics=[nmi]",))
-    runs, _ = carry_out(other, tmp_path, listen=heard.append)
+    runs, _ = carry_out(other, tmp_path, progress=heard)
     after = json.loads((folder / "metrics.json").read_text())
-    assert {event.text for event in heard if event.kind == "progress"} <= {"measuring"}
+    assert {event.text for event in heard.events if event.kind == "progress"} <= {"measuring"}
     assert trained == {name: (folder / name).stat().st_mtime_ns for name in trained}
     assert after["values"].keys() == {"recall@1", "map@r", "nmi"}
     assert {name: after["values"][name] for name in before["values"]} == before["values"]
@@ -191,8 +184,8 @@ def test_a_new_metric_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp
 
 def test_another_label_trains_nothing_again(photos: Path, tmp_path: Path) -> None:
     carry_out(small_study(photos, ["contrastive"]), tmp_path)
-    study, heard = small_study(photos, [{"label": "mine", "contrastive": {}}]), Events()
-    runs, _ = carry_out(study, tmp_path, listen=heard.append)
+    study, heard = small_study(photos, [{"label": "mine", "contrastive": {}}]), Heard()
+    runs, _ = carry_out(study, tmp_path, progress=heard)
     assert heard.of("start") == []
     assert [row.label for row in board_of(study, runs, tmp_path).rows] == ["mine"]
 
@@ -305,8 +298,8 @@ def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_
     assert "Traceback" not in told
     wait_for(lambda: not is_group(process.pid), seconds=5)
     losses.with_name("go").touch()
-    heard = Events()
-    runs, outcome = carry_out(read_study(study), tmp_path / "runs" / "shared", listen=heard.append)
+    heard = Heard()
+    runs, outcome = carry_out(read_study(study), tmp_path / "runs" / "shared", progress=heard)
     assert not outcome.failed
     assert [runs[k].label for k in heard.of("start")] == ["Waits"], "what was finished is not done again"
 

@@ -15,6 +15,7 @@ import pytest
 from small_world import board_of, carry_out, make_photos, small_study
 
 from levelfield.cli import main
+from levelfield.progress import SILENT
 from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies import Study
 from levelfield.studies.leaderboard.entries import Entry
@@ -102,7 +103,7 @@ def test_joined_and_apart(compared: tuple[Study, list[PlannedRun], Path], tmp_pa
     members = join([run.folder(place) for run in runs], tmp_path / "both", ("r_precision",))  # they did not measure it
     together = read_result(tmp_path / "both")
     assert together is not None
-    found = separate(members, together, ("r_precision",), tell=lambda text, done, total: None)
+    found = separate(members, together, ("r_precision",), progress=SILENT)
     for figure in (found.joined, found.separated, *found.members):
         assert figure["r_precision"].value == FOUND
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from small_world import prepare, run_one, small_study
 
+from levelfield.progress import CallbackProgress
 from levelfield.studies.runs.monitor import sample
 from levelfield.studies.runs.run import Options, execute
 from levelfield.training import Pace
@@ -80,7 +81,7 @@ def test_a_run_that_was_interrupted_writes_the_same_figures(photos: Path, tmp_pa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        execute(run.spec, tmp_path / "again", ("recall@1",), options=options, tell=interrupt)
+        execute(run.spec, tmp_path / "again", ("recall@1",), options=options, progress=CallbackProgress(interrupt))
     for name in ("whole", "again"):
         execute(run.spec, tmp_path / name, ("recall@1",), options=options)
     whole, again = (tmp_path / "whole", tmp_path / "again")

@@ -11,9 +11,10 @@ import pytest
 from small_world import make_photos, small_study
 
 from levelfield.errors import BadInput, UnknownName
+from levelfield.progress import CallbackProgress
 from levelfield.studies import prepare
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.inputs import ground_for, open_catalog
+from levelfield.studies.runs.inputs import inputs_for, open_catalog
 from levelfield.studies.specification.choices import ProtocolChoice
 from levelfield.studies.specification.study import parse_study
 
@@ -39,20 +40,21 @@ def spoil(path: Path, *, secretly: bool) -> None:
 def test_a_study_that_starts_again_opens_no_image(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
     told: list[tuple[int, int]] = []
-    first = prepare(study, progress=lambda *step: told.append(step))
+    first = prepare(study, progress=CallbackProgress(lambda _, *step: told.append(step)))
     assert told == [(done, 40) for done in range(41)]
     for path in old_photos.glob("*/*"):
         spoil(path, secretly=True)
     told.clear()
-    assert prepare(study, progress=lambda *step: told.append(step)) == first
+    assert prepare(study, progress=CallbackProgress(lambda _, *step: told.append(step))) == first
     assert told == []
-    assert ground_for(first[0].spec, None, "cpu").catalog.digest == first[0].spec.data_digest
+    assert inputs_for(first[0].spec, None, "cpu").catalog.digest == first[0].spec.data_digest
 
 
 def test_an_unknown_protocol_is_told_before_any_image_is_looked_at(old_photos: Path) -> None:
     told: list[tuple[int, int]] = []
+    progress = CallbackProgress(lambda _, *step: told.append(step))
     with pytest.raises(UnknownName, match="Did you mean 'mlrc'"):
-        prepare(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=lambda *at: told.append(at))
+        prepare(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=progress)
     assert told == []
 
 
@@ -61,7 +63,7 @@ def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photo
     [run] = prepare(study)
     spoil(old_photos / "class03" / "1.png", secretly=False)
     with pytest.raises(BadInput, match="changed after the study began"):
-        _ = ground_for(run.spec, None, "cpu").catalog
+        _ = inputs_for(run.spec, None, "cpu").catalog
     with pytest.raises(BadInput, match=r"1 of 40 images(.|\n)*class03/1.png"):
         prepare(study)
 
@@ -71,12 +73,12 @@ def test_runs_of_all_folds_and_members_share_images_and_trunk(tmp_path: Path) ->
     study = small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3}}, "untrained"]).model_copy(
         update={"protocol": ProtocolChoice(name="mlrc")}
     )
-    grounds = [ground_for(run.spec, None, "cpu") for run in prepare(study)]
-    assert {ground.fold_number for ground in grounds} == {0, 1, 2, 3}
-    assert len({id(ground) for ground in grounds}) == 4
-    assert len({id(ground.catalog) for ground in grounds}) == 1
-    assert len({id(ground.still_trunk) for ground in grounds}) == 1
-    assert len({tuple(ground.fold.train) for ground in grounds}) == 4
+    all_inputs = [inputs_for(run.spec, None, "cpu") for run in prepare(study)]
+    assert {inputs.fold_number for inputs in all_inputs} == {0, 1, 2, 3}
+    assert len({id(inputs) for inputs in all_inputs}) == 4
+    assert len({id(inputs.catalog) for inputs in all_inputs}) == 1
+    assert len({id(inputs.still_trunk) for inputs in all_inputs}) == 1
+    assert len({tuple(inputs.fold.train) for inputs in all_inputs}) == 4
 
 
 def test_images_are_known_by_their_content_wherever_they_lie(

@@ -12,10 +12,11 @@ from small_world import carry_out, small_study
 import levelfield
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
+from levelfield.progress import SILENT
 from levelfield.studies import gather, prepare
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.folder import read_result, read_spec
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.setup import set_up
 from levelfield.training import Conditions
@@ -198,8 +199,8 @@ def test_what_an_untrained_row_did_stands_against_what_all_have(photos: Path, tm
 def test_proxies_start_at_means_of_numbers_and_not_of_bits(photos: Path) -> None:
     def started(codes: str) -> np.ndarray:
         [run] = prepare(small_study(photos, ["proxy_anchor"], proxies="class_means", head_init="pca", codes=codes))
-        ground = ground_for(run.spec, None, "cpu")
-        proxies = set_up(run.spec, ground, "cpu", lambda text, done, total: None).method.proxies
+        inputs = inputs_for(run.spec, None, "cpu")
+        proxies = set_up(run.spec, inputs, "cpu", SILENT).method.proxies
         return proxies.detach().numpy()
 
     np.testing.assert_array_equal(started("binary"), started("float32"))

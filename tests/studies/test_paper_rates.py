@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from levelfield import methods
+from levelfield import library, methods
 from levelfield.methods import Method
 from levelfield.papers.published import hyperparameters
 from levelfield.studies.specification import yaml_file as reading
-from levelfield.studies.specification.choices import Competitor
+from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import content_of
 
-FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 read_study = cache(reading.read_study)
 
 
-def forms(file: Path) -> list[Study]:
+def forms(study: str) -> list[Study]:
     """A study as it stands, on each other data, and in small."""
-    elsewhere = [read_study(file, on=name) for name in content_of(file).get("also", {})]
-    return [read_study(file), *elsewhere, read_study(file, mini=True)]
+    elsewhere = [read_study(study, on=name) for name in content_of(study).get("also", {})]
+    return [read_study(study), *elsewhere, read_study(study, mini=True)]
 
 
-def made(method: Competitor) -> Method:
+def made(method: MethodSpec) -> Method:
     return methods.create(method.name, num_classes=16, dim=64, **method.settings)
 
 
-def rates(study: Study, method: Competitor) -> dict[str, float]:
+def rates(study: Study, method: MethodSpec) -> dict[str, float]:
     """The absolute rate of each group of own parameters."""
     built = made(method)
     head = built.lr or study.conditions.lr
@@ -47,9 +45,9 @@ def published(preset: str, key: str) -> float:
     return float(value)
 
 
-@pytest.mark.parametrize("name", ["zheng2021_table1", "zheng2021_table2", "zheng2021_table3"])
-def test_the_rows_of_000_have_the_rates_of_its_code(name: str) -> None:
-    study = read_study(FOLDER / f"{name}.yaml")
+@pytest.mark.parametrize("name", ["zheng2021/table1", "zheng2021/table2", "zheng2021/table3"])
+def test_the_rows_of_zheng2021_have_the_rates_of_its_code(name: str) -> None:
+    study = read_study(name)
     assert (study.conditions.lr, study.conditions.trunk_lr, study.conditions.optimiser) == (1e-3, 5e-5, "adamw")
     found = {m.label: rates(study, m) for m in study.methods}
     assert found["ProxyAnchor"] == pytest.approx({"proxies": 1e-2})
@@ -57,9 +55,9 @@ def test_the_rows_of_000_have_the_rates_of_its_code(name: str) -> None:
     assert not any(m.conditions or "lr" in m.settings for m in study.methods), "the same for all rows"
 
 
-@pytest.mark.parametrize("name", ["zheng2021_table1", "zheng2021_table2", "zheng2021_table3"])
+@pytest.mark.parametrize("name", ["zheng2021/table1", "zheng2021/table2", "zheng2021/table3"])
 def test_drml_wraps_the_loss_of_the_row_that_it_is_compared_with(name: str) -> None:
-    for study in forms(FOLDER / f"{name}.yaml"):
+    for study in forms(name):
         by_label = {method.label: method for method in study.methods}
         pairs = [claim.parts for claim in study.claims if claim.source != "control"]
         assert len(pairs) == 3
@@ -73,9 +71,9 @@ def test_drml_wraps_the_loss_of_the_row_that_it_is_compared_with(name: str) -> N
             assert drml.get("batch") == plain.get("batch")
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("fehervari2019_table*.yaml")), ids=lambda file: file.stem)
-def test_the_betas_of_001_are_trained_by_sgd_at_its_rate(file: Path) -> None:
-    for study in forms(file):
+@pytest.mark.parametrize("name", [name for name in library.names() if name.startswith("fehervari2019/table")])
+def test_the_betas_of_fehervari2019_are_trained_by_sgd_at_its_rate(name: str) -> None:
+    for study in forms(name):
         for method in study.methods:
             if method.name == "margin" and method.settings.get("preset") == "fehervari2019":
                 [beta] = made(method).groups()
@@ -83,10 +81,10 @@ def test_the_betas_of_001_are_trained_by_sgd_at_its_rate(file: Path) -> None:
                 assert rates(study, method)["beta"] == pytest.approx(0.1, rel=1e-4)
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("lim2022*.yaml")), ids=lambda file: file.stem)
-def test_hist_is_rescaled_to_the_rate_of_the_head_by_its_rule(file: Path) -> None:
+@pytest.mark.parametrize("name", [name for name in library.names() if name.startswith("lim2022/")])
+def test_hist_is_rescaled_to_the_rate_of_the_head_by_its_rule(name: str) -> None:
     """The rule in the docstring of `hist`: own rates as published, and tau times the head's rate, if that is larger."""
-    for study in forms(file):
+    for study in forms(name):
         for method in study.methods:
             if method.name != "hist":
                 continue

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from levelfield import data, methods
+from levelfield import data, library, methods
 from levelfield.evaluation import parse
 from levelfield.papers import published
 from levelfield.studies.specification import yaml_file as reading
@@ -15,9 +14,9 @@ from levelfield.studies.specification.claims import check_claims
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import content_of
 
-FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 read_study = cache(reading.read_study)  # each form is made once and looked at by many tests
-FILES = sorted(FOLDER.glob("*.yaml"))
+STUDIES = [name for name in library.names() if "/" in name]
+OF_TABLES = [name for name in STUDIES if "table" in name]
 TABLES = {
     "zheng2021": (1, 2, 3),
     "fehervari2019": (2, 3, 4),
@@ -35,14 +34,14 @@ def rows_of(study: Study) -> list[str]:
 
 
 def test_every_results_table_and_figure_has_a_study() -> None:
-    wanted = {f"{paper}_table{number}" for paper, numbers in TABLES.items() for number in numbers}
-    assert {file.stem for file in FILES} == wanted | {"fehervari2019_fig1", "fehervari2019_fig2"}
+    wanted = {f"{paper}/table{number}" for paper, numbers in TABLES.items() for number in numbers}
+    assert set(STUDIES) == wanted | {"fehervari2019/fig1", "fehervari2019/fig2"}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_study_and_its_mini_form_are_readable_and_its_methods_can_be_made(file: Path) -> None:
-    elsewhere = [read_study(file, on=name) for name in content_of(file).get("also", {})]
-    for study in (read_study(file), *elsewhere, read_study(file, mini=True)):
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_and_its_mini_form_are_readable_and_its_methods_can_be_made(name: str) -> None:
+    elsewhere = [read_study(name, on=other) for other in content_of(name).get("also", {})]
+    for study in (read_study(name), *elsewhere, read_study(name, mini=True)):
         for metric in study.metrics:
             parse(metric)
         for method in study.methods:
@@ -51,9 +50,9 @@ def test_a_study_and_its_mini_form_are_readable_and_its_methods_can_be_made(file
     assert study.data.name == "emoji"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_best_on_test_is_chosen_among_epochs(file: Path) -> None:
-    for study in (read_study(file, on=name) for name in (None, *content_of(file).get("also", {}))):
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_best_on_test_is_chosen_among_epochs(name: str) -> None:
+    for study in (read_study(name, on=other) for other in (None, *content_of(name).get("also", {}))):
         conditions = study.conditions
         if conditions.monitor == "test":
             images, _ = data.describe(study.data.name).parts["train"]
@@ -62,33 +61,32 @@ def test_the_best_on_test_is_chosen_among_epochs(file: Path) -> None:
             assert conditions.steps % conditions.validate_every == 0
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_claims_name_their_table_and_two_of_them_are_controls(file: Path) -> None:
-    for study in (read_study(file), read_study(file, mini=True)):
+@pytest.mark.parametrize("name", STUDIES)
+def test_claims_name_their_table_and_two_of_them_are_controls(name: str) -> None:
+    for study in (read_study(name), read_study(name, mini=True)):
         sources = [claim.source for claim in study.claims]
         assert sources.count("control") == 2
         for source in sources:
-            assert source == "control" or source.replace(" table ", "_table") == file.stem
+            assert source == "control" or source.replace(" table ", "/table") == name
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if "table" in file.stem], ids=lambda file: file.stem)
-def test_a_study_has_every_row_of_its_table_whose_method_we_have(file: Path) -> None:
-    paper, _, name = file.stem.partition("_")
-    table = published.table(paper, name)
-    content = content_of(file)
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_a_study_has_every_row_of_its_table_whose_method_we_have(name: str) -> None:
+    table = published.table(*name.split("/"))
+    content = content_of(name)
     assert {content["data"], *content.get("also", {})} == set(table.datasets)
-    names = {method.name for method in read_study(file).methods}
+    names = {method.name for method in read_study(name).methods}
     assert not {line.printed_method for line in table.lines if line.method and line.method not in names}
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if "table" in file.stem], ids=lambda file: file.stem)
-def test_a_claim_is_what_the_paper_found(file: Path) -> None:
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_a_claim_is_what_the_paper_found(name: str) -> None:
     """Where both rows can be read in the table, the first is above the second."""
-    content = content_of(file)
-    paper, _, name = file.stem.partition("_")
-    batches = paper == "roth2020" and name in BATCH_TABLES
+    content = content_of(name)
+    paper, number = name.split("/")
+    batches = paper == "roth2020" and number in BATCH_TABLES
     values: dict[tuple[str, str], float] = {}
-    for line in published.table(paper, name).lines:
+    for line in published.table(paper, number).lines:
         same = line.dataset == content["data"] and line.image in ("", str(content["conditions"]["image"]))
         if line.value is not None and same and not line.protocol.endswith("separated"):
             metric = "recall@1" if line.metric == "precision@1" else line.metric

@@ -12,20 +12,19 @@ from levelfield.studies import Study, parse_study
 from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN
 from levelfield.studies.specification.yaml_file import read_study
 
-FOLDER = Path(__file__).parents[2] / "studies" / "papers"
 TINY = {**NETWORK, "image": 32, "steps": 4, "dim": 8, "batch": "3x3", "taps": ["final"], "pooling": "average"}
 
 
 def tiny(name: str, photos: Path) -> Study:
     """The small form, smaller still: other images and network, few steps and seeds. Methods, protocol, claims stay."""
-    content = read_study(FOLDER / f"{name}.yaml", mini=True).model_dump(mode="json")
+    content = read_study(name, mini=True).model_dump(mode="json")
     conditions = {**content["conditions"], **TINY, "warmup": 0, "validate_every": 2}
     methods = [m | {"settings": {k: v for k, v in m["settings"].items() if k != "batch"}} for m in content["methods"]]
     seeds = 1 if content["protocol"]["name"] == "mlrc" else 2
     return parse_study({**content, "data": str(photos), "conditions": conditions, "methods": methods, "seeds": seeds})
 
 
-@pytest.mark.parametrize("name", ["lim2022_table4", "lim2022_table8"])
+@pytest.mark.parametrize("name", ["lim2022/table4", "lim2022/table8"])
 def test_a_table_runs_to_its_verdicts(tmp_path: Path, name: str) -> None:
     study = tiny(name, make_photos(tmp_path / "photos", classes=24, each=4))
     if study.protocol.name == "mlrc":  # many rows, and each has four folds

@@ -16,6 +16,7 @@ from levelfield.data.views.corrupted import CorruptedView
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate
+from levelfield.progress import SILENT
 from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies.runs.corruptions import record
 from levelfield.studies.runs.files import read_finished, read_training, write_finished, write_training
@@ -128,7 +129,7 @@ def test_a_member_is_measured_as_the_whole_is(shop: Path, tmp_path: Path) -> Non
     members = join(folders, tmp_path / "both", ("recall@2",))  # which the runs did not measure
     together = read_result(tmp_path / "both")
     assert together is not None
-    found = separate(members, together, ("recall@2",), tell=lambda text, done, total: None)
+    found = separate(members, together, ("recall@2",), progress=SILENT)
     for folder, figures in zip(folders, found.members, strict=True):
         rows, items = np.load(folder / "embeddings.npy"), Items.read(folder)
         assert figures["recall@2"].value == evaluate(**items.arrays(rows), metrics=("recall@2",))["recall@2"]

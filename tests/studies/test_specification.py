@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from levelfield.errors import BadSpecification
-from levelfield.studies.planning.own_photos import demo_content
 from levelfield.studies.specification.study import Study, parse_study
 from levelfield.studies.specification.yaml_file import read_study
 
@@ -188,8 +187,8 @@ def test_a_study_is_called_as_its_file_and_survives_being_written(tmp_path: Path
     assert parse_study(study.model_dump(mode="json")) == study
 
 
-def test_the_embedded_demo_is_a_study() -> None:
-    assert parse_study(demo_content()).seeds == (0, 1, 2)
+def test_the_demo_of_the_library_is_a_study() -> None:
+    assert read_study("demo").seeds == (0, 1, 2)
 
 
 def test_a_figure_may_stand_alone_and_none_stands_twice() -> None:

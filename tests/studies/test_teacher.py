@@ -18,9 +18,10 @@ from levelfield.evaluation import joined
 from levelfield.methods.refine.groups import Groups
 from levelfield.methods.refine.passing import cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.progress import SILENT
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.folder import read_result, read_spec
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.method_file import load_method
 from levelfield.studies.runs.run import Options
@@ -35,13 +36,13 @@ def student(form: str, name: str = "softmax", teacher: str = "teacher", **settin
 
 def told(run: Path, wants: str) -> np.ndarray:
     spec = read_spec(run)
-    return outputs_of(run, wants, spec, ground_for(spec, None, "cpu"), lambda text, done, total: None)
+    return outputs_of(run, wants, spec, inputs_for(spec, None, "cpu"), SILENT)
 
 
 def embedded(run: Path) -> np.ndarray:
     """Raw rows of the training images, from the images themselves."""
-    ground = ground_for(read_spec(run), None, "cpu")
-    paths = [ground.catalog.paths[i] for i in ground.fold.train]
+    inputs = inputs_for(read_spec(run), None, "cpu")
+    paths = [inputs.catalog.paths[i] for i in inputs.fold.train]
     return levelfield.load(run).embed(paths, normalize=False)
 
 
@@ -53,6 +54,52 @@ def home(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     runs, outcome = carry_out(small_study(photos, methods), folder)
     assert not outcome.failed, outcome.failed
     return {run.label: run.folder(folder) for run in runs}
+
+
+COPIES = """
+import numpy as np
+import torch
+from levelfield.methods import Deviation, Method
+from levelfield.objectives import Contrastive
+
+
+class Copies(Method):
+    wants, learns_from = "rows", "its elder"
+
+    def __init__(self, *, elder):
+        super().__init__(Contrastive())
+
+    @classmethod
+    def requires(cls, settings):
+        return (settings["elder"],)
+
+    def taught(self, outputs):
+        self.outputs = outputs
+
+    def step(self, embedder, batch, generator):
+        rows = self.embed(embedder, batch.inputs)
+        copied = torch.from_numpy(np.ascontiguousarray(self.outputs[batch.indices]))
+        return {**self.losses(rows, batch, generator), "copied": (rows - copied).square().mean()}
+
+    def deviations(self, setting):
+        return [*super().deviations(setting), Deviation("teacher", None, self.learns_from)]
+"""
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_somebodys_own_method_waits_for_the_run_that_it_requires(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(COPIES)
+    own = {"label": "own", f"{tmp_path}/own.py:Copies": {"elder": "margin"}}
+    runs, outcome = carry_out(small_study(photos, [own, "margin"]), tmp_path / "runs")
+    assert not outcome.failed, outcome.failed
+    assert [run.label for run in runs] == ["margin", "own"]
+    (elder, copy) = runs
+    assert [need.identity for need in copy.spec.needs] == [elder.spec.identity]
+    result = read_result(copy.folder(tmp_path / "runs"))
+    assert result is not None
+    assert "teacher its elder" in result.deviation_texts
+    terms = json.loads((copy.folder(tmp_path / "runs") / "log.jsonl").read_text().splitlines()[-1])["terms"]
+    assert terms["copied"] > 0
 
 
 @pytest.mark.parametrize("form", ["distill", "imitate", "relational"])
@@ -69,7 +116,7 @@ def test_a_student_waits_for_its_teacher_and_says_so(home: dict[str, Path], form
 
 def test_messages_of_the_teacher_pass_in_groups_of_true_classes(home: dict[str, Path]) -> None:
     spec = read_spec(home["teacher"])
-    labels = ground_for(spec, None, "cpu").train_labels
+    labels = inputs_for(spec, None, "cpu").train_labels
     objective: Any = load_method(home["teacher"]).objective
     groups = cluster_groups(labels, chunks=4, size=3, seed=spec.draws)  # batches were 4x3
     assert all(len(set(labels[chunk])) == 1 for group in groups.members for chunk in group.reshape(4, 3))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from levelfield import objectives
 from levelfield.batching import Layout
 from levelfield.embedder.head.head import Head
-from levelfield.methods import Batch, Deviation, Group, Method, TrainingFeatures
+from levelfield.methods import Batch, Deviation, Group, Method, Setting, TrainingFeatures
 
 
 class Plain(Method):
@@ -33,7 +33,7 @@ class Registered(Plain):
     def groups(self) -> list[Group]:
         return [Group("scale", [self.scale])]
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return []
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -72,7 +72,7 @@ class InAListAndGroups(InAList):
     def groups(self) -> list[Group]:
         return [Group("hidden", self.hidden)]  # type: ignore[arg-type]
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return []
 
 
@@ -108,13 +108,13 @@ class TwiceWithoutGradient(Plain):
 class TwiceDeclared(Twice):
     """As honest as can be."""
 
-    def deviations(self) -> list[Deviation]:
-        return [*super().deviations(), Deviation("trunk_passes", None, 2)]
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [*super().deviations(setting), Deviation("trunk_passes", None, 2)]
 
 
 class TwiceDeclaredNotDone(Plain):
-    def deviations(self) -> list[Deviation]:
-        return [*super().deviations(), Deviation("trunk_passes", None, 2)]
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [*super().deviations(setting), Deviation("trunk_passes", None, 2)]
 
 
 class LargerBatch(Plain):
@@ -124,7 +124,7 @@ class LargerBatch(Plain):
         super().__init__()
         self.layout = Layout.parse("3x3")
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return []
 
 
@@ -135,7 +135,7 @@ class OtherBatching(Plain):
         super().__init__()
         self.layout = Layout.parse("6")
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("batch", None, "6")]
 
 
@@ -149,12 +149,12 @@ class WiderAtTheEnd(Plain):
 class WiderHead(Plain):
     """A head of its own with more dimensions."""
 
-    def head(self, features: Any, dim: int, seed: int) -> nn.Module:
-        return Head(features.width, 2 * dim)
+    def head(self, features: Any, setting: Setting) -> nn.Module:
+        return Head(features.width, 2 * setting.dim)
 
 
 class WiderDeclared(WiderAtTheEnd):
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("dim", None, 16), Deviation("refined", None, "yes")]
 
 
@@ -179,7 +179,7 @@ class OtherOptimiser(Plain):
     def groups(self) -> list[Group]:
         return [Group("scale", [self.scale], optimiser="sgd")]
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("extra_parameters", None, 9)]
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -193,19 +193,19 @@ class FasterRate(Plain):
         super().__init__()
         self.lr = 0.1
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return []
 
 
 class SaysMore(Plain):
     """Declares parameters it does not have."""
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("extra_parameters", None, 5)]
 
 
 class SaysNonsense(Plain):
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("luck", None, 3)]
 
 
@@ -222,7 +222,7 @@ class RefinesInDouble(Plain):
 
 
 class RefinesDeclared(RefinesInSilence):
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("refined", None, "yes")]
 
 
@@ -238,8 +238,8 @@ class TwiceThroughACopy(Plain):
 class TrainsItsHead(Plain):
     """Trains the head before the race begins."""
 
-    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
-        head = Head(features.width, dim)
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
+        head = Head(features.width, setting.dim)
         optimiser = torch.optim.Adam(head.parameters())
         head(torch.from_numpy(features.rows())).square().mean().backward()
         optimiser.step()
@@ -271,8 +271,8 @@ class DrawsEverywhere(Plain):
 class OwnHead(Plain):
     """Honest: a head that levelfield does not know."""
 
-    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
-        return nn.Sequential(Head(features.width, dim))
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
+        return nn.Sequential(Head(features.width, setting.dim))
 
 
 class ByHand(Plain):

@@ -90,6 +90,6 @@ def test_a_run_that_goes_on_keeps_the_larger_peak(tmp_path: Path) -> None:
 
     often = Pace(save_every_steps=1)
     with pytest.raises(KeyboardInterrupt):
-        peak_of(tmp_path / "again", greedy, pace=often, tell=stop)
+        peak_of(tmp_path / "again", greedy, pace=often, after_step=stop)
     plain = peak_of(tmp_path / "plain", pull)
     assert peak_of(tmp_path / "again", pull, pace=often) - plain > 150 * MEGABYTE

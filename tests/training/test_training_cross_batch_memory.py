@@ -22,12 +22,14 @@ def test_a_run_that_was_interrupted_ends_with_the_same_bits(tmp_path, name, cut)
     (tmp_path / "whole").mkdir()
     whole.train(tmp_path / "whole")
 
-    def tell(done, steps):
+    def stop(done, steps):
         if done == 3:
             raise Stopped
 
     with pytest.raises(Stopped):
-        make(name, cut=cut, settings=settings).train(tmp_path, pace=Pace(log_every=1, save_every_steps=2), tell=tell)
+        make(name, cut=cut, settings=settings).train(
+            tmp_path, pace=Pace(log_every=1, save_every_steps=2), after_step=stop
+        )
     again = make(name, cut=cut, settings=settings)
     again.train(tmp_path)
     assert all(torch.equal(value, again.weights()[key]) for key, value in whole.weights().items())

@@ -14,9 +14,13 @@ from levelfield import objectives
 from levelfield.embedder import load
 from levelfield.embedder.head.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
-from levelfield.methods import Deviation, Group, Method
+from levelfield.methods import Deviation, Group, Method, Setting
+from levelfield.methods.deviations import POINTS
 from levelfield.training import Pace, checkpoint
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
+
+SETTING = Setting(8, 16)
+
 
 CHEATS = Path(__file__).parent / "cheats.py"
 
@@ -152,7 +156,7 @@ def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
     class Says(Method):
         said: tuple[Deviation, ...] = ()
 
-        def deviations(self):
+        def deviations(self, setting):
             return list(self.said)
 
     chosen = conditions()
@@ -174,14 +178,14 @@ def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
         [deviation] = measured.deviations(chosen, trains=True)
         assert deviation.what == what
         with pytest.raises(Unfair, match=what.replace("_", " ")):
-            settle(method, chosen, measured)
+            settle(method, chosen, SETTING, measured)
         method.said = (Deviation(what, None, deviation.method),)
-        assert settle(method, chosen, measured) == [deviation]
+        assert settle(method, chosen, SETTING, measured) == [deviation]
         with pytest.raises(Unfair, match="declares"):
-            settle(method, chosen, Measured())
+            settle(method, chosen, SETTING, Measured())
         method.said = (Deviation(what, None, "9x9" if isinstance(deviation.method, str) else 12345),)
         with pytest.raises(Unfair, match=what.replace("_", " ")):  # declared, but not as much as was done
-            settle(method, chosen, measured)
+            settle(method, chosen, SETTING, measured)
 
 
 def test_fewer_steps_by_patience_are_no_deviation_but_more_steps_are():
@@ -191,15 +195,28 @@ def test_fewer_steps_by_patience_are_no_deviation_but_more_steps_are():
 
 
 def test_the_tuning_budget_is_listed_where_there_is_something_to_tune():
-    assert declared(Method(trials=3), conditions(tuning_trials=3)) == []
-    assert [d.text for d in declared(Method(trials=3), conditions(tuning_trials=8))] == ["tuning trials 3 (8)"]
+    assert declared(Method(trials=3), conditions(tuning_trials=3), SETTING) == []
+    assert [d.text for d in declared(Method(trials=3), conditions(tuning_trials=8), SETTING)] == ["tuning trials 3 (8)"]
 
 
-def test_only_looks_at_the_points_it_names():
-    measured = Measured(extra_parameters=3, dim=9)
-    settle(Method(), conditions(), measured, only={"batch"})
+def test_before_the_first_step_only_what_is_known_then_is_compared():
+    measured = Measured(dim=9)
+    settle(Method(), conditions(), SETTING, measured, before=True)
     with pytest.raises(Unfair, match="dim 9"):
-        settle(Method(), conditions(), measured, only={"dim"})
+        settle(Method(), conditions(), SETTING, measured)
+    with pytest.raises(Unfair, match="extra parameters 3"):
+        settle(Method(), conditions(), SETTING, Measured(extra_parameters=3), before=True)
+
+
+def test_every_point_is_in_the_table_once_with_a_sentence():
+    assert len({point.name for point in POINTS}) == len(POINTS)
+    assert all(point.sentence.endswith(".") for point in POINTS)
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if point.known == "before"], ids=lambda point: point.name)
+def test_what_is_known_before_the_first_step_does_not_depend_on_what_is_counted_later(point):
+    later = Measured(images=6, steps=1, rows_through_trunk=12, dim=9, refined="yes", memory_rows=3, own_start=True)
+    assert point.done(later, conditions()) == point.done(Measured(), conditions())
 
 
 def test_the_hooks_of_a_run_are_gone_after_it(tmp_path):
@@ -232,7 +249,7 @@ def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
     measured = measure_setup(run.embedder, method, run.optimisers, run.conditions, reference_parameters=reference)
     assert measured.rates["proxies"] == pytest.approx(50.0)
     with pytest.raises(Unfair, match="lr of proxies x50"):
-        settle(method, run.conditions, measured)
+        settle(method, run.conditions, SETTING, measured)
 
 
 def test_global_draws_of_somebodys_own_method_give_the_same_weights_again(training_photos, training_cache, tmp_path):
@@ -281,7 +298,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_told_and_the_run_begins_again(tmp_pa
     whole = make("contrastive", steps=4)
     whole.train(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        make("contrastive", steps=4).train(tmp_path / "struck", pace=Pace(save_every_steps=2), tell=interrupt)
+        make("contrastive", steps=4).train(tmp_path / "struck", pace=Pace(save_every_steps=2), after_step=interrupt)
     content = (tmp_path / "struck" / "checkpoint").read_bytes()
     place = int(place * len(content)) if isinstance(place, float) else place
     (tmp_path / "struck" / "checkpoint").write_bytes(flipped(content, place))

@@ -20,10 +20,10 @@ def pull(rows, batch):
 
 def test_training_lowers_the_loss_and_ends_in_eval_mode(tmp_path):
     run = make("normalized_softmax", steps=30, lr=0.03)
-    progress = run.train(tmp_path)
+    state = run.train(tmp_path)
     losses = [entry["loss"] for entry in log_of(tmp_path)]
     assert losses[-1] < 0.8 * losses[0]
-    assert (progress.step, progress.images, progress.rows_through_trunk) == (30, 30 * 6, 30 * 6)
+    assert (state.step, state.images, state.rows_through_trunk) == (30, 30 * 6, 30 * 6)
     assert not run.embedder.training
 
 
@@ -122,9 +122,9 @@ def test_batches_without_an_active_tuple_are_counted_and_logged(tmp_path):
         setattr(run.method.objective, "active", 0 if given.labels[0] % 2 else 3) or {"loss": given.embeddings.mean()}
     )
     odd = [int(batch[0]) // 5 % 2 for epoch in (0,) for batch in run.feed.batching.plan(epoch)][:5]
-    progress = run.train(tmp_path)
+    state = run.train(tmp_path)
     assert 0 < sum(odd) < 5
-    assert progress.idle_batches == sum(odd)
+    assert state.idle_batches == sum(odd)
     assert [entry["active"] for entry in log_of(tmp_path)] == [0 if one else 3 for one in odd]
     assert log_of(tmp_path)[-1]["idle"] == sum(odd)
 
@@ -141,9 +141,9 @@ def test_active_tuples_of_all_parts_count_when_a_batch_comes_in_parts(tmp_path):
 
     method = Parts(some, separable=True)
     method.first = True
-    progress = make(method, accumulate=2, steps=3).train(tmp_path)
+    state = make(method, accumulate=2, steps=3).train(tmp_path)
     assert [entry["active"] for entry in log_of(tmp_path)] == [4, 4, 4]
-    assert progress.idle_batches == 0
+    assert state.idle_batches == 0
 
 
 def test_a_constant_loss_is_an_idle_batch_and_changes_nothing(tmp_path):
@@ -166,7 +166,7 @@ def test_a_run_whose_loss_never_has_a_gradient_fails(tmp_path):
 def test_an_idle_batch_between_others_takes_no_step_of_old_gradients_or_momentum(tmp_path):
     run = make(Told(lambda rows, batch: rows.square().mean() if batch.step != 1 else torch.zeros(())), steps=3)
     seen = []
-    assert run.train(tmp_path, tell=lambda *_: seen.append(run.weights()["head.linear.weight"])).idle_batches == 1
+    assert run.train(tmp_path, after_step=lambda *_: seen.append(run.weights()["head.linear.weight"])).idle_batches == 1
     assert torch.equal(seen[0], seen[1])
     assert not torch.equal(seen[1], seen[2])
 
@@ -179,8 +179,8 @@ def test_collapse_of_the_embedding_is_reported(tmp_path, start, collapsed):
             run.embedder.head.linear.weight.zero_()
         if start == "one direction":
             run.embedder.head.linear.bias.fill_(2.0)
-    progress = run.train(tmp_path)
-    assert progress.collapsed is collapsed
+    state = run.train(tmp_path)
+    assert state.collapsed is collapsed
     assert (log_of(tmp_path)[-1]["spread"] < 1e-4) is collapsed
 
 
@@ -218,8 +218,8 @@ def test_accumulation_equals_the_whole_batch_to_rounding(tmp_path, parts):
             "normalized_softmax", accumulate=count, cut="last-1", optimiser="sgd", lr=0.1, trunk_lr=0.1, clip=5.0
         )
         (tmp_path / str(count)).mkdir()
-        progress = run.train(tmp_path / str(count))
-        assert progress.images == progress.rows_through_trunk == 6 * 6
+        state = run.train(tmp_path / str(count))
+        assert state.images == state.rows_through_trunk == 6 * 6
         results.append((run, log_of(tmp_path / str(count))))
     (whole, said), (split, repeated) = results
     start = make("normalized_softmax", cut="last-1").weights()
@@ -333,12 +333,12 @@ def test_the_pace_of_logging_and_saving_changes_no_weight(tmp_path):
     assert len(log_of(tmp_path / "1")) == 2  # the first step and the last
 
 
-def test_the_board_and_the_listener_hear_every_step(tmp_path):
+def test_tensorboard_and_progress_get_every_step(tmp_path):
     heard, told = [], []
     make("contrastive", steps=3).train(
         tmp_path,
-        board=lambda name, value, step: heard.append((name, step)),
-        tell=lambda done, all_: told.append((done, all_)),
+        tensorboard=lambda name, value, step: heard.append((name, step)),
+        after_step=lambda done, all_: told.append((done, all_)),
     )
     assert {("loss", 0), ("loss", 1), ("loss", 2), ("spread", 2)} <= set(heard)
     assert told == [(1, 3), (2, 3), (3, 3)]
@@ -352,6 +352,6 @@ def test_seconds_of_watching_are_no_training_time(tmp_path, monkeypatch):
         lag[0] += 1000.0
         return {"test": 0.5}
 
-    progress = make("contrastive", steps=4, validate_every=2).train(tmp_path, watch=watch)
-    assert [entry["step"] for entry in progress.monitored] == [0, 2, 4]
-    assert progress.seconds < 500
+    state = make("contrastive", steps=4, validate_every=2).train(tmp_path, watch=watch)
+    assert [entry["step"] for entry in state.monitored] == [0, 2, 4]
+    assert state.seconds < 500

@@ -44,10 +44,10 @@ def test_the_memory_is_filled_once_before_the_first_batch_in_evaluation_mode(tmp
 @pytest.mark.parametrize(("refresh", "fills"), [("steps", 1), ("epoch", 3), ("never", 1)])
 def test_refresh_decides_who_renews_the_rows_and_how_old_they_grow(tmp_path, refresh, fills):
     run, passes = with_memory(refresh=refresh)
-    progress = run.train(tmp_path)
+    state = run.train(tmp_path)
     assert len(passes) == fills
-    assert progress.memory_rows == 32 * fills  # 30 images in blocks of 16
-    assert progress.rows_through_trunk == STEPS * 6 + progress.memory_rows
+    assert state.memory_rows == 32 * fills  # 30 images in blocks of 16
+    assert state.rows_through_trunk == STEPS * 6 + state.memory_rows
     ages = [entry["memory_age"] for entry in log_of(tmp_path)]
     if refresh == "steps":
         assert 0 < ages[-1] < STEPS
@@ -100,12 +100,12 @@ def test_a_run_stopped_at_any_step_goes_on_to_the_same_bits(tmp_path, refresh, s
     expected = whole.train(tmp_path / "whole", pace=Pace(log_every=1, save_every_steps=1))
     struck, _ = with_memory("margin", refresh=refresh)
     with pytest.raises(Stop):
-        struck.train(tmp_path / "struck", pace=Pace(log_every=1, save_every_steps=1), tell=strike)
+        struck.train(tmp_path / "struck", pace=Pace(log_every=1, save_every_steps=1), after_step=strike)
     again, _ = with_memory("margin", refresh=refresh)
-    progress = again.train(tmp_path / "struck", pace=Pace(log_every=1))
+    state = again.train(tmp_path / "struck", pace=Pace(log_every=1))
     assert all(torch.equal(value, again.weights()[name]) for name, value in whole.weights().items())
     assert log_of(tmp_path / "struck") == log_of(tmp_path / "whole")
-    assert (progress.memory_rows, progress.rows_through_trunk) == (expected.memory_rows, expected.rows_through_trunk)
+    assert (state.memory_rows, state.rows_through_trunk) == (expected.memory_rows, expected.rows_through_trunk)
     states = [run.feed.state_dict() for run in (whole, again)]
     assert torch.equal(states[0]["plan"], states[1]["plan"])
     assert all(torch.equal(states[0]["memory"][key], states[1]["memory"][key]) for key in ("rows", "written"))
@@ -126,8 +126,8 @@ def test_the_trunk_rests_on_after_the_memory_was_filled(tmp_path):
 
 def test_planning_and_filling_are_part_of_the_training_time(tmp_path):
     run, _ = with_memory()
-    progress = run.train(tmp_path)
-    assert 0 < progress.planning < progress.waiting < progress.seconds
+    state = run.train(tmp_path)
+    assert 0 < state.planning < state.waiting < state.seconds
 
 
 def test_without_a_pass_over_all_images_there_is_no_plan(tmp_path):

@@ -22,16 +22,18 @@ def test_a_run_that_was_interrupted_ends_with_the_same_bits(tmp_path, cut, name)
     (tmp_path / "whole").mkdir()
     expected = whole.train(tmp_path / "whole")
 
-    def tell(done, steps):
+    def stop(done, steps):
         if done == 3:
             raise Stopped
 
     with pytest.raises(Stopped):
-        make(name, cut=cut, settings=settings).train(tmp_path, pace=Pace(log_every=1, save_every_steps=2), tell=tell)
+        make(name, cut=cut, settings=settings).train(
+            tmp_path, pace=Pace(log_every=1, save_every_steps=2), after_step=stop
+        )
     again = make(name, cut=cut, settings=settings)
-    progress = again.train(tmp_path)
+    state = again.train(tmp_path)
     assert all(torch.equal(value, again.weights()[key]) for key, value in whole.weights().items())
-    assert (progress.images, progress.rows_changed) == (expected.images, expected.images)
+    assert (state.images, state.rows_changed) == (expected.images, expected.images)
     assert log_of(tmp_path) == log_of(tmp_path / "whole")
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from training_world import conditions, log_of, make
 
-from levelfield.training import Conditions, Pace, Progress
+from levelfield.training import Conditions, Pace, TrainingState
 
 
 class Looks:
@@ -29,9 +29,9 @@ def equal(first, second):
 def test_the_weights_of_the_best_look_are_kept(tmp_path):
     run = make("contrastive", cut="last-1", select="map@r", validate_every=2, steps=7)
     looks = Looks(run, [0.2, 0.6, 0.5, 0.6])
-    progress = run.train(tmp_path, validate=looks)
-    assert (progress.best, progress.best_step) == (0.6, 4)  # the first of two equal ones
-    assert [(entry["step"], entry["value"]) for entry in progress.history] == [(2, 0.2), (4, 0.6), (6, 0.5), (7, 0.6)]
+    state = run.train(tmp_path, validate=looks)
+    assert (state.best, state.best_step) == (0.6, 4)  # the first of two equal ones
+    assert [(entry["step"], entry["value"]) for entry in state.history] == [(2, 0.2), (4, 0.6), (6, 0.5), (7, 0.6)]
     assert equal(run.weights(), looks.weights[1])
     assert not equal(run.weights(), looks.weights[3])
 
@@ -40,9 +40,9 @@ def test_the_start_is_kept_when_no_later_look_is_better(tmp_path):
     settings = {"cut": "last-1", "select": "map@r", "validate_every": 2, "validate_start": True, "patience": 1}
     run = make("margin", steps=8, **settings)
     looks = Looks(run, [0.6, 0.5, 0.6, 0.7])
-    progress = run.train(tmp_path, validate=looks)
-    assert [entry["step"] for entry in progress.history] == [0, 2, 4]
-    assert (progress.best_step, progress.step, progress.finished) == (0, 4, True)
+    state = run.train(tmp_path, validate=looks)
+    assert [entry["step"] for entry in state.history] == [0, 2, 4]
+    assert (state.best_step, state.step, state.finished) == (0, 4, True)
     assert equal(run.weights(), make("margin", steps=8, **settings).weights())
     assert not equal(looks.weights[0], looks.weights[1])
 
@@ -57,15 +57,15 @@ def test_a_look_before_the_first_step_changes_no_later_weight(tmp_path):
 
 
 def test_a_later_look_has_to_gain_min_delta_to_be_chosen():
-    progress, chosen = Progress(), conditions(select="map@r", min_delta=0.1)
-    assert [progress.judge(value, chosen) for value in (0.5, 0.59, 0.61, 0.7)] == [True, False, True, False]
-    assert progress.best == 0.61
+    state, chosen = TrainingState(), conditions(select="map@r", min_delta=0.1)
+    assert [state.record_validation(value, chosen) for value in (0.5, 0.59, 0.61, 0.7)] == [True, False, True, False]
+    assert state.best == 0.61
 
 
 def test_without_validation_the_last_weights_are_kept(tmp_path):
     run = make("contrastive", steps=3)
     seen = []
-    run.train(tmp_path, tell=lambda *_: seen.append(run.weights()))
+    run.train(tmp_path, after_step=lambda *_: seen.append(run.weights()))
     assert equal(run.weights(), seen[-1])
 
 
@@ -85,8 +85,8 @@ def test_the_objectives_own_parameters_return_to_the_best_look_too(tmp_path):
 def test_patience_ends_the_run_and_a_restart_does_not_go_on(tmp_path):
     run = make("contrastive", select="map@r", validate_every=2, patience=1, steps=20)
     looks = Looks(run, [0.5, 0.4, 0.3])
-    progress = run.train(tmp_path, validate=looks)
-    assert (progress.finished, progress.step, progress.best_step) == (True, 6, 2)
+    state = run.train(tmp_path, validate=looks)
+    assert (state.finished, state.step, state.best_step) == (True, 6, 2)
     assert equal(run.weights(), looks.weights[0])
 
     again = make("contrastive", select="map@r", validate_every=2, patience=1, steps=20)
@@ -99,9 +99,9 @@ def test_patience_ends_the_run_and_a_restart_does_not_go_on(tmp_path):
 
 def test_a_finished_run_that_is_started_again_gives_the_same_and_trains_nothing(tmp_path):
     run = make("margin", cut="last-1", select="map@r", validate_every=3, steps=6)
-    progress = run.train(tmp_path, validate=Looks(run, [0.7, 0.1]))
+    state = run.train(tmp_path, validate=Looks(run, [0.7, 0.1]))
     again = make("margin", cut="last-1", select="map@r", validate_every=3, steps=6)
-    assert again.train(tmp_path, validate=lambda: pytest.fail("looked")) == progress
+    assert again.train(tmp_path, validate=lambda: pytest.fail("looked")) == state
     assert equal(run.weights(), again.weights())
 
 
@@ -109,24 +109,29 @@ def test_the_best_weights_survive_an_interruption_after_them(tmp_path):
     class Stopped(Exception):
         pass
 
-    def tell(done, steps):
+    def stop(done, steps):
         if done == 4:
             raise Stopped
 
     first = make("contrastive", select="map@r", validate_every=1, steps=6)
     looks = Looks(first, [0.1, 0.9, 0.2, 0.2])
     with pytest.raises(Stopped):
-        first.train(tmp_path, validate=looks, tell=tell, pace=Pace(log_every=1, save_every_steps=1))
+        first.train(tmp_path, validate=looks, after_step=stop, pace=Pace(log_every=1, save_every_steps=1))
     again = make("contrastive", select="map@r", validate_every=1, steps=6)
-    progress = again.train(tmp_path, validate=lambda: 0.3)
-    assert (progress.best, progress.best_step, progress.step) == (0.9, 2, 6)
+    state = again.train(tmp_path, validate=lambda: 0.3)
+    assert (state.best, state.best_step, state.step) == (0.9, 2, 6)
     assert equal(again.weights(), looks.weights[1])
 
 
 def test_values_that_are_no_numbers_are_never_the_best():
-    progress, chosen = Progress(), conditions(patience=1, select="map@r")
-    assert [progress.judge(value, chosen) for value in (math.nan, 0.2, math.nan, 0.3)] == [False, True, False, True]
-    assert (progress.best, progress.finished) == (0.3, False)
+    state, chosen = TrainingState(), conditions(patience=1, select="map@r")
+    assert [state.record_validation(value, chosen) for value in (math.nan, 0.2, math.nan, 0.3)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert (state.best, state.finished) == (0.3, False)
 
 
 def slow_judgement(values, patience, plateau):
@@ -146,13 +151,13 @@ def slow_judgement(values, patience, plateau):
 def test_judgement_follows_the_list_of_values(patience, plateau):
     values = [0.1, 0.3, 0.2, 0.2, 0.25, 0.31, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.4]
     chosen = conditions(schedule="plateau", select="map@r", patience=patience, plateau_patience=plateau)
-    progress, looks = Progress(), 0
+    state, looks = TrainingState(), 0
     for value in values:
-        progress.judge(value, chosen)
+        state.record_validation(value, chosen)
         looks += 1
-        if progress.finished:
+        if state.finished:
             break
-    assert (progress.drops, looks) == slow_judgement(values, patience, plateau)
+    assert (state.drops, looks) == slow_judgement(values, patience, plateau)
 
 
 def test_a_plateau_lowers_the_rate_and_a_restart_keeps_it_low(tmp_path):
@@ -168,15 +173,15 @@ def test_a_plateau_lowers_the_rate_and_a_restart_keeps_it_low(tmp_path):
 def test_patience_in_steps_counts_from_the_best_value():
     """MLRC: stop at the first check more than `patience` after the best one."""
     conditions = Conditions(patience="9 steps", validate_every=2)
-    progress = Progress()
+    state = TrainingState()
     for step, value in [(2, 0.5), (4, 0.4), (6, 0.5), (8, 0.3), (10, 0.2)]:
-        progress.step = step
-        assert progress.judge(value, conditions) == (step == 2)
-        assert not progress.finished
-    progress.step = 12
-    progress.judge(0.1, conditions)
-    assert progress.finished
-    assert progress.best_step == 2
+        state.step = step
+        assert state.record_validation(value, conditions) == (step == 2)
+        assert not state.finished
+    state.step = 12
+    state.record_validation(0.1, conditions)
+    assert state.finished
+    assert state.best_step == 2
 
 
 def test_an_unreadable_patience_is_refused():

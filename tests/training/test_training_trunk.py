@@ -8,7 +8,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from training_world import log_of, make
 
 from levelfield.training import Pace, checkpoint
-from levelfield.training.progress import State
+from levelfield.training.state import Checkpointer
 
 
 def batch_norms(run):
@@ -63,12 +63,12 @@ class Stopped(Exception):
 def stop_at(run, step, folder):
     """Train with a checkpoint at each step and stop after `step`."""
 
-    def tell(done, steps):
+    def stop(done, steps):
         if done == step:
             raise Stopped
 
     with pytest.raises(Stopped):
-        run.train(folder, pace=Pace(log_every=1, save_every_steps=1), tell=tell)
+        run.train(folder, pace=Pace(log_every=1, save_every_steps=1), after_step=stop)
 
 
 @pytest.mark.parametrize("mode", ["frozen", "statistics", "train"])
@@ -111,7 +111,7 @@ def test_a_validated_run_trains_the_same_weights_as_one_without_a_look(tmp_path)
         run = make("margin", cut="last-1", dropout=0.3, steps=4, validate_every=1)
         last = {}
         (tmp_path / str(number)).mkdir()
-        run.train(tmp_path / str(number), validate=validate, tell=lambda *_, r=run, d=last: d.update(r.weights()))
+        run.train(tmp_path / str(number), validate=validate, after_step=lambda *_, r=run, d=last: d.update(r.weights()))
         results.append(last)
     assert not changed(*results)
 
@@ -135,8 +135,8 @@ def test_a_checkpoint_brings_back_weights_optimisers_and_progress(tmp_path):
     run = make("margin", cut="last-1", steps=2)
     told = run.train(tmp_path)
     other = make("margin", cut="last-1", steps=2, seed=1)
-    progress, _ = State(other.embedder, other.method, other.optimisers).resume(tmp_path / "checkpoint")
-    assert progress == told
+    state, _ = Checkpointer(other.embedder, other.method, other.optimisers).resume(tmp_path / "checkpoint")
+    assert state == told
     assert not changed(run.weights(), other.weights())
     assert torch.equal(run.method.objective.beta, other.method.objective.beta)
     for ours, theirs in zip(run.optimisers, other.optimisers, strict=True):
@@ -157,15 +157,15 @@ def test_a_run_stopped_after_any_step_ends_with_the_same_bits(tmp_path, stop):
     expected = whole.train(tmp_path / "whole", validate=looking(whole))
     first = make("margin", **settings)
 
-    def tell(done, steps):
+    def strike(done, steps):
         if done == stop:
             raise Stopped
 
     with pytest.raises(Stopped):
-        first.train(tmp_path, pace=Pace(log_every=1, save_every_steps=2), tell=tell, validate=looking(first))
+        first.train(tmp_path, pace=Pace(log_every=1, save_every_steps=2), after_step=strike, validate=looking(first))
     again = make("margin", **settings)
-    progress = again.train(tmp_path, validate=looking(again))
+    state = again.train(tmp_path, validate=looking(again))
     assert not changed(whole.weights(), again.weights())
     for key in ("step", "images", "rows_through_trunk", "idle_batches", "best", "best_step", "history"):
-        assert getattr(progress, key) == getattr(expected, key), key
+        assert getattr(state, key) == getattr(expected, key), key
     assert log_of(tmp_path) == log_of(tmp_path / "whole")

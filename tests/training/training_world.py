@@ -20,11 +20,12 @@ from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.head.head import Head, start_random
 from levelfield.embedder.trunk import backbones
 from levelfield.methods import Batch, Group, Method
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import stream
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
-from levelfield.training import Conditions, Pace, Progress, train
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
+from levelfield.training import Conditions, Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, PlannedBatch, StoredRows
 from levelfield.training.optimisers import build, check_groups
 
@@ -99,7 +100,17 @@ class Run:
     feed: Feed
     seed: int
 
-    def train(self, folder: Path, **more: Any) -> Progress:
+    def train(
+        self,
+        folder: Path,
+        *,
+        validate: Callable[[], float] | None = None,
+        watch: Callable[[], dict[str, Any]] | None = None,
+        after_step: Callable[[int, int], object] = lambda done, steps: None,
+        tensorboard: Callable[[str, float, int], None] | None = None,
+        **more: Any,
+    ) -> TrainingState:
+        progress = CallbackProgress(lambda _, done, steps: after_step(done, steps) if done else None)
         return train(
             self.embedder,
             self.method,
@@ -108,6 +119,7 @@ class Run:
             self.conditions,
             seed=self.seed,
             folder=folder,
+            observer=Observer(validate, watch, progress, tensorboard),
             **{"pace": Pace(log_every=1), **more},
         )
 
@@ -127,7 +139,6 @@ def make(
         method = methods.create(
             method, num_classes=CLASSES, dim=chosen.dim, generator=stream(seed, "proxies"), **(settings or {})
         )
-    method.bf16 = chosen.precision == "bf16"
     trunk = Trunk(
         backbone(),
         cut=chosen.cut,
@@ -138,7 +149,7 @@ def make(
     )
     head = Head(trunk.width, chosen.dim, layer_norm=chosen.layer_norm, dropout=chosen.dropout)
     start_random(head, stream(seed, "head"))
-    embedder = Embedder(trunk, head)
+    embedder = Embedder(trunk, head, precision=chosen.precision)
     above = [parameter for parameter in trunk.parameters() if parameter.requires_grad]
     groups = [Group("head", list(head.parameters())), *method.groups()]
     if above:
@@ -201,7 +212,7 @@ def execute_run(
         data=Data(name=str(photos)),
         protocol=ProtocolChoice(),
         conditions=conditions(**changes),
-        method=Competitor(name=method, label="method", settings=settings or {}),
+        method=MethodSpec(name=method, label="method", settings=settings or {}),
         seed=0,
         data_digest=data_digest,
     )

@@ -1,4 +1,4 @@
-"""Batchings: which images form a batch.
+"""Batchings: which images form a batch. One file each; a new file here is found automatically.
 
 >>> {"random", "spc", "episodes"} <= set(names())
 True
@@ -6,43 +6,24 @@ True
 
 from __future__ import annotations
 
+from typing import Any
+
 from levelfield.batching._registry import create, describe, maker, names, register
-from levelfield.batching.balanced import Balanced
 from levelfield.batching.base import Batching, Common, Promise
 from levelfield.batching.choice import Choice
-from levelfield.batching.d2_coreset import D2Coreset
-from levelfield.batching.ddm import DistanceMatching
-from levelfield.batching.episodes import Episodes
 from levelfield.batching.fitting import Fit, check_fit, fits, fitting
-from levelfield.batching.frd import FrechetMatching
-from levelfield.batching.greedy_coreset import GreedyCoreset
 from levelfield.batching.layout import Layout, fit_batch
-from levelfield.batching.m_per_class import MPerClass
-from levelfield.batching.n_pair import Pairs
-from levelfield.batching.random import Random
 from levelfield.batching.report import PlanReport, report
-from levelfield.batching.spc import SamplesPerClass
-from levelfield.batching.spc_r import RandomWithPair
+from levelfield.registry import import_files
 
 __all__ = [
-    "Balanced",
     "Batching",
     "Choice",
     "Common",
-    "D2Coreset",
-    "DistanceMatching",
-    "Episodes",
     "Fit",
-    "FrechetMatching",
-    "GreedyCoreset",
     "Layout",
-    "MPerClass",
-    "Pairs",
     "PlanReport",
     "Promise",
-    "Random",
-    "RandomWithPair",
-    "SamplesPerClass",
     "check_fit",
     "create",
     "describe",
@@ -54,3 +35,19 @@ __all__ = [
     "register",
     "report",
 ]
+
+
+def _offer_classes() -> None:
+    """Import every public file of this package and export its registered batchings."""
+    for module in import_files(__name__):
+        for name, value in vars(module).items():
+            if isinstance(value, type) and value.__module__ == module.__name__ and vars(value).get("name"):
+                globals()[name] = value
+                __all__.append(name)
+
+
+def __getattr__(name: str) -> Any:  # tells type checkers that names come from the files
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+_offer_classes()

@@ -12,10 +12,10 @@ import numpy as np
 
 from levelfield.batching.base import Batching, Common
 from levelfield.errors import BadSpecification, LevelfieldError
-from levelfield.registry import Registry, is_file_reference, load_from_file
+from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_keywords
 
-_BATCHINGS: Registry[Batching] = Registry("batching", "batchings")
+_BATCHINGS: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
 names = _BATCHINGS.names
 _Entry = TypeVar("_Entry", bound=type[Batching])
 
@@ -65,7 +65,7 @@ def _paragraphs(kind: Any) -> list[str]:
 
 def maker(name: str) -> Callable[..., Batching]:
     """The class of that name, or `my_batches.py:MyBatching`."""
-    return load_from_file(name) if is_file_reference(name) else _BATCHINGS.get(name)
+    return _BATCHINGS.get(name)
 
 
 def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | None, **settings: Any) -> Batching:

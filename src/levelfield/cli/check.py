@@ -10,7 +10,6 @@ from rich.table import Table
 
 from levelfield import objectives
 from levelfield.cli.console import console
-from levelfield.data.checks.readable import count
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.objectives import Objective
 from levelfield.plain_yaml import read_yaml
@@ -20,6 +19,7 @@ from levelfield.testing import CLASSES, DIM, Verdict, findings, verdicts
 from levelfield.testing._check import first_line
 from levelfield.testing._place import raised_at
 from levelfield.trust import trust
+from levelfield.wording import plural
 
 _MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
 
@@ -72,7 +72,7 @@ def _show(name: str, found: list[Verdict]) -> None:
         table.add_column(column, overflow="fold")
     broken = findings(found)
     for laws, seen, where in broken:
-        more = f"\nand {count(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
+        more = f"\nand {plural(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
         table.add_row(laws[0].replace("_", " ") + more, _MARKS[False], "\n".join(filter(None, (seen, where))))
     for verdict in found:
         if verdict.holds is not False:
@@ -82,7 +82,7 @@ def _show(name: str, found: list[Verdict]) -> None:
     if not broken:
         console.print(f"{len(found) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply.")
         return
-    causes = f" by {count(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
+    causes = f" by {plural(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
     console.print(f"{touched} of {len(found)} laws {'is' if touched == 1 else 'are'} broken{causes}.")
 
 

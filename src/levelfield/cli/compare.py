@@ -11,7 +11,6 @@ import typer
 
 from levelfield.cli.console import StudyBars, bar, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
-    BoardOption,
     CacheOption,
     DeviceOption,
     FullOption,
@@ -20,13 +19,13 @@ from levelfield.cli.options import (
     Overrides,
     RootOption,
     SkipOption,
+    TensorboardOption,
     TrustOption,
     WorkersOption,
     quoted,
     root_override,
 )
 from levelfield.cli.plans import print_counted, print_plan
-from levelfield.data.checks.readable import some
 from levelfield.embedder.best import BEST
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
@@ -48,18 +47,17 @@ from levelfield.studies.specification.named_code import named_by
 from levelfield.studies.specification.study import Study, parse_study
 from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trust
+from levelfield.wording import first_few
 
 _AUGMENTED = "conditions.augment=light conditions.views=4"
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("compare", epilog="Example: levelfield compare studies/demo.yaml conditions.dim=64 seeds=5 --jobs 2")(
-        compare
-    )
+    app.command("compare", epilog="Example: levelfield compare demo conditions.dim=64 seeds=5 --jobs 2")(compare)
 
 
 def compare(
-    study: Annotated[str | None, typer.Argument(help="A study file; without one, the demo's methods.")] = None,
+    study: Annotated[str | None, typer.Argument(help="A study's name or file; or give --data.")] = None,
     overrides: Overrides = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
@@ -76,7 +74,7 @@ def compare(
         str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
     ] = None,
     skip_unreadable: SkipOption = False,
-    tensorboard: BoardOption = False,
+    tensorboard: TensorboardOption = False,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
@@ -88,8 +86,8 @@ def compare(
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_figures(figures_of(chosen), chosen)
     try:
-        with looking() as told:
-            runs = prepare(chosen, device=usable(device), progress=told)
+        with looking() as progress:
+            runs = prepare(chosen, device=usable(device), progress=progress)
     except MissingData as error:
         if not dry_run or not countable(chosen):
             raise
@@ -109,12 +107,12 @@ def compare(
     if kept is not None:
         error_console.print(kept_text(folder, kept), soft_wrap=True)
     with StudyBars([run.title for run in runs]) as bars:
-        outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, listen=bars.listen)
+        outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, progress=bars)
     outcome.refuse_if_all_failed(len(runs))
     report = finish(chosen, runs, folder)
     report.show(console, full=full)
-    _print_next(report.board, chosen, out, data)
-    _fail_for_what_is_missing(report.board, outcome, runs, folder)
+    _print_next(report.leaderboard, chosen, out, data)
+    _fail_for_what_is_missing(report.leaderboard, outcome, runs, folder)
     report.refuse_if_not_drawn()
 
 
@@ -128,7 +126,7 @@ def choose_study(
     mini: bool = False,
     on: str | None = None,
 ) -> Study:
-    """The study to run: a file, or the demo's methods fitted to the user's photos."""
+    """The study to run: one of the library, a file, or six losses fitted to the user's photos."""
     if study is not None:
         # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
@@ -136,21 +134,21 @@ def choose_study(
         about = root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
         return read_study(study, [*extra, *overrides, *about], mini=mini, on=on)
     if mini or on:
-        raise BadSpecification("--mini and --on choose a form of a study file: name one.")
+        raise BadSpecification("--mini and --on choose a form of a study: name one.")
     if data is None:
         raise BadSpecification(
-            "Name a study file (levelfield compare studies/demo.yaml) or photos (levelfield compare --data FOLDER)."
+            "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
     wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
-    with looking() as told:
+    with looking() as progress:
         content, changes = fit_to(
             data,
             root=root,
             skip_unreadable=skip_unreadable,
             wished=wished,
             fixed=fixed,
-            progress=told,
+            progress=progress,
         )
     if not is_quiet():
         for change in changes:
@@ -163,11 +161,11 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
     told = []
     if board.missing:
         told.append(
-            f"{len(board.missing)} of {len(runs)} runs did not finish: {some(board.missing, '; ')}. See error.txt in "
-            f"their folders under {folder}."
+            f"{len(board.missing)} of {len(runs)} runs did not finish: {first_few(board.missing, '; ')}. See error.txt "
+            f"in their folders under {folder}."
         )
     if outcome.unmeasured:
-        titles = some([runs[number].title for number in outcome.unmeasured], "; ")
+        titles = first_few([runs[number].title for number in outcome.unmeasured], "; ")
         told.append(
             f"{len(outcome.unmeasured)} of {len(runs)} runs could not be measured on corrupted images: {titles}. "
             f"Of the first: {next(iter(outcome.unmeasured.values()))}"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from levelfield.studies.execution.workers import Event
+from levelfield.progress import CallbackProgress, LoggedProgress, Progress
+from levelfield.studies.execution.events import Event, RunsProgress
 
 # no markup: labels, paths and formulas may hold [brackets]
 console = Console(markup=False, highlight=False)
@@ -25,8 +27,8 @@ def is_quiet() -> bool:
     return logging.getLogger("levelfield").level >= logging.ERROR
 
 
-def new_progress(*, transient: bool = False) -> Progress:
-    return Progress(
+def _bars(*, transient: bool = False) -> RichProgress:
+    return RichProgress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         TextColumn("{task.percentage:>3.0f} %"),
@@ -40,14 +42,15 @@ def new_progress(*, transient: bool = False) -> Progress:
 
 
 @contextmanager
-def bar(text: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with the time left for one piece of work, gone when it is done; drawn on a terminal only.
-
-    Yields what the work has to call with (done, total).
-    """
-    with new_progress(transient=True) as progress:
-        task = progress.add_task(text, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+def bar(text: str, *, transient: bool = True) -> Iterator[Progress]:
+    """A bar with the time left for one piece of work. A transient one is drawn on a terminal only, and then removed;
+    elsewhere the log (-v) says what is done."""
+    if transient and not error_console.is_terminal:
+        yield LoggedProgress()
+        return
+    with _bars(transient=transient) as bars:
+        task = bars.add_task(text, total=None)
+        yield CallbackProgress(lambda _, done, total: bars.update(task, completed=done, total=total))
 
 
 @contextmanager
@@ -63,30 +66,27 @@ def warnings_as_notes(known: set[str]) -> Iterator[None]:
 
 
 @contextmanager
-def looking() -> Iterator[Callable[[int, int], None]]:
-    """A line and a bar while images are looked at for the first time; nothing if all are known.
-
-    Yields what the work has to call with (done, total), first with done = 0.
-    """
-    with new_progress(transient=True) as progress:
+def looking() -> Iterator[Progress]:
+    """A line and a bar while images are checked for the first time; nothing if all are known."""
+    with _bars(transient=True) as bars:
         tasks: list[TaskID] = []
 
-        def hear(done: int, total: int) -> None:
+        def report(text: str, done: int, total: int) -> None:
             if done == 0:
                 if not is_quiet():
-                    progress.console.print(f"checking {total:,} images (first time only)")
-                tasks.append(progress.add_task("looking", total=total))
-            progress.update(tasks[-1], completed=done)
+                    bars.console.print(f"checking {total:,} images (first time only)")
+                tasks.append(bars.add_task(text, total=total))
+            bars.update(tasks[-1], completed=done)
 
-        yield hear
+        yield CallbackProgress(report)
 
 
-class StudyBars:
+class StudyBars(RunsProgress):
     """One bar for the study with the time left, and one for each run that is under way."""
 
     def __init__(self, labels: list[str]) -> None:
         self._labels = labels
-        self._progress = new_progress()
+        self._progress = _bars()
         self._shares = [0.0] * len(labels)
         self._bars: dict[int, TaskID] = {}
         self._name = f"all {len(labels)} runs"
@@ -102,7 +102,7 @@ class StudyBars:
     ) -> None:
         self._progress.stop()
 
-    def listen(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind == "progress":
             self._move(event)
         elif event.kind in ("done", "failed"):

@@ -11,16 +11,18 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from levelfield.cli.console import console, error_console, is_quiet
+from levelfield.cli.console import bar, console
 from levelfield.cli.evaluated import Evaluated
 from levelfield.data import corruptions, read_image
 from levelfield.errors import BadInput
 from levelfield.files import write_text
+from levelfield.registry import references_in
 from levelfield.reports.figures import check_name
 from levelfield.reports.figures.corruptions import draw_corruptions
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined
+from levelfield.trust import trust
 
 METRICS = ("recall@1", "map@r")  # where none are named
 _NAMES = "test images"  # the head of the first column
@@ -39,9 +41,11 @@ def sheet(
         int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
     ] = 224,
 ) -> None:
-    """Draw one image under all nine corruptions of lim2022, as a run's test images would be."""
+    """Draw one image under the corruptions, such as the nine of lim2022, as a run's test images would be."""
     check_name(out)
-    path = draw_corruptions(read_image(image), corruptions.chosen(only), out, side=side)
+    names = corruptions.chosen(only)
+    trust(*references_in(names))
+    path = draw_corruptions(read_image(image), names, out, side=side)
     console.print(f"Written: {path}", soft_wrap=True)
 
 
@@ -65,18 +69,19 @@ def measure(
     if other := [flag for flag, given in unfit.items() if given]:
         raise BadInput(f"--corrupt and {other[0]} do not go together: ask for them one after the other.")
     names, metrics = corruptions.chosen(wanted), settings["metrics"] or METRICS
-    shown = not is_quiet() and error_console.is_terminal
+    trust(*references_in(names))
     plain = {key: value for key, value in settings.items() if key not in ("metrics", "ci")}
-    drops, results = evaluate_corrupted(
-        run,
-        names,
-        metrics=metrics,
-        progress=shown,
-        ci=None,
-        dim=dims[0] if dims else None,
-        distance=distances[0],
-        **plain,
-    )
+    with bar("embedding") as progress:
+        drops, results = evaluate_corrupted(
+            run,
+            names,
+            metrics=metrics,
+            progress=progress,
+            ci=None,
+            dim=dims[0] if dims else None,
+            distance=distances[0],
+            **plain,
+        )
     clean = Evaluated(
         results["clean"], distances[0], how_refined(run), models=how_many_models(run), bits=how_many_bits(run)
     )

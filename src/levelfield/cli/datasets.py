@@ -12,15 +12,15 @@ from rich.table import Table
 
 from levelfield.cli.console import bar, console, looking
 from levelfield.data import Catalog, create, describe, names, official, protocols
-from levelfield.data.checks import verified as seen
 from levelfield.data.checks.benchmark import official_facts, verify
 from levelfield.data.checks.leaks import RADIUS, find_leaks
-from levelfield.data.checks.readable import count
+from levelfield.data.checks.verified import verify_once
 from levelfield.data.files.roots import VARIABLE
 from levelfield.errors import BadSpecification
 from levelfield.registry import references_in
 from levelfield.reports.image_pairs import pair_sheet
 from levelfield.trust import trust
+from levelfield.wording import plural
 
 _MARKS = {"good": "ok", "remark": "note", "problem": "PROBLEM"}
 RootArgument = Annotated[
@@ -62,7 +62,7 @@ def check(
     Ends with 1 if it is not what its makers gave out.
     """
     with bar(name) as progress:
-        found = verify(name, root, tell=lambda _, done, total: progress(done, total))
+        found = verify(name, root, progress=progress)
     problems = sum(finding.weight == "problem" for finding in found)
     if as_json:
         content = {"dataset": name, "problems": problems, "found": [asdict(finding) for finding in found]}
@@ -70,7 +70,7 @@ def check(
     else:
         for finding in found:
             console.print(f"{_MARKS[finding.weight]:<8} {finding.text}", soft_wrap=True)
-        console.print(f"{count(problems, 'problem', 'problems')}." if problems else f"'{name}' can be used.")
+        console.print(f"{plural(problems, 'problem', 'problems')}." if problems else f"'{name}' can be used.")
     if problems:
         raise typer.Exit(1)
 
@@ -97,13 +97,14 @@ def leaks(
 
     Ends with 1 if a class or a file is on both sides. Images that look alike are for you to judge: see --out.
     """
-    with looking() as told:
+    with looking() as progress:
         whole = _catalog(data, root, allow_incomplete)
-        catalog = seen.look(whole, skip_unreadable=skip_unreadable, progress=told)
+        catalog = verify_once(whole, skip_unreadable=skip_unreadable, progress=progress)
+    trust(*references_in(protocol))
     chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
     fold = protocols.create(chosen, catalog)[0]
     with bar(data) as progress:
-        found = find_leaks(catalog, fold, radius=radius, progress=lambda _, done, total: progress(done, total))
+        found = find_leaks(catalog, fold, radius=radius, progress=progress)
     if as_json:
         typer.echo(json.dumps(found.as_data(), indent=2))
     else:
@@ -111,8 +112,8 @@ def leaks(
     if out is not None and found.pairs:
         shown = pair_sheet(found.pairs, out)
         if not as_json:
-            part = f"of {count(len(found.pairs), 'pair', 'pairs')}"
-            console.print(f"{count(shown, f'{part} is', f'{part} are')} drawn: {out}", soft_wrap=True)
+            part = f"of {plural(len(found.pairs), 'pair', 'pairs')}"
+            console.print(f"{plural(shown, f'{part} is', f'{part} are')} drawn: {out}", soft_wrap=True)
     if found.grave:
         raise typer.Exit(1)
 

@@ -14,15 +14,17 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import bar, console
-from levelfield.cli.options import RunsArgument
+from levelfield.cli.options import RunsArgument, TrustOption
 from levelfield.errors import BadInput
-from levelfield.evaluation.metrics.registry import parse_all
+from levelfield.evaluation.metrics.registry import parse_all, split
 from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.files import write_text
+from levelfield.registry import references_in
 from levelfield.studies.runs.folder import read_result
 from levelfield.studies.runs.joined.join import free, join
 from levelfield.studies.runs.joined.members import Member, checked
 from levelfield.studies.runs.joined.separated import Figure, Separated, separate
+from levelfield.trust import trust
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,21 +39,23 @@ def ensemble(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an ensemble that is there already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Join finished runs: embeddings side by side, measured, and one model that does the same to new images."""
     if len(runs) < 2:
         raise BadInput("An ensemble needs two runs or more.")
+    trust(*references_in(split(metrics or "")))
     members = checked(runs)
     if not members[0].items:
         raise BadInput(f"{members[0].folder} was trained on every class and tested on none: nothing can be measured.")
     wanted = _metrics(metrics, members)
     free(out, members, force=force)
     with bar("joining") as progress:
-        join(runs, out, wanted, tell=lambda _, done, total: progress(done, total))
+        join(runs, out, wanted, progress=progress)
     together = read_result(out)
     assert together is not None
     with bar("measuring members") as progress:
-        found = separate(members, together, wanted, tell=lambda _, done, total: progress(done, total))
+        found = separate(members, together, wanted, progress=progress)
     text = json.dumps(_as_data(members, found, together.summary["seconds"]), indent=2, allow_nan=False)
     write_text(out / "summary.json", text + "\n")
     if as_json:

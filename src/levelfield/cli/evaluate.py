@@ -14,7 +14,7 @@ import typer
 
 from levelfield.cli import corrupted
 from levelfield.cli.arrays import read_array, read_labels
-from levelfield.cli.console import bar, error_console, is_quiet, warnings_as_notes
+from levelfield.cli.console import bar, warnings_as_notes
 from levelfield.cli.evaluated import Evaluated, show
 from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
 from levelfield.cli.options import ImagesOption, MaybeRunArgument, TrustOption
@@ -26,6 +26,7 @@ from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.search.distances import DISTANCES
 from levelfield.files import write_text
 from levelfield.methods.refine.choice import Refinement
+from levelfield.registry import references_in
 from levelfield.studies.runs.finished import (
     PARTS,
     embed_part,
@@ -36,6 +37,7 @@ from levelfield.studies.runs.finished import (
     stored_test,
 )
 from levelfield.studies.specification.locations import images_in
+from levelfield.trust import trust
 
 
 def add_to(app: typer.Typer) -> None:
@@ -137,6 +139,7 @@ def measure(
         "memory": memory,
         **({} if lone is None else {"lone": lone}),
     }
+    trust(*references_in(settings["metrics"]))
     distances, dims = _distances(distance, binary), _numbers("dim", dim) if dim else []
     _check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
     wants_threshold = threshold or false_match is not None
@@ -288,7 +291,8 @@ def _chooser(
             raise BadInput("--validation and --validation-labels go with --embeddings: a run embeds its own classes.")
         if choose_on not in PARTS:
             raise BadInput(f"--choose-on {choose_on}: {' or '.join(PARTS)} is possible.")
-        return embed_part(run, choose_on, progress=not is_quiet() and error_console.is_terminal)
+        with bar("embedding") as progress:
+            return embed_part(run, choose_on, progress=progress)
     if validation is None or validation_labels is None:
         raise BadInput(
             "--threshold needs --validation and --validation-labels: embeddings of classes that are not "

@@ -15,25 +15,26 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
-from levelfield import batching, data, evaluation, methods, miners, objectives
+from levelfield import batching, data, evaluation, library, methods, miners, objectives
 from levelfield.cli.console import bar, console, looking
 from levelfield.cli.facts import all_facts, first_fact
 from levelfield.cli.options import FullOption, ImagesOption, TrustOption
 from levelfield.data import corruptions
 from levelfield.data.cache_contents import kept
-from levelfield.data.checks.readable import count
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.registry import references_in
-from levelfield.reports.figures import FIGURES, check_figures, figures_of
+from levelfield.reports import figures as study_figures
+from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.studies import read_study
 from levelfield.studies.planning.own_photos import fit_to
 from levelfield.studies.runs.folder import read_plan
 from levelfield.studies.specification.locations import images_in
 from levelfield.trust import trust
+from levelfield.wording import plural
 
 
 class Kind(StrEnum):
@@ -48,6 +49,8 @@ class Kind(StrEnum):
     methods = "methods"
     protocols = "protocols"
     corruptions = "corruptions"
+    figures = "figures"
+    studies = "studies"
 
 
 _ROOMS: dict[Kind, Any] = {
@@ -60,6 +63,8 @@ _ROOMS: dict[Kind, Any] = {
     Kind.protocols: data.protocols,
     Kind.methods: methods,
     Kind.corruptions: corruptions,
+    Kind.figures: study_figures,
+    Kind.studies: library,
 }
 
 
@@ -67,17 +72,17 @@ def add_to(app: typer.Typer) -> None:
     app.command("list", epilog="Example: levelfield list objectives margin")(list_names)
     app.command("cache", epilog="Example: levelfield cache --clear")(cache)
     app.command("report", epilog="Example: levelfield report runs/demo")(report)
-    app.command("init", epilog="Example: levelfield init photos")(init)
+    app.command("init", epilog="Example: levelfield init --from demo my.yaml")(init)
 
 
 def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
-    """List objectives, miners, batchings, datasets, protocols, metrics, backbones, methods or corruptions."""
+    """List parts by kind (objectives, miners, batchings, metrics, ...), or the studies that ship with levelfield."""
     room = _ROOMS[kind]
     if name is not None and name not in room.names() and (within := _with(name, room.names())):
-        names = count(len(within), "name has it in it", "names have it in them")
+        names = plural(len(within), "name has it in it", "names have it in them")
         console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
         return
     if name is not None:
@@ -95,8 +100,11 @@ def list_names(
     table = Table(pad_edge=False)
     table.add_column("name")
     table.add_column("what")
+    if kind is Kind.studies:
+        table.add_column("needs")
     for entry in room.names():
-        table.add_row(entry, Text(first_fact(room.describe, entry)))
+        needs = [Text(library.describe(entry).needs)] if kind is Kind.studies else []
+        table.add_row(entry, Text(first_fact(room.describe, entry)), *needs)
     console.print(table)
 
 
@@ -141,7 +149,7 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", help="Where the tables go; default: the study's folder.")] = None,
     metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
     figures: Annotated[
-        list[str] | None, typer.Option("--figure", help=f"A figure, may come again: {', '.join(FIGURES)}.")
+        list[str] | None, typer.Option("--figure", help="A figure, may come again (levelfield list figures).")
     ] = None,
     leaks: Annotated[
         bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
@@ -154,6 +162,7 @@ def report(
 
     Without --figure those are drawn that the study names. --leaks needs the images, all else does not.
     """
+    trust(*references_in([evaluation.split(metrics or ""), figures or []]))
     runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
     chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
@@ -169,7 +178,6 @@ def report(
             metrics=chosen if metrics else (),
             figures=wanted,
             near_leaks=leaks,
-            draw_leaks=leaks,
             progress=progress,
         )
     made.show(console, full=full)
@@ -177,7 +185,15 @@ def report(
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Your photos (one sub-folder per class, or a CSV), or a benchmark.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Your photos (one sub-folder per class, or a CSV), or a benchmark; with --from, the file to write."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="Copy a study that ships with levelfield, such as demo, to edit it.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The study file to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     skip_unreadable: Annotated[
@@ -185,15 +201,23 @@ def init(
     ] = False,
     root: Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")] = None,
 ) -> None:
-    """Look at your photos and write an editable study file for them."""
-    trust(*references_in(str(folder)))
-    with looking() as told:
-        content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=told)
-    target = out or Path(f"{content['name']}.yaml")
+    """Write a study file that you can edit: for your photos, or a copy of a study that ships with levelfield."""
+    changes: list[str] = []
+    if source is not None:
+        text = library.copy(source)
+        target = out or folder or Path(f"{source.replace('/', '-')}.yaml")
+    elif folder is None:
+        raise BadInput("Name your photos (levelfield init FOLDER), or a study to copy (levelfield init --from demo).")
+    else:
+        trust(*references_in(str(folder)))
+        with looking() as progress:
+            content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
+        remarks = "".join(f"# {line}\n" for line in changes)
+        text = remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        target = out or Path(f"{content['name']}.yaml")
     if target.exists() and not force:
-        raise BadInput(f"{target} exists already: choose another name with --out, or replace it with --force.")
-    remarks = "".join(f"# {line}\n" for line in changes)
-    write_text(target, remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        raise BadInput(f"{target} exists already: choose another name, or replace it with --force.")
+    write_text(target, text)
     for change in changes:
         console.print(f"- {change}", highlight=False)
     command = f"levelfield compare {shlex.quote(str(target))}"

@@ -29,7 +29,7 @@ ImagesOption = Annotated[
 ]
 FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only the best.")]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
-BoardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
+TensorboardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
 
 TrustOption = Annotated[
     list[Path] | None,

@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from levelfield.cli.console import console
-from levelfield.errors import BadInput, unknown
+from levelfield.errors import BadInput, UnknownName, unknown
 from levelfield.evaluation import parse
 from levelfield.methods import names as method_names
 from levelfield.papers import published as papers_tables
 from levelfield.papers.published import Line, is_about
+from levelfield.papers.renamed import renamed
 from levelfield.reports import published as shown
 
 
@@ -22,7 +23,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def published(
-    what: Annotated[str | None, typer.Argument(help="A paper's number such as roth2020, or a method's name.")] = None,
+    what: Annotated[str | None, typer.Argument(help="A paper such as roth2020, or a method's name.")] = None,
     table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="What is reported of a method.")] = None,
     metric: Annotated[str, typer.Option("--metric", help="With a method: which metric.")] = "recall@1",
@@ -31,6 +32,8 @@ def published(
 ) -> None:
     """List the papers' result tables, print one, or all that they report of a method."""
     papers = papers_tables.papers()
+    if what is not None and (new := renamed(what)) is not None:
+        raise UnknownName(f"'{what}' is called '{new}' now: papers are named by author and year.")
     if what is not None and what not in papers:
         if method is not None or table is not None:
             raise unknown("paper", what, papers, see="levelfield published")

@@ -11,7 +11,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from levelfield.cli.console import console, new_progress
+from levelfield.cli.console import bar, console
 from levelfield.papers.toy import FORMS, Figures, Outcome, Setting, figures_of, settings, train
 from levelfield.papers.toy.experiment import PREFERRED_SWITCH
 from levelfield.reports.figures import check_name, draw_toy
@@ -46,8 +46,8 @@ def toy(
     compared = settings(switch)
     drawn: dict[str, list[tuple[Setting, Outcome]]] = {}
     tables = []
-    with new_progress() as progress:
-        task = progress.add_task("toy", total=len(forms) * len(compared) * seeds)
+    with bar("toy", transient=False) as progress:
+        stage = progress.stage("training", len(forms) * len(compared) * seeds)
         for lines in forms:
             table = Table(title=f"{lines}: median, range over {seeds} seeds", title_justify="left", box=SIMPLE_HEAD)
             table.padding, table.pad_edge = (0, 0), False
@@ -61,7 +61,7 @@ def toy(
                     if seed == 0:
                         drawn.setdefault(lines, []).append((setting, outcome))
                     found.append(figures_of(outcome))
-                    progress.advance(task)
+                    stage.advance()
                 table.add_row(setting.label, *_shown(found))
     console.print(*tables)
     console.print(

@@ -10,12 +10,12 @@ import typer
 from levelfield import methods
 from levelfield.cli.console import StudyBars, console, looking
 from levelfield.cli.options import (
-    BoardOption,
     CacheOption,
     DeviceOption,
     OutOption,
     Overrides,
     RootOption,
+    TensorboardOption,
     TrustOption,
     WorkersOption,
     quoted,
@@ -37,11 +37,11 @@ from levelfield.trust import trust
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("train", epilog="Example: levelfield train studies/demo.yaml --method best --all-classes")(train)
+    app.command("train", epilog="Example: levelfield train demo --method best --all-classes")(train)
 
 
 def train(
-    study: Annotated[str, typer.Argument(help="The study file.")],
+    study: Annotated[str, typer.Argument(help="The study's name or file.")],
     overrides: Overrides = None,
     method: Annotated[
         str, typer.Option("--method", help="A method's label, or [cyan]best[/cyan]: the leaderboard's winner.")
@@ -55,7 +55,7 @@ def train(
     device: DeviceOption = "cpu",
     workers: WorkersOption = 0,
     cache: CacheOption = None,
-    tensorboard: BoardOption = False,
+    tensorboard: TensorboardOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
@@ -83,8 +83,8 @@ def train(
             content["conditions"] = without_validation(content["conditions"], steps)
             label = _say_steps(label, steps, content) if trains else label
     chosen = parse_study(content)
-    with looking() as told:
-        planned = prepare(chosen, tested=False, device=usable(device), progress=told)
+    with looking() as progress:
+        planned = prepare(chosen, tested=False, device=usable(device), progress=progress)
     own = [run for run in planned if run.label == label and (run.spec.seed == seed or not run.seeded)]
     if not own:
         there = ", ".join(map(str, chosen.seeds))
@@ -94,7 +94,7 @@ def train(
     options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([run.title for run in runs]) as bars:
         known = (folder / "study.yaml").exists() and not all_classes  # the compared study keeps its description
-        outcome = carry_out(chosen, runs, folder, jobs=1, options=options, listen=bars.listen, describe=not known)
+        outcome = carry_out(chosen, runs, folder, jobs=1, options=options, progress=bars, describe=not known)
     if outcome.failed:
         raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
     run_folder = runs[-1].folder(folder)  # after all that it needs

@@ -13,13 +13,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from levelfield.cli.console import bar, console, error_console, is_quiet
+from levelfield.cli.console import bar, console, error_console
 from levelfield.cli.options import RunArgument, SkipOption
 from levelfield.data import create, is_image
-from levelfield.data.checks.readable import check_names, count, some, unreadable
+from levelfield.data.checks.readable import check_names, unreadable
 from levelfield.embedder import load
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files import write_text, write_whole
+from levelfield.wording import first_few, plural
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,7 +52,8 @@ def embed(
     if skip_unreadable:
         paths = _readable(paths)
     try:
-        rows = model.embed(paths, normalize=normalize, progress=not is_quiet())
+        with bar("embedding") as progress:
+            rows = model.embed(paths, normalize=normalize, progress=progress)
     except UnreadableImage as error:
         raise BadInput(f"{error} To go on without such images: --skip-unreadable") from error
     if listing is None:
@@ -80,18 +82,18 @@ def _target(out: Path | None, images: list[Path]) -> Path:
 def _keep_existing(files: list[Path], force: bool) -> None:
     there = [str(file) for file in files if file.exists()]
     if there and not force:
-        raise BadInput(f"{some(there)} exists already. Name another file by --out, or replace it by --force.")
+        raise BadInput(f"{first_few(there)} exists already. Name another file by --out, or replace it by --force.")
 
 
 def _readable(paths: list[Path]) -> list[Path]:
     """Those that can be decoded; the others are named."""
     with bar("checking the images") as progress:
-        failures = unreadable(paths, progress=lambda done: progress(done, len(paths)))
+        failures = unreadable(paths, progress=progress)
     if len(failures) == len(paths):
-        raise BadInput(f"None of {count(len(paths), 'image', 'images')} can be read. The first: {failures[0]}")
+        raise BadInput(f"None of {plural(len(paths), 'image', 'images')} can be read. The first: {failures[0]}")
     if failures:
-        names = some([str(paths[position]) for position in failures])
-        error_console.print(f"{count(len(failures), 'image', 'images')} skipped, which cannot be read: {names}.")
+        names = first_few([str(paths[position]) for position in failures])
+        error_console.print(f"{plural(len(failures), 'image', 'images')} skipped, which cannot be read: {names}.")
     return [path for position, path in enumerate(paths) if position not in failures]
 
 
@@ -118,7 +120,8 @@ def search(
     model = load(run)
     paths = find_images(gallery)
     asked = [path for query in queries for path in find_images(query)]
-    rows = model.embed([*paths, *asked], progress=not is_quiet())
+    with bar("embedding") as progress:
+        rows = model.embed([*paths, *asked], progress=progress)
     similarity = rows[len(paths) :] @ rows[: len(paths)].T
     found = {}
     for query, scores in zip(asked, similarity, strict=True):

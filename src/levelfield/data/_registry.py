@@ -12,10 +12,10 @@ from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import check_names
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.files import expanded
-from levelfield.registry import Registry, is_file_reference, load_from_file
+from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_keywords
 
-_DATASETS: Registry[Catalog] = Registry("dataset", "datasets")
+_DATASETS: Registry[Catalog] = Registry("dataset", "datasets", home="levelfield.data.sources")
 register, names, describe = _DATASETS.register, _DATASETS.names, _DATASETS.facts
 
 
@@ -48,13 +48,8 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
     Also `my_data.py:function`, a function that returns a Catalog.
     """
     text = str(name_or_path)
-    if isinstance(name_or_path, str) and text in _DATASETS:
+    if is_file_reference(text) or (isinstance(name_or_path, str) and text in _DATASETS):
         return _call(_DATASETS.get(text), text, settings)
-    if is_file_reference(text):
-        catalog = _call(load_from_file(text), text, settings)
-        if not isinstance(catalog, Catalog):
-            raise BadInput(f"{text} returned a {type(catalog).__name__}; it must return a levelfield.data.Catalog.")
-        return catalog
     path = expanded(text)
     if path.suffix.lower() in (".csv", ".tsv"):
         return _call(_DATASETS.get("csv"), "csv", {"path": path, **settings})
@@ -71,6 +66,7 @@ def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> 
         if default is inspect.Parameter.empty and setting not in settings:
             raise BadSpecification(f"The dataset '{name}' needs the setting '{setting}'.")
     catalog = make(**settings)
-    if isinstance(catalog, Catalog):  # what else somebody's own function gives is told by `create`
-        check_names(catalog.paths, catalog.class_names)
+    if not isinstance(catalog, Catalog):
+        raise BadInput(f"{name} returned a {type(catalog).__name__}; it must return a levelfield.data.Catalog.")
+    check_names(catalog.paths, catalog.class_names)
     return catalog

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from levelfield.data.checks import verified as seen
-from levelfield.data.checks.readable import count
+from levelfield.data.checks.verified import FORMAT
 from levelfield.files import locked
+from levelfield.wording import plural
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ def kept(cache: Path) -> list[Kept]:
 
 def _seen(cache: Path) -> Iterator[Kept]:
     shelf = cache / "seen"
-    files = [file for file in _files(shelf, cache) if _begins_with(file, seen.FORMAT)]
+    files = [file for file in _files(shelf, cache) if _begins_with(file, FORMAT)]
     if files:
-        what = f"records of checked images, for {count(len(files), 'folder', 'folders')}"
+        what = f"records of checked images, for {plural(len(files), 'folder', 'folders')}"
         yield Kept(what, sum(map(_bytes, files)), max(map(_time, files)), partial(_without, files, shelf / ".lock"))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.checks.readable import count
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import one_of, whole
+from levelfield.wording import plural
 
 
 def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -37,7 +37,7 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
     inside = np.unique(catalog.labels[catalog.parts == part])
     shared = np.intersect1d(inside, catalog.labels[catalog.parts != part])
     if len(shared):
-        own = count(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
+        own = plural(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
         raise BadInput(
             f"{own} in the {part} part and in another, such as '{catalog.class_names[shared[0]]}'. If the "
             "same classes should train and test, use the protocol 'closed'."

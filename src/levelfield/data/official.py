@@ -11,12 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.data._registry import DatasetFacts, describe, register
+from levelfield.data._registry import names as every
 from levelfield.data.catalog import Catalog
-from levelfield.data.checks.readable import count, lone_note, some
+from levelfield.data.checks.readable import lone_note
 from levelfield.data.files.images import is_image_name
 from levelfield.data.files.roots import Place
 from levelfield.data.files.walking import names_below
 from levelfield.errors import BadInput, unknown
+from levelfield.wording import first_few, plural
 
 ClassId = int | str
 _ROLES = ("query", "gallery")
@@ -86,12 +88,12 @@ def names() -> list[str]:
     >>> "cub" in names(), "emoji" in names()
     (True, False)
     """
-    return sorted(_READERS)
+    return [name for name in every() if name in _READERS]
 
 
 def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None) -> Reading:
     """Read `name` below `root` and compare it with `facts` (by default the official counts)."""
-    if name not in _READERS:
+    if name not in names():
         raise unknown("benchmark", name, _READERS, see="levelfield datasets")
     place = Place(name, facts or describe(name), root)
     listing = _READERS[name](place)
@@ -106,10 +108,12 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
     strange = sorted(there.difference(listed))
     remarks = [*listing.notes, *lone_note(catalog)]
     if strange:
-        remarks.append(f"{count(len(strange), 'image file is', 'image files are')} in no list: {some(strange)}.")
+        remarks.append(f"{plural(len(strange), 'image file is', 'image files are')} in no list: {first_few(strange)}.")
     problems = _differences(place.facts, listing, rows)
     if missing:
-        problems.append(f"{count(len(missing), 'listed image has', 'listed images have')} no file: {some(missing)}")
+        problems.append(
+            f"{plural(len(missing), 'listed image has', 'listed images have')} no file: {first_few(missing)}"
+        )
     return Reading(catalog, tuple(problems), tuple(remarks), listing.annotations, place)
 
 

@@ -11,8 +11,10 @@ from torch.nn import functional
 from levelfield.embedder.trunk.blocks import Source, in_blocks
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import unknown
+from levelfield.progress import SILENT_STAGE, Stage
 
 CODES = ("float32", "binary")
+PRECISIONS = ("float32", "bf16")
 
 
 class Embedder(nn.Module):
@@ -27,15 +29,18 @@ class Embedder(nn.Module):
     (torch.Size([2, 8]), True)
 
     codes: "float32", or "binary": outside training every number becomes 1 (above 0) or -1, one bit.
+    precision: "bf16" calls the network under autocast, to train it; `embed` always computes in float32.
     """
 
-    def __init__(self, trunk: Trunk, head: nn.Module, *, codes: str = "float32") -> None:
+    def __init__(self, trunk: Trunk, head: nn.Module, *, codes: str = "float32", precision: str = "float32") -> None:
         super().__init__()
         if codes not in CODES:
             raise unknown("codes", codes, CODES)
+        if precision not in PRECISIONS:
+            raise unknown("precision", precision, PRECISIONS)
         self.trunk = trunk
         self.head = head
-        self.codes = codes
+        self.codes, self.precision = codes, precision
         self.eval()
 
     def stored(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -61,7 +66,11 @@ class Embedder(nn.Module):
         change: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """(rows, dim): raw embedding rows, not normalised."""
-        return self.coded(self.head(self.features(inputs, at=at, change=change)))
+        if self.precision == "float32":
+            return self.coded(self.head(self.features(inputs, at=at, change=change)))
+        device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            return self.coded(self.head(self.features(inputs, at=at, change=change)))
 
     def coded(self, rows: Tensor) -> Tensor:
         """Rows of the head as they are stored and compared. Training rows are not changed."""
@@ -75,7 +84,7 @@ class Embedder(nn.Module):
         from_images: bool = False,
         normalize: bool = False,
         coded: bool = True,
-        progress: Callable[[int], object] | None = None,
+        stage: Stage = SILENT_STAGE,
     ) -> Tensor:
         """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
 
@@ -93,7 +102,7 @@ class Embedder(nn.Module):
         training = self.training
         self.eval()
         try:
-            return in_blocks(one_block, rows, progress=progress)[0]
+            return in_blocks(one_block, rows, stage=stage)[0]
         finally:
             self.train(training)
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -32,6 +30,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files import link_whole
 from levelfield.notebook import html_table, one_line
+from levelfield.progress import SILENT, Progress
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
@@ -107,7 +106,7 @@ class Ensemble:
         return tuple(model for models in each for model in models)
 
     def embed(
-        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
+        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
     ) -> np.ndarray:
         """float32 (images, dim), rows of length 1 unless `normalize` is off: then each member's part has length 1.
 
@@ -116,13 +115,11 @@ class Ensemble:
         together = joined(self.embed_apart(images, progress=progress))
         return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together
 
-    def embed_apart(self, images: Picture | Sequence[Picture], *, progress: bool = False) -> list[np.ndarray]:
+    def embed_apart(self, images: Picture | Sequence[Picture], *, progress: Progress = SILENT) -> list[np.ndarray]:
         """The rows of each member, as its own `embed(images, normalize=False)` gives them."""
         chosen = Pictures(listed(images), self._views, self.device)
-        with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
-            task = bar.add_task("embedding", total=len(chosen))
-            with torch.no_grad():
-                rows = in_blocks(self._block, chosen, progress=lambda count: bar.advance(task, count))
+        with torch.no_grad():
+            rows = in_blocks(self._block, chosen, stage=progress.stage("embedding", len(chosen)))
         return self._apart(iter([part.cpu().numpy() for part in rows]))
 
     @cached_property

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 from PIL import Image
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor, nn
 
 from levelfield.data.files.images import as_rgb, read_image
@@ -27,7 +25,9 @@ from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged
 from levelfield.notebook import html_table, one_line
+from levelfield.progress import SILENT, Progress
 from levelfield.settings import number, whole
+from levelfield.trust import trusting
 
 if TYPE_CHECKING:
     from levelfield.embedder.ensemble import Ensemble
@@ -68,9 +68,11 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     write_model(folder, facts, tensors)
 
 
+@trusting()
 def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble:
-    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. Code that
-    the folder names is not run, and files whose checksum differs are refused.
+    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. Files
+    whose checksum differs are refused. Code that the folder names is not run: a backbone from your own file needs
+    `with levelfield.trusting(FILE):`.
 
     folder: a run, or a study, whose best run is loaded (`runs/demo`, or `runs/demo/best`).
     A joined run gives an Ensemble, which is used in the same way.
@@ -164,7 +166,7 @@ class Model:
         }
 
     def embed(
-        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: bool = False
+        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
     ) -> np.ndarray:
         """float32 (images, dim), rows of length 1 unless `normalize` is off; one image gives one row.
 
@@ -172,12 +174,8 @@ class Model:
         row depends on its image alone and is bit-identical to the one its run stored.
         """
         chosen = Pictures(listed(images), (self.view,), self.device)
-        # on stderr: what a command prints may be read by another program
-        with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
-            task = bar.add_task("embedding", total=len(chosen))
-            rows = self.embedder.embed(
-                chosen, from_images=True, normalize=normalize, progress=lambda count: bar.advance(task, count)
-            )
+        stage = progress.stage("embedding", len(chosen))
+        rows = self.embedder.embed(chosen, from_images=True, normalize=normalize, stage=stage)
         return rows.cpu().numpy()
 
 

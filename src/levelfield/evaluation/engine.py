@@ -14,12 +14,11 @@ import torch
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
-from levelfield.evaluation.metrics import clustering, dispersion, retrieval, spectra  # noqa: F401 (they register)
 from levelfield.evaluation.metrics.clustering import tabulate
-from levelfield.evaluation.metrics.geometry import measure, refuse_undefined
+from levelfield.evaluation.metrics.geometry import measure, pairs_of, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
-from levelfield.evaluation.metrics.registry import Metric, describe, parse_all
-from levelfield.evaluation.progress import Progress, in_stages
+from levelfield.evaluation.metrics.registry import Metric, parse_all
+from levelfield.evaluation.metrics.retrieval import reach
 from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
 from levelfield.evaluation.search.arrangement import arrange
 from levelfield.evaluation.search.budget import check_copies, pairs_within
@@ -30,6 +29,7 @@ from levelfield.evaluation.search.ranking import best_way, search
 from levelfield.evaluation.search.ranks import TIES, tie_groups
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.evaluation.statistics.bootstrap import check_level, intervals
+from levelfield.progress import SILENT, Progress, Stage
 
 
 def evaluate(
@@ -50,7 +50,7 @@ def evaluate(
     ci: float | None = None,
     seed: int = 0,
     memory: str | int = "2GB",
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Evaluation:
     """Measure embeddings: each query is searched among all others, itself left out by id, or in a gallery.
 
@@ -70,7 +70,7 @@ def evaluate(
     memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings once
     more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in several rounds.
     Clustering and geometry need the queries once more and, for k-means, the centres four times.
-    progress: called with (done, total) from the start and while pairs are compared, in similarities.
+    progress: one stage, whose steps are similarities.
 
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1], metrics=["recall@1", "map@r"])
     >>> dict(result)
@@ -104,19 +104,17 @@ def evaluate(
         [one for one in wanted if one.kind == kind] for kind in ("geometry", "retrieval", "clustering")
     )
     rows, clusters = len(inputs.query), len(np.unique(inputs.query_codes))
-    hear_geometry, hear_search, hear_clusters = in_stages(
-        progress,
-        [
-            rows * rows * sum(describe(one.entry).all_pairs for one in measured),
-            rows * len(inputs.gallery) if searched else 0,
-            starts * (STEPS + 1) * rows * clusters if clustered else 0,
-        ],
+    amounts = (
+        pairs_of(rows) * sum(one.facts.all_pairs for one in measured),
+        rows * len(inputs.gallery) if searched else 0,
+        starts * (STEPS + 1) * rows * clusters if clustered else 0,
     )
+    stage = progress.stage("evaluating", sum(amounts))
     if measured or clustered:
         check_copies(memory, inputs, clusters=clusters if clustered else 0, threads=torch.get_num_threads())
-    of_set = measure(inputs.query, inputs.query_codes, measured, distance=distance, progress=hear_geometry)
-    per_query = _retrieval(inputs, searched, ties, distance, memory, hear_search)
-    per_start = _clustering(inputs, clustered, distance, clusters, starts, seed, hear_clusters)
+    of_set = measure(inputs.query, inputs.query_codes, measured, distance=distance, stage=stage)
+    per_query = _retrieval(inputs, searched, ties, distance, memory, stage)
+    per_start = _clustering(inputs, clustered, distance, clusters, starts, seed, stage)
     values = {
         metric.name: of_set[metric.name]
         if metric.name in of_set
@@ -171,7 +169,7 @@ def evaluate(
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
     """A geometry metric has no search: what matters is the distance, and whether it read rows of unit length."""
     definition = Definition(metric.name, "none", "none", "none", "none", distance, rows, rows)
-    return Signature(definition, replace(shown, norm=describe(metric.entry).norm or shown.norm))
+    return Signature(definition, replace(shown, norm=metric.facts.norm or shown.norm))
 
 
 def _lone_queries(inputs: Inputs) -> Array:
@@ -186,7 +184,7 @@ def _retrieval(
     ties: str,
     distance: str,
     memory: str | int,
-    progress: Progress | None,
+    stage: Stage,
 ) -> dict[str, Array]:
     """All retrieval metrics from one search."""
     if not wanted:
@@ -195,8 +193,8 @@ def _retrieval(
     way = best_way(inputs)
     pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
     arranged = arrange(inputs, distance=distance)
-    last = retrieval.reach(wanted, arranged.positives)
-    for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, progress=progress):
+    last = reach(wanted, arranged.positives)
+    for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, stage=stage):
         for queries, groups in tie_groups(counts, len(inputs.gallery), ties=ties):
             for metric in wanted:
                 result[metric.name][arranged.query_order[queries]] = metric.compute(
@@ -212,7 +210,7 @@ def _clustering(
     clusters: int,
     starts: int,
     seed: int,
-    progress: Progress | None,
+    stage: Stage,
 ) -> dict[str, tuple[float, ...]]:
     """All clustering metrics of the queries from the same k-means starts."""
     if not wanted:
@@ -220,6 +218,6 @@ def _clustering(
     order = canonical_order(inputs.query, inputs.query_codes)
     queries = Chosen(inputs.query, order)
     rows = prepare(queries, queries, distance=distance).query
-    found = clusterings(rows, clusters, seed=seed, starts=range(starts), progress=progress)
+    found = clusterings(rows, clusters, seed=seed, starts=range(starts), stage=stage)
     tables = [tabulate(inputs.query_codes[order], one) for one in found]
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in wanted}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from levelfield import objectives
 from levelfield.errors import BadSpecification, nearest, unknown
-from levelfield.methods._contract import Batch, Deviation, Inputs, Method, TrainingFeatures
+from levelfield.methods._contract import Batch, Inputs, Method, Setting, TrainingFeatures, wider_head
 from levelfield.methods._parameters import Group
+from levelfield.methods.deviations import Deviation
 from levelfield.papers.presets import preset_revision
 from levelfield.registry import Registry, is_file_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
@@ -22,11 +24,13 @@ __all__ = [
     "Group",
     "Inputs",
     "Method",
+    "Setting",
     "TrainingFeatures",
     "create",
     "describe",
     "names",
     "register",
+    "wider_head",
 ]
 
 _registry: Registry[Method] = Registry("method", "methods")
@@ -106,11 +110,24 @@ def search_ranges(name: str) -> dict[str, Any]:
     return dict(objectives.describe(name).search)
 
 
-def is_seeded(name: str) -> bool:
-    """Whether the seed changes a method's result."""
-    if is_file_reference(name):
-        return bool(getattr(load_from_file(name), "seeded", True))
-    return bool(getattr(_registry.get(name), "seeded", True)) if name in _registry else True
+def kind_of(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> type[Method]:
+    """The class of the method called `name`. Runs the code of a file that is named.
+
+    >>> kind_of("margin").__name__, kind_of("softmax", {"student": {"teacher": "big"}}).__name__
+    ('Method', 'Student')
+    """
+    named: Any = _registry.get(name) if name in _registry else load_from_file(name) if is_file_reference(name) else None
+    if isinstance(named, type) and issubclass(named, Method):
+        return named
+    if settings.get("student") is not None:
+        from levelfield.methods.student import Student
+
+        return Student
+    if settings.get("mixup") not in (None, False):
+        from levelfield.methods.mixup import Mixed
+
+        return Mixed
+    return Method
 
 
 def trains(name: str) -> bool:
@@ -119,7 +136,16 @@ def trains(name: str) -> bool:
     >>> trains("margin"), trains("lda")
     (True, False)
     """
-    return bool(getattr(_registry.get(name), "trains", True)) if name in _registry else True
+    return is_file_reference(name) or kind_of(name).trains
+
+
+def learns_distributions(name: str) -> bool:
+    """Whether the method learns a mean and variances of each class, as `hist` does.
+
+    >>> learns_distributions("hist"), learns_distributions("lda")
+    (True, False)
+    """
+    return name in objectives.names() and objectives.describe(name).distributions
 
 
 def revision(name: str, settings: Mapping[str, Any]) -> int:
@@ -132,30 +158,25 @@ def revision(name: str, settings: Mapping[str, Any]) -> int:
         return preset_revision(name, settings.get("preset"))
     wrapped = settings.get("settings")
     inner = preset_revision(str(settings.get("objective")), wrapped.get("preset")) if isinstance(wrapped, dict) else 1
-    return int(getattr(_registry.get(name), "revision", 1)) + inner - 1
+    return kind_of(name).revision + inner - 1
 
 
-def requires(name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+def requires(name: str, settings: Mapping[str, Any], *, run_code: bool = True) -> tuple[str, ...]:
     """Whose finished runs a competitor needs: labels of the study, or run folders.
 
-    >>> requires("ensemble", {"of": ["margin", "triplet"]}), requires("softmax", {"student": {"teacher": "big"}})
-    (('margin', 'triplet'), ('big',))
+    run_code: without it a method from a file, which only its own code knows, is taken to need none.
+
+    >>> requires("ensemble", {"of": ["margin", "triplet"]}), requires("margin", {})
+    (('margin', 'triplet'), ())
     """
-    if joins(name):
-        of = settings.get("of", ())
-        return (of,) if isinstance(of, str) else tuple(map(str, of))
-    student = settings.get("student")
-    return (str(student["teacher"]),) if isinstance(student, Mapping) and "teacher" in student else ()
-
-
-def joins(name: str) -> bool:
-    """Whether a competitor trains nothing and puts the embeddings of others side by side."""
-    return name == "ensemble"
+    kind = kind_of(name, settings) if run_code or not is_file_reference(name) else Method
+    return tuple(map(str, kind.requires(settings)))
 
 
 def joins_seeds(name: str, settings: Mapping[str, Any]) -> bool:
     """Whether it joins several seeds of others to one, so that it has no seed of its own."""
-    return joins(name) and settings.get("seeds", "each") != "each"
+    kind = kind_of(name)
+    return kind.joins and kind.joined_seeds(settings) != "each"
 
 
 def members(name: str, settings: Mapping[str, Any]) -> int:
@@ -164,10 +185,7 @@ def members(name: str, settings: Mapping[str, Any]) -> int:
     >>> members("margin", {}), members("ensemble", {"of": ["margin", "triplet"]})
     (1, 1)
     """
-    kind: Any = _registry.get(name) if name in _registry else None
-    if is_file_reference(name) and isinstance(named := load_from_file(name), type) and issubclass(named, Method):
-        kind = named
-    takes = {} if kind is None else accepted(kind) or {}
+    takes = accepted(kind_of(name, settings)) or {}
     return whole("members", settings.get("members", takes["members"]), least=1) if "members" in takes else 1
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
 from levelfield.methods._parameters import Group, own_groups, put_proxies
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
 from levelfield.settings import number
 
@@ -52,32 +53,6 @@ class Batch:
         return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
 
 
-_COUNTED = ("extra_parameters", "learned_buffers", "frozen_parameters")
-
-
-@dataclass(frozen=True)
-class Deviation:
-    """A point in which a method departs from the conditions.
-
-    >>> Deviation("dim", 128, 3840).text
-    'dim 3840 (128)'
-    """
-
-    what: str
-    condition: Any
-    method: Any
-
-    @property
-    def text(self) -> str:
-        shown = [
-            f"{v:g}" if isinstance(v, float) else f"{v:,}" if self.what in _COUNTED else str(v)
-            for v in (self.method, self.condition)
-        ]
-        if self.what.startswith("lr_of_"):  # as a multiple of the head's rate
-            shown = [f"x{value}" for value in shown]
-        return f"{self.what.replace('_', ' ')} {shown[0]}" + (f" ({shown[1]})" if self.condition else "")
-
-
 class TrainingFeatures(Protocol):
     """The training images as the untrained trunk sees them, for heads that are computed from data."""
 
@@ -85,6 +60,30 @@ class TrainingFeatures(Protocol):
     labels: np.ndarray
 
     def rows(self) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a method may know of the run that it is in."""
+
+    dim: int
+    """Numbers of an embedding that the conditions ask for."""
+    width: int
+    """Of the features that a head gets."""
+    seed: int = 0
+    common_head: int = 0
+    """Parameters of the common head, which a method's own head replaces."""
+    tested: bool = True
+    """Whether there are test images, among which messages could pass."""
+
+
+def wider_head(method: Method, setting: Setting) -> int:
+    """Parameters that the common head has more than the conditions say, because the method asks for more numbers.
+
+    What a narrower head saves pays for nothing else.
+    """
+    more = max(0, method.dim_for(setting.dim) - setting.dim)
+    return more * (setting.width + 1) if method.trains else 0  # weights and bias of each number
 
 
 class Method(nn.Module):
@@ -104,8 +103,9 @@ class Method(nn.Module):
     """Whose outputs those are, in the words of the ledger."""
     revision: ClassVar[int] = 1
     """Part of a run's identity. Raised when the same settings train otherwise, so that no earlier run is reused."""
+    joins: ClassVar[bool] = False
+    """True if it trains nothing and puts the embeddings of the runs that it requires side by side."""
     members = 1
-    requires: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -125,13 +125,18 @@ class Method(nn.Module):
         self.lr = None if lr is None else number("lr", lr, above=0)
         self.trials = trials
         self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, where `step` gives only one
-        self.bf16 = False
-        self.width = 0  # of the features a head gets; the run says it before anything is asked
-        # the run says these before the ledger asks:
-        self.common_head = 0  # parameters of the head that an own one replaces
-        self.wider_head = 0  # and what the common head has more because of `dim_for`
 
-    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module | None:
+    @classmethod
+    def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """The finished runs that a method with these settings waits for: labels of the study, or run folders."""
+        return ()
+
+    @classmethod
+    def joined_seeds(cls, settings: Mapping[str, Any]) -> str | tuple[int, ...]:
+        """Which seeds of others one run joins: "each" alone, "all" together, or these. Only asked if it `joins`."""
+        return "each"
+
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module | None:
         """The method's own head at its random start; None takes the conditions' head.
 
         Where the conditions start heads from the training features (`head_init`), a head with a function
@@ -163,11 +168,7 @@ class Method(nn.Module):
     ) -> Tensor:
         """Raw rows in float32, whatever the precision of the network. `at`, `change`: see `Embedder.forward`."""
         how = {} if change is None else {"at": at, "change": change}
-        if not self.bf16:
-            return embedder(inputs, **how).float()
-        device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
-        with torch.autocast(device.type, dtype=torch.bfloat16):
-            rows: Tensor = embedder(inputs, **how)
+        rows: Tensor = embedder(inputs, **how)
         return rows.float()
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -240,7 +241,7 @@ class Method(nn.Module):
         """How `refine` changes rows, in the words of the ledger."""
         return "yes" if self.refinement is None else self.refinement.text
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         """Declared points in which this method departs from the conditions, as `(what, its value)`.
 
         The condition's own value is filled in by the ledger. Own parameters and rates follow from `groups`.
@@ -251,7 +252,7 @@ class Method(nn.Module):
             Deviation(f"weight_decay_of_{g.name}", None, g.weight_decay) for g in groups if g.weight_decay is not None
         ]
         declared += [Deviation(f"optimiser_of_{g.name}", None, g.optimiser) for g in groups if g.optimiser is not None]
-        extra = self.wider_head + sum(p.numel() for g in groups for p in g.parameters)
+        extra = wider_head(self, setting) + sum(p.numel() for g in groups for p in g.parameters)
         if extra:
             declared.append(Deviation("extra_parameters", None, extra))
         if learned := getattr(self.objective, "learned_buffers", 0):
@@ -264,7 +265,7 @@ class Method(nn.Module):
             declared.append(Deviation("batching", None, str(Choice.of(self.batching, self.layout))))
         if self.lr is not None:
             declared.append(Deviation("lr", None, self.lr))
-        if self.refinement is not None:
+        if self.refinement is not None and setting.tested:
             declared.append(Deviation("refined", None, self.refines))
             declared.append(Deviation("dim", None, self.refinement.width(self.objective)))
         return declared

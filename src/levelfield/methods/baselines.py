@@ -9,7 +9,8 @@ from torch import nn
 
 from levelfield.embedder.head.head import Head, start_at, start_random
 from levelfield.embedder.head.linear import lda
-from levelfield.methods._contract import Deviation, Method, TrainingFeatures
+from levelfield.methods._contract import Method, Setting, TrainingFeatures
+from levelfield.methods.deviations import Deviation
 from levelfield.randomness import stream
 
 
@@ -20,11 +21,11 @@ class Untrained(Method):
     tunable = False
     seeded = False
 
-    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         return nn.Identity()
 
-    def deviations(self) -> list[Deviation]:
-        return [Deviation("steps", None, 0), Deviation("dim", None, self.width)]
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [Deviation("steps", None, 0), Deviation("dim", None, setting.width)]
 
 
 class RandomProjection(Method):
@@ -33,12 +34,12 @@ class RandomProjection(Method):
     trains = False
     tunable = False
 
-    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
-        head = Head(features.width, dim)
-        start_random(head, stream(seed, "random_projection"))
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
+        head = Head(features.width, setting.dim)
+        start_random(head, stream(setting.seed, "random_projection"))
         return head
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("steps", None, 0)]
 
 
@@ -48,7 +49,7 @@ class Start(Method):
     trains = False
     tunable = False
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("steps", None, 0)]
 
 
@@ -63,11 +64,11 @@ class LDA(Method):
         super().__init__(trials=trials)
         self.shrinkage = shrinkage
 
-    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
-        head = Head(features.width, dim)
-        weight, bias = lda(features.rows(), features.labels, dim, shrinkage=self.shrinkage)
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
+        head = Head(features.width, setting.dim)
+        weight, bias = lda(features.rows(), features.labels, setting.dim, shrinkage=self.shrinkage)
         start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
         return head
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("steps", None, 0)]

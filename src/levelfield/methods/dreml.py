@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Deviation, Method
+from levelfield.methods._contract import Method, Setting
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import ProxyNCA
 from levelfield.objectives._proxies import check_classes, mean_entropy
 from levelfield.randomness import numpy_stream
@@ -169,8 +170,8 @@ class Dreml(Method):
         start[there] = class_means[there].to(start)
         super().start_proxies(start)
 
-    def deviations(self) -> list[Deviation]:
-        return [*super().deviations(), Deviation("dim", None, self.meta_classes)]
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [*super().deviations(setting), Deviation("dim", None, self.meta_classes)]
 
 
 class _Static(nn.Module):

@@ -27,8 +27,9 @@ from levelfield import objectives
 from levelfield.batching import Batching
 from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Batch, Deviation, Method, TrainingFeatures
+from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures
 from levelfield.methods._parameters import Group, own_groups, put_proxies
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
 from levelfield.randomness import stream
@@ -106,9 +107,9 @@ class Drml(Method):
         self.weight_reconstruction = number("weight_reconstruction", weight_reconstruction, least=0)
         self._head_parameters = 0
 
-    def head(self, features: TrainingFeatures, dim: int, seed: int) -> nn.Module:
-        head = RelationHead(features.width, dim, branches=len(self.branches))
-        start_relation(head, stream(seed, "head"))
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
+        head = RelationHead(features.width, setting.dim, branches=len(self.branches))
+        start_relation(head, stream(setting.seed, "head"))
         self._head_parameters = sum(parameter.numel() for parameter in head.parameters())
         return head
 
@@ -179,11 +180,11 @@ class Drml(Method):
         for objective, means in zip(self.branches, nodes, strict=True):
             put_proxies(objective.class_vectors, means)
 
-    def deviations(self) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> list[Deviation]:
         """The larger head counts as extra parameters, as much as it is larger than the common one."""
-        declared = {deviation.what: deviation for deviation in super().deviations()}
+        declared = {deviation.what: deviation for deviation in super().deviations(setting)}
         own = sum(parameter.numel() for group in self.groups() for parameter in group.parameters)
-        extra = own + self._head_parameters - self.common_head
+        extra = own + self._head_parameters - setting.common_head
         declared.pop("extra_parameters", None)
         return [*declared.values(), *([Deviation("extra_parameters", None, extra)] if extra > 0 else [])]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method
@@ -17,21 +18,32 @@ class Ensemble(Method):
     label to one ensemble, as seidenschwarz2021 does (table 8: 2 or 5 networks that differ by their seed alone); a list,
     only these.
 
-    >>> Ensemble(of=["margin", "triplet"]).requires
+    >>> Ensemble.requires({"of": ["margin", "triplet"]})
     ('margin', 'triplet')
     """
 
+    joins = True
     trains = False
     tunable = False
 
     def __init__(self, *, of: str | Sequence[str], seeds: str | Sequence[int] = "each") -> None:
         super().__init__()
-        self.requires = (of,) if isinstance(of, str) else tuple(map(str, of))
+        joined = self.requires({"of": of})
         self.seeds = one_of("seeds", seeds, ("each", "all")) if isinstance(seeds, str) else tuple(seeds)
-        if not self.requires or len(set(self.requires)) != len(self.requires):
+        if not joined or len(set(joined)) != len(joined):
             raise BadSpecification(f"'of' is {of!r}: it must name what is joined, each once.")
-        if len(self.requires) == 1 and self.seeds == "each":
+        if len(joined) == 1 and self.seeds == "each":
             raise BadSpecification(
-                f"An ensemble of '{self.requires[0]}' alone, seed by seed, is that run itself: name another, or say "
+                f"An ensemble of '{joined[0]}' alone, seed by seed, is that run itself: name another, or say "
                 "`seeds: all` to join its seeds."
             )
+
+    @classmethod
+    def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        of = settings.get("of", ())
+        return (of,) if isinstance(of, str) else tuple(map(str, of))
+
+    @classmethod
+    def joined_seeds(cls, settings: Mapping[str, Any]) -> str | tuple[int, ...]:
+        seeds = settings.get("seeds", "each")
+        return seeds if isinstance(seeds, str) else tuple(map(int, seeds))

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.methods._contract import Batch, Deviation, Method
+from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives.triplet import triplet_terms
 from levelfield.settings import check_keywords, number
@@ -196,5 +197,5 @@ class Mixed(Method):
         both = zip(names, self._active, strict=False)
         return super().counts() | {name: float(count) for name, count in both if count is not None}
 
-    def deviations(self) -> list[Deviation]:
-        return [*super().deviations(), Deviation("hidden_states", None, "changed")]
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [*super().deviations(setting), Deviation("hidden_states", None, "changed")]

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.methods._contract import Batch, Deviation, Method
+from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods.deviations import Deviation
 from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.objectives import Objective
 from levelfield.settings import check_keywords, number, one_of
@@ -84,12 +85,20 @@ class Student(Method):
     def __init__(self, objective: nn.Module, *, student: Any, num_classes: int, dim: int, **shared: Any) -> None:
         super().__init__(objective, **shared)
         self.lesson = Lesson.of(student)
-        self.requires = (self.lesson.teacher,)
         self.wants, self.learns_from = self.lesson.wants, self.lesson.text
         self._width = {"distill": num_classes, "imitate": dim, "relational": None}[self.lesson.form]
         self._outputs: np.ndarray | None = None
         if self.wants == "logits":
             class_logits(objective, torch.zeros(0, dim))
+
+    @classmethod
+    def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """Its teacher.
+
+        >>> Student.requires({"student": {"teacher": "big", "form": "imitate"}})
+        ('big',)
+        """
+        return (Lesson.of(settings["student"]).teacher,)
 
     def taught(self, outputs: np.ndarray) -> None:
         """Take the teacher's outputs, one row for each training image; they are no part of the method's state."""
@@ -114,8 +123,8 @@ class Student(Method):
         said = class_logits(self.objective, rows) if self.wants == "logits" else rows
         return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(said, told)}
 
-    def deviations(self) -> list[Deviation]:
-        return [*super().deviations(), Deviation("teacher", None, self.learns_from)]
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [*super().deviations(setting), Deviation("teacher", None, self.learns_from)]
 
 
 def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:

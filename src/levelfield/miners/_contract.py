@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import torch
 from torch import Tensor
 
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.registry import Registry, is_pml_reference
@@ -41,7 +41,7 @@ class MinerFacts:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor
 
 
-_registry = Registry[BaseMiner]("miner", "miners")
+_registry = Registry[BaseMiner]("miner", "miners", home="levelfield.miners")
 _Entry = TypeVar("_Entry", bound=type)
 
 
@@ -62,12 +62,14 @@ def names() -> list[str]:
 
 def describe(name: str) -> MinerFacts:
     """The facts of the miner `name`."""
-    facts: MinerFacts = _registry.facts(name)
+    facts: MinerFacts | None = _registry.facts(name)
+    if facts is None:
+        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.miners.register`.")
     return facts
 
 
 def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
-    """The miner `name`, or `pml:TripletMarginMiner` of pytorch-metric-learning, with `settings`.
+    """The miner `name`, `my_miners.py:MyMiner`, or `pml:TripletMarginMiner` of pytorch-metric-learning.
 
     `switch` is the probability of roth2020's rho-regularisation (see `Switched`). For the call, see `BaseMiner`.
 
@@ -84,6 +86,8 @@ def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
         entry = _registry.get(name)
         check_keywords(f"miner '{name}'", settings, entry, also=["switch"])
         miner = entry(**settings)
+        if not callable(miner):
+            raise BadInput(f"The miner '{name}' is a {type(miner).__name__}; it must be callable, see `BaseMiner`.")
     if switch:
         from levelfield.miners.switch import Switched
 

@@ -38,6 +38,7 @@ class Facts:
     sources: Mapping[str, str] = field(default_factory=dict)  # setting -> where its default comes from
     search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
     separable: bool = False  # the loss is a mean over independent samples
+    distributions: bool = False  # it learns a mean and variances of each class
     memory: bool = False  # it can compare the batch with a memory of earlier ones (`Given.columns`)
     weights: bool = True  # takes a weight per anchor
     tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> why, in one sentence
@@ -223,7 +224,7 @@ def sum_of(terms: Mapping[str, Tensor]) -> Tensor:
     return reduce(torch.add, terms.values())
 
 
-registry = Registry[nn.Module]("objective", "objectives")
+registry = Registry[nn.Module]("objective", "objectives", home="levelfield.objectives")
 _Entry = TypeVar("_Entry", bound=type)
 
 

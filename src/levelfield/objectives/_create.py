@@ -15,7 +15,7 @@ from levelfield.objectives._buffers import buffers_of, changed
 from levelfield.objectives._contract import Facts, Given, Objective, registry
 from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.papers.presets import preset_settings, presets
-from levelfield.registry import is_file_reference, is_pml_reference, load_from_file
+from levelfield.registry import is_pml_reference
 from levelfield.settings import accepted, check_keywords
 
 
@@ -35,7 +35,9 @@ def describe(name: str) -> Facts:
     """
     if is_pml_reference(name):
         return pml_facts(name)
-    facts: Facts = registry.facts(name)
+    facts: Facts | None = registry.facts(name)
+    if facts is None:
+        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.objectives.register`.")
     return replace(facts, presets=presets(name))
 
 
@@ -69,7 +71,7 @@ def create(
         if preset is not None:
             preset_settings(name, preset)
         return pml_objective(name, hyperparameters, num_classes=num_classes, dim=dim, miner=miner, generator=generator)
-    entry = load_from_file(name) if is_file_reference(name) else registry.get(name)
+    entry = registry.get(name)
     check_keywords(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}
     offered = {"num_classes": num_classes, "dim": dim, "generator": generator}

@@ -49,6 +49,7 @@ class Steps(NamedTuple):
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any (lim2022: 32 at random)",
+        distributions=True,
         least=(1, 1),
         sources={
             "tau": "lim2022 table 3: 32 on CUB and Cars (16 SOP), at lr 1.2e-4; at a larger one 32 * 1.2e-4 / lr",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from levelfield.errors import BadSpecification, nearest
 from levelfield.papers.published import Entry, hyperparameters
+from levelfield.papers.renamed import renamed
 
 DATASETS = {"CUB-200-2011": "cub", "CARS196": "cars", "SOP": "sop", "In-Shop": "inshop"}
 # One paper's tables may hold another's settings: lim2022 compares with MLRC's runs, seidenschwarz2021 with the group
@@ -191,6 +192,8 @@ def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
     """The settings that `preset` means for `objective`."""
     known, preset = presets(objective), _written(preset)
     if preset not in known:
+        if (new := renamed(str(preset))) is not None:
+            raise BadSpecification(f"The preset '{preset}' is called '{new}' now: papers are named by author and year.")
         close = nearest(str(preset), known)
         hint = f" Did you mean '{close}'?" if close else ""
         has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
@@ -208,7 +211,7 @@ def preset_revision(objective: str, preset: Any) -> int:
 
 
 def _written(preset: Any) -> Any:
-    """A preset as people mean it: YAML reads a bare roth2020 as a number."""
+    """A preset as people mean it: YAML reads a bare 002, the earlier name of a paper, as a number."""
     return f"{preset:03d}" if isinstance(preset, int) else preset if preset is None else str(preset)
 
 

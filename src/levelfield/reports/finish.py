@@ -1,47 +1,26 @@
-"""Finish a study: the leaderboard and all files beside it, for `compare` and `report` alike."""
+"""Finish a study: the same output for `levelfield.compare`, `levelfield compare` and `levelfield report`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-
-from rich.console import Console
 
 from levelfield.embedder.best import write_best
 from levelfield.errors import Damaged, LevelfieldError
+from levelfield.progress import SILENT, Progress
 from levelfield.reports.against_published import with_published
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice, kept_start
-from levelfield.reports.leaderboard.tables import show, write_all
+from levelfield.reports.leaderboard.tables import write_all
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
-from levelfield.reports.robustness import Robustness, robustness, show_robustness, write_robustness
-from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.reports.report import Report
+from levelfield.reports.robustness import robustness, write_robustness
+from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.runs.folder import Result, read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
-
-
-@dataclass(frozen=True)
-class Report:
-    """The result of a study. not_drawn: reasons for missing figures, by name."""
-
-    board: Leaderboard
-    robust: Robustness | None
-    paths: list[Path]
-    not_drawn: dict[str, str] = field(default_factory=dict)
-
-    def show(self, console: Console, *, full: bool = False) -> None:
-        show(self.board, console, full=full)
-        show_robustness(self.robust, console)
-        console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
-
-    def refuse_if_not_drawn(self) -> None:
-        """Raise if a figure is missing: for the exit code, after everything else has been shown."""
-        if self.not_drawn:
-            told = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in self.not_drawn.items())
-            raise LevelfieldError(f"The leaderboard is complete, but a figure could not be drawn. {told}.")
 
 
 def finish(
@@ -53,12 +32,12 @@ def finish(
     metrics: Sequence[str] = (),
     figures: Sequence[str] = (),
     near_leaks: bool = False,
-    draw_leaks: bool = True,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Report:
-    """Gather the finished runs in `folder` and write tables and figures into `out`.
+    """Gather the finished runs in `folder` and write tables and figures into `out`, by default the same folder.
 
-    A figure that cannot be drawn does not affect the rest. metrics, figures: override those of the study.
+    A figure that cannot be drawn does not affect the rest. metrics, figures: override those of the study. near_leaks:
+    search for near-duplicates across the split, and draw them.
     """
     own = out is None and not metrics
     out = out or folder
@@ -66,8 +45,8 @@ def finish(
     board = with_published(board, runs)
     told = {"advice": advice(board, study.conditions), "kept_start": kept_start(_sound(runs, folder))}
     board = replace(board, facts={**board.facts, **told})
-    crossing = crossings(board, runs, folder, near=near_leaks, progress=lambda _, done, total: progress(done, total))
-    sheets = write_crossings(crossing, folder) if draw_leaks else []
+    crossing = crossings(board, runs, folder, near=near_leaks, progress=progress)
+    sheets = write_crossings(crossing, folder) if own or near_leaks else []
     board = with_leaks(board, crossing, folder, out)
     robust = robustness(study, board, runs, folder)
     paths = write_all(board, out) + write_robustness(robust, out)

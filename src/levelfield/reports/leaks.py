@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,10 +15,11 @@ from levelfield.contents import MEGABYTE, read_json
 from levelfield.data.checks.leaks import RADIUS, Leaks, find_leaks
 from levelfield.errors import Damaged, LevelfieldError
 from levelfield.files import write_json
+from levelfield.progress import SILENT, Progress
 from levelfield.reports.image_pairs import pair_sheet
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder import spec_at_its_place
-from levelfield.studies.runs.inputs import EMBEDDED, Ground
+from levelfield.studies.runs.inputs import EMBEDDED, RunInputs
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
 from levelfield.studies.specification.choices import Data
 from levelfield.trust import trusting
@@ -46,7 +47,7 @@ def crossings(
     folder: Path,
     *,
     near: bool = False,
-    progress: Callable[[str, int, int], object] | None = None,
+    progress: Progress = SILENT,
 ) -> list[Crossing]:
     """Leaks of each test set, read from the study's folder if stored there, else searched for now.
 
@@ -63,7 +64,8 @@ def crossings(
             continue
         known = stored.get(test_set)
         if known is not None and known.division == _division(spec):
-            found.append(known)
+            drawn = known.picture is not None and (folder / known.picture).is_file()
+            found.append(known if drawn else replace(known, picture=None))
             continue
         one = _look(test_set, spec, folder, near, progress)
         if near and one.leaks is not None and one.leaks.pairs:
@@ -118,14 +120,12 @@ def leak_links(board: Leaderboard) -> list[str]:
 
 
 @trusting()
-def _look(
-    test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Callable[[str, int, int], object] | None
-) -> Crossing:
+def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Progress) -> Crossing:
     try:
         # as the images are now, not as a run of this process found them
         data = _where_it_is(spec, folder)
-        ground = Ground(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
-        leaks = find_leaks(ground.catalog, ground.fold, radius=RADIUS if near else -1, progress=progress)
+        inputs = RunInputs(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
+        leaks = find_leaks(inputs.catalog, inputs.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:
         if near:  # somebody asked for it
             raise

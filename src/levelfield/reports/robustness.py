@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from levelfield.files import write_json, write_text
+from levelfield.registry import short_name
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.corruptions import recorded
@@ -132,7 +133,7 @@ def show_robustness(found: Robustness | None, console: Console) -> None:
     """Print the table, if there is one."""
     if found is None:
         return
-    heads = ["clean", *(_SHORT.get(name, name) for name in found.corruptions), "mean"]
+    heads = ["clean", *(_SHORT.get(name, short_name(name)) for name in found.corruptions), "mean"]
     columns = {head: [_fields(row)[k] for row in found.rows] for k, head in enumerate(heads, 1)}
     console.print()
     console.print(_title(found), style="italic", highlight=False)  # as a table's title it would be as narrow as that

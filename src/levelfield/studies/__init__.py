@@ -1,6 +1,6 @@
 """Studies: specification, plan, execution, store, leaderboard."""
 
-from levelfield.studies.compare import compare, prepare
+from levelfield.studies.compare import prepare, run_study
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
@@ -12,10 +12,10 @@ __all__ = [
     "PlannedRun",
     "RunSpec",
     "Study",
-    "compare",
     "gather",
     "parse_study",
     "plan",
     "prepare",
     "read_study",
+    "run_study",
 ]

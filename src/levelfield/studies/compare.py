@@ -1,9 +1,8 @@
-"""From a study to a leaderboard: check, plan, execute, gather."""
+"""From a study to its finished runs: check, plan, execute."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from levelfield import methods
 from levelfield.batching import check_fit
 from levelfield.data import Catalog, protocols
 from levelfield.embedder import Trunk
-from levelfield.embedder.best import write_best
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files import write_text
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.execution.corruptions import record_all
-from levelfield.studies.execution.workers import Event, Outcome, run_all
-from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
+from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder import write_plan
@@ -32,13 +31,11 @@ from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.runs.teacher import check_code
 from levelfield.studies.specification.choices import Data
 from levelfield.studies.specification.claims import check_claims
-from levelfield.studies.specification.named_code import named_by
-from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.variations import check_methods
-from levelfield.studies.specification.yaml_file import read_study
 from levelfield.training import Conditions
 from levelfield.training.checks import check_accumulation
-from levelfield.trust import trusted, trusting
+from levelfield.trust import trusted
 
 
 def prepare(
@@ -46,12 +43,12 @@ def prepare(
     *,
     tested: bool = True,
     device: str = "cpu",
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress = SILENT,
 ) -> list[PlannedRun]:
     """The runs of a study, after everything that can be wrong before training was looked at.
 
     tested: without test classes there is nothing to compare; `train` asks for none.
-    progress: hears (done, total) of the images that are looked at for the first time.
+    progress: of the images that are checked for the first time.
     """
     ranking(study.metrics)
     check_methods(study)
@@ -81,38 +78,17 @@ def prepare(
     return runs
 
 
-def compare(
-    study: Study | Path | str | dict[str, Any],
-    *,
-    out: Path | str = "runs",
-    jobs: int = 0,
-    options: Options | None = None,
-    listen: Callable[[Event], None] = lambda event: None,
-    trust: Sequence[Path | str] = (),
-) -> Leaderboard:
-    """Run a study (what is finished is skipped) and return its leaderboard.
-
-    In Python: `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`. `jobs` processes work side by
-    side. 0 works in this process, unless a method is somebody's own code: that never runs where others are measured.
-
-    trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
-    """
-    with trusting(*named_by(study), *trust):
-        if isinstance(study, dict):
-            study = parse_study(study)
-        elif not isinstance(study, Study):
-            study = read_study(study)
-        options = options or Options()
-        runs = prepare(study, device=options.device)
-        folder = Path(out) / study.name
-        kept = keep_earlier(folder, runs, study.metrics)
-        if kept is not None:
-            logging.getLogger("levelfield").warning(kept_text(folder, kept))
-        outcome = carry_out(study, runs, folder, jobs=jobs, options=options, listen=listen)
-        outcome.refuse_if_all_failed(len(runs))
-        board = gather(study.name, runs, folder, study.metrics, claims=study.claims)
-    write_best(folder, Path(board.answer.first_run))
-    return board
+def run_study(
+    study: Study, folder: Path, *, jobs: int, options: Options, progress: RunsProgress = SILENT_RUNS
+) -> list[PlannedRun]:
+    """Do the runs of a study that are not finished in `folder`; gives all of them. An earlier study there is kept."""
+    runs = prepare(study, device=options.device, progress=progress)
+    kept = keep_earlier(folder, runs, study.metrics)
+    if kept is not None:
+        logging.getLogger("levelfield").warning(kept_text(folder, kept))
+    outcome = carry_out(study, runs, folder, jobs=jobs, options=options, progress=progress)
+    outcome.refuse_if_all_failed(len(runs))
+    return runs
 
 
 def carry_out(
@@ -122,7 +98,7 @@ def carry_out(
     *,
     jobs: int,
     options: Options,
-    listen: Callable[[Event], None],
+    progress: RunsProgress,
     describe: bool = True,
 ) -> Outcome:
     """Write down what the study is (unless it is a part of one that is described there), then do its runs."""
@@ -131,14 +107,14 @@ def carry_out(
         write_text(folder / "study.yaml", content)
         write_plan(folder, runs)
     options = replace(options, trust=trusted())
-    outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, listen=listen)
+    outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, progress=progress)
     if study.corruptions:
-        outcome.unmeasured = _corrupt(study, runs, folder, outcome, jobs, listen)
+        outcome.unmeasured = _corrupt(study, runs, folder, outcome, jobs, progress)
     return outcome
 
 
 def _corrupt(
-    study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, jobs: int, listen: Callable[[Event], None]
+    study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, jobs: int, progress: RunsProgress
 ) -> dict[int, str]:
     """Measure every finished run on corrupted test images; gives those for which it failed, with the reason."""
     metrics = [name for name in ranking(study.metrics) if parse(name).kind == "retrieval"] or ranking(study.metrics)[:1]
@@ -149,12 +125,12 @@ def _corrupt(
         study.corruptions,
         metrics,
         jobs=jobs,
-        tell=lambda place, text, step, total: listen(Event("progress", done[place], text, step, total)),
+        progress={place: progress.of_run(number) for place, number in done.items()},
     )
     reasons = {done[place]: reason for place, reason in failed.items()}
     for number in done.values():
         told = f"on corrupted images: {reasons[number]}" if number in reasons else ""
-        listen(Event("failed", number, told) if told else Event("done", number))
+        progress.on_event(Event("failed", number, told) if told else Event("done", number))
     return reasons
 
 

@@ -1,7 +1,7 @@
 """Training: the one loop, its optimisers, checkpoints and ledger."""
 
 from levelfield.training.conditions import Conditions
-from levelfield.training.loop import Pace, train
-from levelfield.training.progress import Progress
+from levelfield.training.loop import Observer, Pace, train
+from levelfield.training.state import TrainingState
 
-__all__ = ["Conditions", "Pace", "Progress", "train"]
+__all__ = ["Conditions", "Observer", "Pace", "TrainingState", "train"]

@@ -7,7 +7,7 @@ from torch import Tensor
 from levelfield.errors import BadSpecification, RunFailed
 from levelfield.methods import Method
 from levelfield.training.conditions import Conditions
-from levelfield.training.progress import Progress
+from levelfield.training.state import TrainingState
 
 
 def check_accumulation(method: Method, conditions: Conditions) -> None:
@@ -35,10 +35,10 @@ def check_terms(terms: dict[str, Tensor]) -> None:
             raise RunFailed(f"The term '{name}' of the loss is {came}; a tensor with one number is needed.")
 
 
-def check_trained(progress: Progress) -> None:
+def check_trained(state: TrainingState) -> None:
     """A run whose loss never depended on a weight has trained nothing, whatever figure it gives."""
-    if progress.step and progress.without_gradient == progress.step:
+    if state.step and state.without_gradient == state.step:
         raise RunFailed(
-            f"None of the {progress.step} steps had a gradient: the loss does not depend on the network. Does it "
+            f"None of the {state.step} steps had a gradient: the loss does not depend on the network. Does it "
             "detach the embeddings, or compute under torch.no_grad()?"
         )

@@ -36,7 +36,9 @@ class Conditions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     # trunk
-    backbone: str = Field("tf_efficientnet_lite0", description="any timm network by name, or bninception")
+    backbone: str = Field(
+        "tf_efficientnet_lite0", description="any timm network by name, bninception, or `my_networks.py:function`"
+    )
     weights: str | None = Field(
         None, description="a .safetensors file; without one the backbone's own pretrained weights"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from levelfield.batching import Choice
 from levelfield.errors import Unfair
-from levelfield.methods import Deviation, Method
+from levelfield.methods import Deviation, Method, Setting
+from levelfield.methods.deviations import done_by, point_of
 from levelfield.training.conditions import Conditions
 from levelfield.training.used import FEW
 
@@ -45,80 +45,37 @@ class Measured:
     decays: dict[str, float] = field(default_factory=dict)
     optimisers: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def trunk_passes(self) -> float | None:
+        """How often each training image went through the trunk; None if nothing was trained."""
+        return round((self.rows_through_trunk - self.memory_rows) / self.images, 3) if self.images else None
+
     def deviations(self, conditions: Conditions, *, trains: bool) -> list[Deviation]:
-        """The points in which this differs from the conditions."""
-        found: dict[str, Any] = {
-            "extra_parameters": self.extra_parameters,
-            "learned_buffers": self.learned_buffers,
-        }
-        for name, rate in self.rates.items():
-            found["lr" if name == "head" else f"lr_of_{name}"] = rate * conditions.lr if name == "head" else rate
-            found[f"weight_decay_of_{name}"] = self.decays[name]
-            found[f"optimiser_of_{name}"] = self.optimisers[name]
-        if self.layout:
-            found["batch"] = self.layout
-            found["batching"] = self.batching
-        if self.dim:
-            found["dim"] = self.dim
-        if self.dim and conditions.codes == "binary" and self.bits != 1:
-            found["codes"] = "float32"
-        if self.refined:
-            found["refined"] = self.refined
-        if self.teacher:
-            found["teacher"] = self.teacher
-        if self.head_norm:
-            found["head_norm"] = "yes"
-        if self.rows_changed:
-            found["hidden_states"] = "changed"
-        if not trains or self.steps > conditions.steps:
-            found["steps"] = self.steps
-        if self.images:
-            found["trunk_passes"] = round((self.rows_through_trunk - self.memory_rows) / self.images, 3)
-        return _departures(found, conditions)
+        """The points in which this differs from the conditions, of those that a method has to declare."""
+        done = done_by(self, conditions, declared=True)
+        return _deviations(done if trains else {**done, "steps": self.steps}, conditions)
 
 
-def declared(method: Method, conditions: Conditions) -> list[Deviation]:
+def declared(method: Method, conditions: Conditions, setting: Setting) -> list[Deviation]:
     """What the method says of itself; what equals the condition is none, and the tuning budget is added."""
-    said = {deviation.what: deviation.method for deviation in method.deviations()}
+    said = {deviation.what: deviation.method for deviation in method.deviations(setting)}
     if "batching" in said and conditions.batching and method.layout and method.batching is None:
         # its own layout, drawn as all others are
         said["batching"] = str(conditions.batches(method)[1])
-    return _departures({**said, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
+    return _deviations({**said, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
 
 
-def _departures(values: dict[str, Any], conditions: Conditions) -> list[Deviation]:
-    """The entries that differ from what the conditions say."""
-    common = {
-        "extra_parameters": 0,
-        "learned_buffers": 0,
-        "lr": conditions.lr,
-        "lr_of": 1.0,
-        "weight_decay_of": conditions.weight_decay,
-        "optimiser_of": conditions.optimiser,
-        "batch": str(conditions.layout),
-        "batching": str(Choice.of(conditions.batching, conditions.layout)),
-        "dim": conditions.dim,
-        "codes": conditions.codes,
-        "refined": "no",
-        "head_norm": "no",
-        "hidden_states": "kept",
-        "steps": conditions.steps,
-        "trunk_passes": 1,
-        "tuning_trials": conditions.tuning_trials,
-    }
-    found = []
-    for what, value in values.items():
-        kind = what.split("_of_")[0] + ("_of" if "_of_" in what else "")
-        if _differ(value, common.get(kind)):
-            found.append(Deviation(what, common.get(kind), value))
-    return found
+def _deviations(values: Mapping[str, Any], conditions: Conditions) -> list[Deviation]:
+    """The values that differ from what the conditions say."""
+    found = [Deviation(what, point_of(what).usual(conditions), value) for what, value in values.items()]
+    return [each for each in found if _differ(each.method, each.condition)]
 
 
 def settle(
-    method: Method, conditions: Conditions, measured: Measured, *, only: set[str] | None = None
+    method: Method, conditions: Conditions, setting: Setting, measured: Measured, *, before: bool = False
 ) -> list[Deviation]:
     """As `settled`, with what the method says of itself now."""
-    return settled(declared(method, conditions), conditions, measured, trains=method.trains, only=only)
+    return settled(declared(method, conditions, setting), conditions, measured, trains=method.trains, before=before)
 
 
 def settled(
@@ -127,33 +84,30 @@ def settled(
     measured: Measured,
     *,
     trains: bool,
-    only: set[str] | None = None,
+    before: bool = False,
 ) -> list[Deviation]:
     """The deviations to print beside the result; refuses what was done and not declared, or declared and not done.
 
-    said: what the method declared. only: the points known so far, for the check before the first step.
+    said: what the method declared. before: only what is known before the first step is compared.
     """
-    tuning = [deviation for deviation in said if deviation.what == "tuning_trials"]
-    told = {deviation.what: deviation for deviation in said if deviation.what != "tuning_trials"}
+    uncounted = [deviation for deviation in said if point_of(deviation.what).declared == "only"]
+    told = {deviation.what: deviation for deviation in said if deviation not in uncounted}
     done = {deviation.what: deviation for deviation in measured.deviations(conditions, trains=trains)}
     for what in sorted({*told, *done}):
-        if only is not None and what.split("_of_")[0] not in only:
+        point = point_of(what)
+        if before and point.known != "before":
             continue
         if what not in told or (what in done and _differ(told[what].method, done[what].method)):
             raise Unfair(
-                f"The method departs from the conditions without declaring it: {done[what].text}. "
+                f"The method departs from the conditions without declaring it: {done[what].text}. {point.sentence} "
                 "Add it to `deviations()`, or remove it."
             )
         if what not in done:
             raise Unfair(f"The method declares '{told[what].text}', but its run did not do so.")
-    # follows from the batching, which is declared
-    memory = [Deviation("memory_rows", None, measured.memory_rows)] if measured.memory_rows else []
-    monitor = [Deviation("monitor", None, "test")] if measured.monitored else []  # a condition of the study
-    own_start = measured.own_start and trains
-    # exposed, whoever declares it: it follows from what the method owns
-    frozen = [Deviation("frozen_parameters", 0, measured.frozen_parameters)] if measured.frozen_parameters else []
-    start = [Deviation("start", conditions.head_init, "its own")] if own_start else []  # follows from `head`
-    return [*done.values(), *frozen, *start, *memory, *monitor, *tuning]
+    exposed = done_by(measured, conditions, declared=False)
+    if not trains:
+        exposed.pop("start", None)
+    return [*done.values(), *_deviations(exposed, conditions), *uncounted]
 
 
 def measure_setup(
@@ -182,7 +136,7 @@ def measure_setup(
 
 
 @contextmanager
-def only(optimisers: Sequence[Optimizer]) -> Iterator[None]:
+def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
     """Inside, an optimiser that is none of these is refused at its first step, whoever runs it."""
     own = {id(optimiser) for optimiser in optimisers}
 

@@ -18,20 +18,21 @@ from torch.optim import Optimizer
 from levelfield.embedder import Embedder
 from levelfield.errors import RunFailed
 from levelfield.methods import Method
+from levelfield.progress import SILENT, Progress
 from levelfield.randomness import is_chosen, isolated, reseed, seed_globals
 from levelfield.training.checks import check_accumulation, check_terms, check_trained
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.guard import Guard
-from levelfield.training.ledger import check_leaves, only
+from levelfield.training.ledger import check_leaves, forbid_other_optimisers
 from levelfield.training.log import Log, numbers
-from levelfield.training.optimisers import clip, factor, rest, set_rates
+from levelfield.training.optimisers import clip, factor, freeze_trunk, set_rates
 from levelfield.training.peak import Peak
-from levelfield.training.progress import Progress, State
 from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
+from levelfield.training.state import Checkpointer, TrainingState
 from levelfield.training.used import Used, known_to, places_in
 
-LOOKS = 16  # one step in so many is searched for hidden parameters, networks and memories, twice
+INSPECTED = 16  # one step in so many is searched for hidden parameters, networks and memories, twice
 RHO_EVERY = 5  # one line of the log in so many says how many directions the rows of its batch use (roth2020: rho)
 
 
@@ -47,10 +48,22 @@ class Pace:
         return step % self.save_every_steps == 0 if self.save_every_steps else seconds > self.save_every_seconds
 
 
-def is_time_to_look() -> bool:
+@dataclass(frozen=True)
+class Observer:
+    """Who watches a run train. Only `validate` decides anything: its figure selects, where the conditions say so."""
+
+    validate: Callable[[], float] | None = None
+    watch: Callable[[], dict[str, Any]] | None = None
+    """Figures that are only written down, at the start and where one validates."""
+    progress: Progress = SILENT
+    tensorboard: Callable[[str, float, int], None] | None = None
+    """Called with the name, the value and the step of every number that is logged."""
+
+
+def is_time_to_inspect() -> bool:
     """True for one step in so many, by the operating system's chance: nobody can foresee them, and no weight depends on
     them."""
-    return secrets.randbelow(LOOKS) == 0
+    return secrets.randbelow(INSPECTED) == 0
 
 
 def train(
@@ -63,61 +76,59 @@ def train(
     seed: int,
     folder: Path,
     pace: Pace | None = None,
-    validate: Callable[[], float] | None = None,
-    watch: Callable[[], dict[str, Any]] | None = None,
-    tell: Callable[[int, int], None] = lambda step, steps: None,
-    board: Callable[[str, float, int], None] | None = None,
+    observer: Observer | None = None,
     guard: Guard | None = None,
-) -> Progress:
-    """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint.
-
-    validate: the figure that selects. watch: figures that are only written down, at the start and where one validates.
-    """
+) -> TrainingState:
+    """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint."""
     check_accumulation(method, conditions)
-    pace = pace or Pace()
-    state = State(embedder, method, optimisers)
-    progress, planned = state.resume(folder / "checkpoint")
+    pace, observer = pace or Pace(), observer or Observer()
+    validate, watch = observer.validate, observer.watch
+    checkpointer = Checkpointer(embedder, method, optimisers)
+    state, planned = checkpointer.resume(folder / "checkpoint")
     feed.load_state_dict(planned)
-    log = Log.resume(folder / "log.jsonl", progress.step)
-    batches = feed.batches(progress.step)
+    log = Log.resume(folder / "log.jsonl", state.step)
+    batches = feed.batches(state.step)
     peak = Peak()
     saved = time.perf_counter()
-    began = saved - progress.seconds
-    resting: bool | None = None
+    began = saved - state.seconds
+    frozen: bool | None = None
     generator, guard = torch.Generator(), guard or Guard(embedder, optimisers)
-    with only(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
-        guard.begin(resumed=progress.step > 0)
+    stage = observer.progress.stage("training", conditions.steps)
+    with forbid_other_optimisers(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
+        guard.begin(resumed=state.step > 0)
         network = places_in(embedder)
-        at_start = validate if conditions.validate_start and not progress.step else None
-        if at_start is not None and progress.judge(at_start(), conditions):
+        at_start = validate if conditions.validate_start and not state.step else None
+        if at_start is not None and state.record_validation(at_start(), conditions):
             guard.remember_best()
-            state.remember_best()
-        if watch is not None and not progress.step:
-            began += progress.monitor(watch)
+            checkpointer.remember_best()
+        if watch is not None and not state.step:
+            began += state.monitor(watch)
             peak.begin()
-        while progress.step < conditions.steps and not progress.finished:
-            step, passes, planning, asked = progress.step, embedder.passes, feed.planning, time.perf_counter()
+        while state.step < conditions.steps and not state.finished:
+            step, passes, planning, asked = state.step, embedder.passes, feed.planning, time.perf_counter()
             unchanged = embedder.trunk.changed
             batch = next(batches)
-            progress.waiting += time.perf_counter() - asked
-            progress.planning += feed.planning - planning
+            state.waiting += time.perf_counter() - asked
+            state.planning += feed.planning - planning
             if embedder.passes > passes:  # to fill the memory of a batching
-                progress.memory_rows += embedder.passes - passes
-                resting = None  # back to training mode
-            if resting != (step < conditions.trunk_warmup):
-                resting = step < conditions.trunk_warmup
-                rest(embedder, optimisers, resting)
-            set_rates(optimisers, factor(step, conditions, drops=progress.drops))
+                state.memory_rows += embedder.passes - passes
+                frozen = None  # back to training mode
+            if frozen != (step < conditions.trunk_warmup):
+                frozen = step < conditions.trunk_warmup
+                freeze_trunk(embedder, optimisers, frozen)
+            set_rates(optimisers, factor(step, conditions, drops=state.drops))
 
             guard.begin_step()
-            look = step in (0, conditions.trunk_warmup) or is_chosen(LOOKS, seed, "look", step) or is_time_to_look()
+            inspect = (
+                step in (0, conditions.trunk_warmup) or is_chosen(INSPECTED, seed, "look", step) or is_time_to_inspect()
+            )
             total, idle, active = 0.0, True, None
             shown: dict[str, torch.Tensor] = {}
             seen: list[torch.Tensor] = []
             reseed(generator, seed, "step", step)
             seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
             for place, part in enumerate(batch.parts(conditions.accumulate)):
-                with Used(known_to(method, part), network) if look else nullcontext() as used:
+                with Used(known_to(method, part), network) if inspect else nullcontext() as used:
                     terms = method.step(embedder, part, generator)
                 seen += latest
                 latest.clear()
@@ -146,7 +157,7 @@ def train(
                     share = term.detach() / conditions.accumulate  # its number is read only when it is logged
                     shown[name] = shown[name] + share if name in shown else share
             guard.before_update()
-            if look and is_time_to_look():  # seldom: the model that is written is compared number by number
+            if inspect and is_time_to_inspect():  # seldom: the model that is written is compared number by number
                 guard.check_frozen()
             norm = clip(optimisers, conditions.clip)
             for optimiser in optimisers:
@@ -156,23 +167,23 @@ def train(
 
             rows = torch.cat(seen) if seen else None
             feed.observe(batch, rows)
-            progress.step += 1
-            progress.images += len(batch.labels)
-            progress.idle_batches += idle or active == 0
-            progress.without_gradient += idle
-            progress.rows_through_trunk += embedder.passes - passes
-            progress.rows_changed += embedder.trunk.changed - unchanged
-            last = progress.step == conditions.steps
+            state.step += 1
+            state.images += len(batch.labels)
+            state.idle_batches += idle or active == 0
+            state.without_gradient += idle
+            state.rows_through_trunk += embedder.passes - passes
+            state.rows_changed += embedder.trunk.changed - unchanged
+            last = state.step == conditions.steps
             if step % pace.log_every == 0 or last:
                 spread = spread_of(rows)
-                progress.collapsed = spread < COLLAPSE
+                state.collapsed = spread < COLLAPSE
                 entry: dict[str, Any] = {
                     "step": step,
                     "epoch": batch.epoch,
                     "loss": total,
                     "spread": spread,
-                    "idle": progress.idle_batches,
-                    "factor": factor(step, conditions, drops=progress.drops),
+                    "idle": state.idle_batches,
+                    "factor": factor(step, conditions, drops=state.drops),
                 }
                 rho = decay_of(rows) if step % (RHO_EVERY * pace.log_every) == 0 or last else None
                 known = {"active": active, "norm": norm, "memory_age": feed.batching.memory_age, "rho": rho}
@@ -181,30 +192,30 @@ def train(
                 if shown:
                     entry["terms"] = {name: float(term) for name, term in shown.items()}
                 log.write(**entry)
-                if board:
+                if observer.tensorboard is not None:
                     for name, number in numbers(entry).items():
-                        board(name, number, step)
-            if validate is not None and (progress.step % conditions.validate_every == 0 or last):
-                if progress.judge(validate(), conditions):
+                        observer.tensorboard(name, number, step)
+            if validate is not None and (state.step % conditions.validate_every == 0 or last):
+                if state.record_validation(validate(), conditions):
                     guard.remember_best()
-                    state.remember_best()
-                resting = None  # back to training mode
-            if watch is not None and (progress.step % conditions.validate_every == 0 or last):
-                progress.peak_bytes = peak.larger(progress.peak_bytes)
-                began += progress.monitor(watch)  # no training: neither its seconds nor its memory count
+                    checkpointer.remember_best()
+                frozen = None  # back to training mode
+            if watch is not None and (state.step % conditions.validate_every == 0 or last):
+                state.peak_bytes = peak.larger(state.peak_bytes)
+                began += state.monitor(watch)  # no training: neither its seconds nor its memory count
                 peak.begin()
-                resting = None
+                frozen = None
             now = time.perf_counter()
-            progress.seconds = now - began
-            if last or progress.finished or pace.is_time(progress.step, now - saved):
-                progress.peak_bytes = peak.larger(progress.peak_bytes)
-                state.save(folder / "checkpoint", progress, feed.state_dict())
+            state.seconds = now - began
+            if last or state.finished or pace.is_time(state.step, now - saved):
+                state.peak_bytes = peak.larger(state.peak_bytes)
+                checkpointer.save(folder / "checkpoint", state, feed.state_dict())
                 saved = time.perf_counter()
-            tell(progress.step, conditions.steps)
+            stage.reach(state.step)
         guard.check_weights()
     log.close()
-    check_trained(progress)
-    state.restore_best()
+    check_trained(state)
+    checkpointer.restore_best()
     guard.end()
     embedder.eval()
-    return progress
+    return state

@@ -110,15 +110,15 @@ def set_rates(optimisers: Sequence[Optimizer], rate: float) -> None:
             group["lr"] = group["base_lr"] * rate
 
 
-def rest(embedder: Embedder, optimisers: list[Optimizer], resting: bool) -> None:
-    """While resting, groups that are not warm get no gradient at all, so their optimiser state stays untouched."""
+def freeze_trunk(embedder: Embedder, optimisers: list[Optimizer], frozen: bool) -> None:
+    """While frozen, groups that are not warm get no gradient at all, so their optimiser state stays untouched."""
     embedder.train()
-    if resting:
-        embedder.trunk.eval()  # running statistics rest too
+    if frozen:
+        embedder.trunk.eval()  # running statistics are frozen too
     for optimiser in optimisers:
         for group in optimiser.param_groups:
             for parameter in group["params"]:
-                parameter.requires_grad_(group["warm"] or not resting)
+                parameter.requires_grad_(group["warm"] or not frozen)
 
 
 def clip(optimisers: list[Optimizer], largest: float | None) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,11 @@ from scipy.stats import qmc
 
 from levelfield import methods
 from levelfield.errors import BadSpecification
-from levelfield.studies import Study, compare, parse_study
-from levelfield.studies.execution.workers import Event
+from levelfield.studies import Study, gather, parse_study, run_study
+from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.runs.run import Options
+from levelfield.studies.specification.named_code import named_by
+from levelfield.trust import trusting
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def search(
     jobs: int = 1,
     seed: int = 0,
     options: Options | None = None,
-    listen: Callable[[Event], None] = lambda event: None,
+    progress: RunsProgress = SILENT_RUNS,
 ) -> list[Trial]:
     """Try `trials` settings of every method that has something to search; the first is the study's own.
 
@@ -59,7 +60,11 @@ def search(
         "seeds": 1,
         "protocol": {"name": "choosing", "validation": validation},
     }
-    board = compare(parse_study(content), out=out, jobs=jobs, options=options, listen=listen)
+    choosing = parse_study(content)
+    folder = out / choosing.name
+    with trusting(*named_by(choosing)):
+        runs = run_study(choosing, folder, jobs=jobs, options=options or Options(), progress=progress)
+    board = gather(choosing.name, runs, folder, choosing.metrics)
     found = []
     for row in board.rows:
         label, number, settings = tried[row.label]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,10 +11,11 @@ from typing import Literal
 from levelfield.data import official
 from levelfield.data._registry import DatasetFacts, create, describe, names
 from levelfield.data.catalog import Catalog
-from levelfield.data.checks.readable import count, some, unreadable
+from levelfield.data.checks.readable import unreadable
 from levelfield.errors import LevelfieldError, unknown
+from levelfield.progress import SILENT, Progress
+from levelfield.wording import first_few, plural
 
-Tell = Callable[[str, int, int], object]
 _NAMED = 5
 
 
@@ -28,9 +28,9 @@ class Finding:
 
 
 def verify(
-    name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None, tell: Tell | None = None
+    name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None, progress: Progress = SILENT
 ) -> list[Finding]:
-    """All findings about the dataset `name` below `root`; `tell` is called with (what, done, total).
+    """All findings about the dataset `name` below `root`.
 
     Also works for `folder` and `csv`, which have no official counts. facts: replace the official counts.
     """
@@ -42,8 +42,7 @@ def verify(
     else:
         catalog = create(name, **({} if root is None else {"path": root}))
         found = [Finding("good", _size(catalog)), *(Finding("remark", note) for note in catalog.notes)]
-    hear = tell or (lambda what, done, total: None)
-    broken = unreadable(catalog.paths, progress=lambda done: hear("reading every image", done, len(catalog)))
+    broken = unreadable(catalog.paths, progress=progress)
     found += _broken(catalog, broken)
     found += _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))
     return found
@@ -77,7 +76,7 @@ def _broken(catalog: Catalog, broken: dict[int, LevelfieldError]) -> list[Findin
         return [Finding("good", f"All {len(catalog):,} images can be read.")]
     shown = [Finding("problem", str(error)) for error in list(broken.values())[:_NAMED]]
     more = len(broken) - len(shown)
-    rest = Finding("problem", f"{count(more, 'more image', 'more images')} cannot be read.")
+    rest = Finding("problem", f"{plural(more, 'more image', 'more images')} cannot be read.")
     return [*shown, rest] if more else shown
 
 
@@ -90,8 +89,8 @@ def _duplicates(catalog: Catalog) -> list[Finding]:
     if not several:
         return [Finding("good", "No duplicate files.")]
     mixed = sum(len({int(catalog.labels[i]) for i in found}) > 1 for found in several)
-    named = some([" = ".join(str(catalog.paths[i]) for i in found[:2]) for found in several])
-    number = count(len(several), "image is", "images are")
+    named = first_few([" = ".join(str(catalog.paths[i]) for i in found[:2]) for found in several])
+    number = plural(len(several), "image is", "images are")
     return [Finding("remark", f"{number} duplicated, {mixed:,} of them under different classes: {named}.")]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.checks.perceptual_hash import looks, nearest_within
-from levelfield.data.checks.readable import count, some
+from levelfield.data.checks.perceptual_hash import nearest_within, perceptual_hashes
 from levelfield.data.protocols import Fold
+from levelfield.progress import SILENT, Progress
 from levelfield.settings import whole
+from levelfield.wording import first_few, plural
 
 # Of 64 bits. On bird photographs it takes 99 % of the copies that were scaled, compressed again or made brighter and
 # 70 % of those cut by 3 % on each side, and none of a million pairs of different photographs.
@@ -74,10 +74,10 @@ class Leaks:
         else:
             first = "No class is in both parts."
         part = f"of {self.test:,} test images"
-        equal = count(len(self.identical), f"{part} is", f"{part} are")
+        equal = plural(len(self.identical), f"{part} is", f"{part} are")
         found = [first, f"{equal} in the training part too, byte for byte."]
         if self.near is not None:
-            alike = count(
+            alike = plural(
                 len(self.near),
                 f"{part} looks like a training image; please check it.",
                 f"{part} look like a training image; please check them.",
@@ -87,7 +87,7 @@ class Leaks:
 
     @property
     def _both(self) -> str:
-        return count(len(self.classes), "class trains and tests", "classes train and test")
+        return plural(len(self.classes), "class trains and tests", "classes train and test")
 
     @property
     def summary(self) -> str:
@@ -98,8 +98,8 @@ class Leaks:
         >>> Leaks(("ant",), (), None, closed=False, train=10, test=10).summary
         'LEAK: 1 class (ant) is on both sides of the split.'
         """
-        classes = count(len(self.classes), "class", "classes")
-        crossing = [] if self.closed or not self.classes else [f"{classes} ({some(list(self.classes))})"]
+        classes = plural(len(self.classes), "class", "classes")
+        crossing = [] if self.closed or not self.classes else [f"{classes} ({first_few(list(self.classes))})"]
         if self.identical:
             crossing.append(f"{len(self.identical):,} of {self.test:,} test images (byte for byte)")
         said = [f"The same {self._both} on purpose (protocol 'closed')."] if self.closed else []
@@ -108,7 +108,7 @@ class Leaks:
         found = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing
         said.append(f"{found} on both sides of the split.")
         if self.near is not None:
-            alike = count(len(self.near), "test image looks", "test images look")
+            alike = plural(len(self.near), "test image looks", "test images look")
             said.append(f"{alike if self.near else 'No test image looks'} like a training image.")
         return " ".join(said)
 
@@ -149,9 +149,7 @@ class Leaks:
         )
 
 
-def find_leaks(
-    catalog: Catalog, fold: Fold, *, radius: int = RADIUS, progress: Callable[[str, int, int], object] | None = None
-) -> Leaks:
+def find_leaks(catalog: Catalog, fold: Fold, *, radius: int = RADIUS, progress: Progress = SILENT) -> Leaks:
     """Compare the training and validation images of `fold` with its test images. Every image must be readable.
 
     radius: how many of 64 bits may differ between near-duplicates; if negative, they are not searched for.
@@ -179,12 +177,11 @@ def _near(
     seen: np.ndarray,
     test: np.ndarray,
     radius: int,
-    progress: Callable[[str, int, int], object] | None,
+    progress: Progress,
 ) -> list[tuple[int, int, int]]:
     """(bits, test image, training image) of the test images that look like a training image."""
     every = np.concatenate([seen, test])
-    tell = None if progress is None else lambda done: progress("looking", done, len(every))
-    bits, patterned = looks([catalog.paths[i] for i in every], progress=tell)
+    bits, patterned = perceptual_hashes([catalog.paths[i] for i in every], progress=progress)
     first, second = np.flatnonzero(patterned[: len(seen)]), len(seen) + np.flatnonzero(patterned[len(seen) :])
     if not len(first) or not len(second):
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.fft import dctn
 
 from levelfield.data.files.images import grey_thumbnail
+from levelfield.progress import SILENT, Progress
 
 BITS = 64
 _SIDE, _KEPT = 32, 8  # pixels the image is reduced to; low frequencies that are kept of each direction
@@ -19,21 +20,21 @@ _CHUNK = 1024
 _ROWS, _COLUMNS = 1024, 8192  # one block of distances: 32 MB
 
 
-def looks(paths: Sequence[Path], *, progress: Callable[[int], object] | None = None) -> tuple[np.ndarray, np.ndarray]:
+def perceptual_hashes(paths: Sequence[Path], *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
     """(images, 64) bool, the hash of each image, and (images,) bool, whether the image has any pattern to compare.
 
     The hash by cosine transform (Zauner 2010): which of the 64 lowest frequencies are above their median.
     """
     bits = np.empty((len(paths), BITS), dtype=bool)
     patterned = np.empty(len(paths), dtype=bool)
+    stage = progress.stage("hashing images", len(paths))
     with ThreadPoolExecutor(_READERS) as readers:
         for start in range(0, len(paths), _CHUNK):
             part = slice(start, start + _CHUNK)
             small = np.stack(list(readers.map(lambda path: grey_thumbnail(path, _SIDE), paths[part])))
             bits[part] = hash_bits(small)
             patterned[part] = small.std(axis=(1, 2)) >= _FLAT
-            if progress is not None:
-                progress(min(start + _CHUNK, len(paths)))
+            stage.advance(len(small))
     return bits, patterned
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,18 +12,14 @@ import numpy as np
 from levelfield.data.catalog import Catalog
 from levelfield.data.files.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
+from levelfield.progress import SILENT, Progress
+from levelfield.wording import FEW, first_few, plural
 
-_NAMED = 5
 _READERS = 2
 
 
-def check_images(
-    catalog: Catalog, *, skip_unreadable: bool = False, progress: Callable[[int], object] | None = None
-) -> Catalog:
-    """Decode every image. Unreadable ones are named and counted in an error, or dropped with a note.
-
-    `progress` is called with the number of images checked so far.
-    """
+def check_images(catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT) -> Catalog:
+    """Decode every image. Unreadable ones are named and counted in an error, or dropped with a note."""
     return keep_readable(catalog, unreadable(catalog.paths, progress=progress), skip_unreadable=skip_unreadable)
 
 
@@ -34,9 +30,9 @@ def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:
         return
     except UnicodeEncodeError:
         odd = [path for path in map(str, paths) if _is_odd(path)] or [name for name in class_names if _is_odd(name)]
-    shown = some([ascii(os.fsencode(name))[2:-1] for name in odd])
+    shown = first_few([ascii(os.fsencode(name))[2:-1] for name in odd])
     raise BadInput(
-        f"{count(len(odd), 'name is', 'names are')} not text in UTF-8, and results list images by name: "
+        f"{plural(len(odd), 'name is', 'names are')} not text in UTF-8, and results list images by name: "
         f"{shown}. Rename them, for instance with convmv -f latin1 -t utf-8 --notest -r FOLDER."
     )
 
@@ -58,15 +54,15 @@ def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, ski
     return part.with_notes(*_notes(catalog, part, failures))
 
 
-def unreadable(paths: Sequence[Path], *, progress: Callable[[int], object] | None = None) -> dict[int, LevelfieldError]:
+def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[int, LevelfieldError]:
     """The indices of images that cannot be decoded, each with the reason."""
     failures: dict[int, LevelfieldError] = {}
+    stage = progress.stage("checking images", len(paths))
     with ThreadPoolExecutor(_READERS) as readers:
         for position, failure in enumerate(readers.map(_failure, paths)):
             if failure is not None:
                 failures[position] = failure
-            if progress is not None:
-                progress(position + 1)
+            stage.advance()
     return failures
 
 
@@ -75,12 +71,14 @@ def lone_note(catalog: Catalog) -> tuple[str, ...]:
     if catalog.roles is not None:
         roles = np.array(catalog.roles)
         alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
-        found = count(int(alone.sum()), "query has", "queries have")
+        found = plural(int(alone.sum()), "query has", "queries have")
         return (f"{found} no image of its class in the gallery: a miss.",) if alone.any() else ()
     lone = [catalog.class_names[c] for c in np.flatnonzero(catalog.class_sizes == 1)]
     if not lone:
         return ()
-    return (f"{count(len(lone), 'class has', 'classes have')} one image only and cannot be a query: {some(lone)}.",)
+    return (
+        f"{plural(len(lone), 'class has', 'classes have')} one image only and cannot be a query: {first_few(lone)}.",
+    )
 
 
 def _failure(path: Path) -> LevelfieldError | None:
@@ -92,9 +90,9 @@ def _failure(path: Path) -> LevelfieldError | None:
 
 
 def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> LevelfieldError:
-    lines = [f"  {error}" for error in list(failures.values())[:_NAMED]]
-    if len(failures) > _NAMED:
-        lines.append(f"  ... and {len(failures) - _NAMED} more")
+    lines = [f"  {error}" for error in list(failures.values())[:FEW]]
+    if len(failures) > FEW:
+        lines.append(f"  ... and {len(failures) - FEW} more")
     text = "\n".join(
         [
             f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:",
@@ -109,22 +107,13 @@ def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Levelfield
 def _notes(before: Catalog, after: Catalog, failures: dict[int, LevelfieldError]) -> list[str]:
     names = [str(before.paths[i]) for i in failures]
     notes = [
-        f"{count(len(failures), 'image', 'images')} could not be read and {'was' if len(names) == 1 else 'were'} "
-        f"skipped: {some(names)}."
+        f"{plural(len(failures), 'image', 'images')} could not be read and {'was' if len(names) == 1 else 'were'} "
+        f"skipped: {first_few(names)}."
     ]
     gone = [name for name in before.class_names if name not in set(after.class_names)]
     if gone:
         notes.append(
-            f"{count(len(gone), 'class has', 'classes have')} no readable image and "
-            f"{'is' if len(gone) == 1 else 'are'} left out: {some(gone)}."
+            f"{plural(len(gone), 'class has', 'classes have')} no readable image and "
+            f"{'is' if len(gone) == 1 else 'are'} left out: {first_few(gone)}."
         )
     return notes + [note for note in lone_note(after) if note not in before.notes]
-
-
-def count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def some(names: list[str], between: str = ", ") -> str:
-    """The first names, and how many more there are."""
-    return between.join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from levelfield.data.checks.readable import keep_readable
 from levelfield.data.files.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files import locked, write_whole
+from levelfield.progress import SILENT, SILENT_STAGE, Progress
 
 MOST_ROWS = 1 << 22  # in one file: 128 MB, three times ImageNet
 MOST_FILES = 100
@@ -34,37 +35,32 @@ _FIELD = np.dtype("S16")
 
 _log = logging.getLogger(__name__)
 
-Progress = Callable[[int, int], object]
 
-
-def look(
-    catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress | None = None, cache: Path | None = None
+def verify_once(
+    catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT, cache: Path | None = None
 ) -> Catalog:
     """Like `check_images`, but open only new or changed files; the result knows its digests.
 
-    progress: called with (done, total) for the images that are checked, starting at (0, total); not called if all are
-    known.
+    progress: a stage of the images that are opened; none if all are known.
     """
     memory = _Memory(catalog, cache)
     digests = memory.digests()
     unknown = [position for position, digest in enumerate(digests) if digest is None]
     failures: dict[int, LevelfieldError] = {}
-    if unknown and progress is not None:
-        progress(0, len(unknown))
+    stage = progress.stage("checking images", len(unknown)) if unknown else SILENT_STAGE
     with memory:
-        for done, (position, found) in enumerate(zip(unknown, _each(catalog.paths, unknown), strict=True), 1):
+        for position, found in zip(unknown, _each(catalog.paths, unknown), strict=True):
             if isinstance(found, LevelfieldError):
                 failures[position] = found
             else:
                 digests[position] = found
                 memory.add(position, found)
-            if progress is not None:
-                progress(done, len(unknown))
+            stage.advance()
     kept = keep_readable(catalog, failures, skip_unreadable=skip_unreadable)
     return kept.with_digests([digest for digest in digests if digest is not None])
 
 
-def recognised(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
+def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
     """The same catalog with recorded digests; files without a record are read, not decoded."""
     digests = _Memory(catalog, cache).digests()
     unknown = [position for position, digest in enumerate(digests) if digest is None]
@@ -128,10 +124,10 @@ class _Memory:
 def _each(paths: Sequence[Path], positions: Sequence[int]) -> Iterator[str | LevelfieldError]:
     """The digest of each image, or the reason why it cannot be read."""
     with ThreadPoolExecutor(_READERS) as readers:
-        yield from readers.map(lambda position: _look(paths[position]), positions)
+        yield from readers.map(lambda position: _verified(paths[position]), positions)
 
 
-def _look(path: Path) -> str | LevelfieldError:
+def _verified(path: Path) -> str | LevelfieldError:
     try:
         verify_image(path)
         return file_digest(path)

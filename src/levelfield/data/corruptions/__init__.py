@@ -1,9 +1,9 @@
-"""The nine input corruptions of lim2022 A.3: pure functions of a uint8 RGB image and a random stream.
+"""Input corruptions, such as the nine of lim2022 A.3: pure functions of a uint8 RGB image and a random stream.
 
-They match imgaug 0.4 but do not need it. One draw per image.
+The nine match imgaug 0.4 but do not need it. One draw per image. A new file here is found automatically.
 
->>> names()[:3]
-['cutout', 'dropout', 'gaussian_blur']
+>>> {"cutout", "dropout", "gaussian_blur"} <= set(names())
+True
 >>> image = np.full((8, 8, 3), 250, dtype=np.uint8)
 >>> int(create("uniform_noise", value=20)(image, stream("uniform_noise", "a.png")).max())
 255
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from levelfield.data.corruptions import holes, noise, quality, warps  # noqa: F401  (they register themselves)
 from levelfield.data.corruptions._registry import Corruption, chosen, create, describe, names, register
 from levelfield.randomness import numpy_stream
 

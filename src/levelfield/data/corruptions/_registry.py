@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.registry import Registry
+from levelfield.registry import Registry, code_of, short_name
 from levelfield.settings import accepted, check_keywords, number
 
 Span = float | Sequence[float]
@@ -18,7 +18,7 @@ Span = float | Sequence[float]
 
 # Part of every key: raise it when a corruption computes other pixels than before.
 _VERSION = 1
-_CORRUPTIONS: Registry[np.ndarray] = Registry("corruption", "corruptions")
+_CORRUPTIONS: Registry[np.ndarray] = Registry("corruption", "corruptions", home="levelfield.data.corruptions")
 register, names = _CORRUPTIONS.register, _CORRUPTIONS.names
 
 
@@ -34,7 +34,8 @@ class Corruption:
     def key(self) -> str:
         """Everything that determines the output besides image and stream, as text."""
         written = ";".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
-        return f"{self.name}({written};version={_VERSION})"
+        own = f";code={code}" if (code := code_of(self.function)) else ""
+        return f"{self.name}({written};version={_VERSION}{own})"
 
     def __call__(self, image: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """uint8 (height, width, 3) -> a corrupted copy; the input is not changed."""
@@ -44,7 +45,7 @@ class Corruption:
 
 
 def create(name: str, **settings: Any) -> Corruption:
-    """The corruption `name`; the defaults are those of lim2022 A.3.
+    """The corruption `name`, or `my_corruptions.py:function`; the defaults are those of lim2022 A.3.
 
     >>> create("rotation", degrees=[-5, 5]).settings
     {'degrees': [-5, 5]}
@@ -56,7 +57,9 @@ def create(name: str, **settings: Any) -> Corruption:
     function = _CORRUPTIONS.get(name)
     check_keywords(f"corruption '{name}'", settings, function)
     made = Corruption(name, {**(accepted(function) or {}), **settings}, function)
-    made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # a wrong value is told now
+    result = made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # a wrong value is told now
+    if not isinstance(result, np.ndarray) or result.dtype != np.uint8 or result.shape != (8, 8, 3):
+        raise BadInput(f"The corruption '{name}' must give a uint8 image of the same size (height, width, 3).")
     return made
 
 
@@ -68,15 +71,18 @@ def describe(name: str) -> str:
 def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
     """Names from "all", from a comma-separated text, or from a list; without duplicates.
 
-    >>> chosen("rotation, jpeg"), len(chosen("all"))
-    (('rotation', 'jpeg'), 9)
+    The file of `my_corruptions.py:function` is not run for it.
+
+    >>> chosen("rotation, jpeg"), chosen("all") == tuple(names())
+    (('rotation', 'jpeg'), True)
     """
     listed = wanted.split(",") if isinstance(wanted, str) else list(wanted)
     found = [name for each in listed if (name := str(each).strip())]
     if found == ["all"]:
         return tuple(names())
     for name in found:
-        _CORRUPTIONS.get(name)
+        if short_name(name) == name:
+            _CORRUPTIONS.get(name)
     if not found or len(set(found)) < len(found):
         raise BadSpecification(f"'{', '.join(found)}' is empty or has a duplicate name; `all` selects all corruptions.")
     return tuple(found)

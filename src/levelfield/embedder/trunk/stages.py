@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
-from levelfield.embedder.trunk.bninception import BNInception
 
 from timm.models.convnext import ConvNeXt  # isort: skip
 from timm.models.efficientnet import EfficientNet  # isort: skip
@@ -47,12 +46,16 @@ class Division:
 def divide(network: nn.Module) -> Division:
     """The pieces of `network`; they share its modules.
 
-    A class is divided like its family only if it computes features in the same way; any other network is one stage.
+    A network with a function `division` divides itself. A class is divided like its family only if it computes
+    features in the same way; any other network is one stage.
 
     >>> import timm
     >>> divide(timm.create_model("resnet18")).stage_names
     ('layer1', 'layer2', 'layer3', 'layer4')
     """
+    if callable(own := getattr(network, "division", None)):
+        given: Division = own()
+        return given
     computes = getattr(type(network), "forward_features", None)
     if isinstance(network, EfficientNet) and computes is EfficientNet.forward_features:
         entrance = nn.Sequential(network.conv_stem, network.bn1)
@@ -64,8 +67,6 @@ def divide(network: nn.Module) -> Division:
         entrance = nn.Sequential(network.conv1, network.bn1, network.act1, network.maxpool)
         layers = tuple((f"layer{i}", getattr(network, f"layer{i}")) for i in (1, 2, 3, 4))
         return Division(entrance, layers, None)
-    if isinstance(network, BNInception):
-        return Division(network.entrance, network.stages, None)
     if isinstance(network, ConvNeXt) and computes is ConvNeXt.forward_features:
         empty = isinstance(network.norm_pre, nn.Identity)
         return Division(network.stem, _children("stages", network.stages), None if empty else network.norm_pre)

@@ -12,8 +12,8 @@ from levelfield.errors import unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics.geometry import Points, pair_sum, pairs_of
 from levelfield.evaluation.metrics.registry import Facts, Number, register
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search.distances import unit_rows
+from levelfield.progress import SILENT_STAGE, Stage
 
 DISTANCES = ("cosine", "euclidean")
 _ALPHA = Number(2, above=0)
@@ -165,12 +165,12 @@ def _power_sum(points: Points, positions: Array, alpha: float) -> float:
         all_pairs=True,
     ),
 )
-def _uniformity(points: Points, *, form: None = None, t: float, progress: Progress | None = None) -> float:
+def _uniformity(points: Points, *, form: None = None, t: float, stage: Stage = SILENT_STAGE) -> float:
     count = len(points.rows)
     if count < 2:
         return math.nan
     # in the type of the rows: float32 errs by 1e-7, which is what the rows themselves are rounded to. A large t would
     # underflow there.
     rows = points.copied(np.float64 if t > 20 else points.rows.dtype)
-    total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_(), progress)
+    total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_(), stage)
     return math.log(total / pairs_of(count))

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.inputs import Array, class_names, finite_rows
-from levelfield.evaluation.metrics.registry import Metric, describe
-from levelfield.evaluation.progress import Progress, in_stages
+from levelfield.evaluation.metrics.registry import Metric
 from levelfield.evaluation.search.distances import scale_of, unit_rows
 from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.search.products import TILE, tiled
+from levelfield.progress import SILENT_STAGE, Stage
 
 T = TypeVar("T")
 BLOCK = 21 * TILE  # in whole tiles the number of threads changes no product
@@ -109,7 +109,7 @@ def measure(
     wanted: Sequence[Metric],
     *,
     distance: str,
-    progress: Progress | None = None,
+    stage: Stage = SILENT_STAGE,
 ) -> dict[str, float]:
     """The geometry metrics of rows as `distance` compares them: of unit length under cosine, bits under hamming.
 
@@ -119,21 +119,23 @@ def measure(
     """
     found: dict[bool, Points] = {}
     result = {}
-    stages = in_stages(progress, [pairs_of(len(rows)) * describe(metric.entry).all_pairs for metric in wanted])
-    for metric, hear in zip(wanted, stages, strict=True):
-        facts = describe(metric.entry)
+    for metric in wanted:
+        facts = metric.facts
         unit = facts.norm == "unit" or distance == "cosine"
         if unit not in found:
             found[unit] = Points((rows > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
-        told = {"progress": hear} if facts.all_pairs else {}
-        result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers, **told))
+        before = stage.done
+        counted = {"stage": stage} if facts.all_pairs else {}
+        result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers, **counted))
+        if facts.all_pairs:
+            stage.reach(before + pairs_of(len(rows)))
     return result
 
 
 def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
     """Some metrics are not defined for every distance."""
     for metric in wanted:
-        known = describe(metric.entry).distances
+        known = metric.facts.distances
         if known and distance not in known:
             raise BadSpecification(
                 f"Metric '{metric.name}' is not defined for distance '{distance}': {' or '.join(known)} is needed."
@@ -144,7 +146,7 @@ def pair_sum(
     count: int,
     block: Callable[[int, int], Array],
     value: Callable[[Tensor], Tensor],
-    progress: Progress | None = None,
+    stage: Stage = SILENT_STAGE,
 ) -> float:
     """Sum of `value(|x - y|^2)` over all pairs of `count` rows, each pair once: half of the matrix of distances.
 
@@ -165,8 +167,7 @@ def pair_sum(
             values = value(squares.clamp_min_(0))
             values = values.triu_(1) if other == start else values
             total += float(values.sum(dim=1).sum(dtype=torch.float64))  # a row of a block is short enough for float32
-        if progress is not None:
-            progress(pairs_of(count) - pairs_of(max(count - start - BLOCK, 0)), pairs_of(count))
+        stage.advance(pairs_of(count - start) - pairs_of(max(count - start - BLOCK, 0)))
     return total
 
 

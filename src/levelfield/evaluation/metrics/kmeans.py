@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -11,28 +11,28 @@ from torch.nn import functional as F
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics.nearest_centre import ahead, nearest
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search.distances import half_squares
 from levelfield.evaluation.search.order import canonical_order
+from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream
 
 STEPS = 20
 
 
 def kmeans(
-    rows: Array, clusters: int, *, seed: int = 0, start: int = 0, steps: int = STEPS, progress: Progress | None = None
+    rows: Array, clusters: int, *, seed: int = 0, start: int = 0, steps: int = STEPS, stage: Stage = SILENT_STAGE
 ) -> Array:
     """Cluster of each row, int64 `[n]`; a pure function of the set of rows and (seed, start).
 
     Starts at `clusters` different rows, then `steps` times: each row to its nearest centre (Euclidean; the lower number
     if equally near), each centre to the mean of its rows; then one last assignment. An empty cluster takes the farther
-    half of the largest one. `progress` hears (done, total): pairs of row and centre compared or known to be needless.
+    half of the largest one. The steps of `stage` are pairs of row and centre that were compared or need not be.
     Memory: about 8 MB beyond the centres, twice; the rows are not copied.
 
     >>> kmeans(np.array([[0.0], [0.1], [9.0], [9.1]]), 2).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
     """
-    return next(clusterings(rows, clusters, seed=seed, starts=[start], steps=steps, progress=progress))
+    return next(clusterings(rows, clusters, seed=seed, starts=[start], steps=steps, stage=stage))
 
 
 def clusterings(
@@ -42,7 +42,7 @@ def clusterings(
     seed: int = 0,
     starts: Iterable[int] = range(3),
     steps: int = STEPS,
-    progress: Progress | None = None,
+    stage: Stage = SILENT_STAGE,
 ) -> Iterator[Array]:
     """`kmeans` from each of the starts; what does not depend on the start is done once.
 
@@ -53,23 +53,17 @@ def clusterings(
         raise BadInput(f"{clusters} clusters were asked of {len(rows)} rows: 1 to {len(rows)} are possible.")
     rows = np.ascontiguousarray(rows, dtype=np.result_type(rows, np.float32))
     order = canonical_order(rows, np.zeros(len(rows)))
-    starts = list(starts)
-    share = (steps + 1) * len(rows) * clusters
-    for number, start in enumerate(starts):
-
-        def tell(done: int, before: int = number * share) -> None:
-            if progress is not None:
-                progress(before + done, len(starts) * share)
-
+    for start in starts:
+        before = stage.done
         chosen = numpy_stream(seed, "kmeans", start).choice(len(rows), clusters, replace=False)
-        state = _Lloyd(rows, order, rows[order[chosen]], tell)
+        state = _Lloyd(rows, order, rows[order[chosen]], stage)
         for _ in range(steps):
             if not state.assign():
                 break  # a fixed point: further steps would repeat it
             state.move_centres()
         else:
             state.assign()
-        tell(share)
+        stage.reach(before + (steps + 1) * len(rows) * clusters)
         yield state.label
 
 
@@ -79,17 +73,18 @@ class _Lloyd:
     A centre moves only if its rows changed. Every label is the one that comparing all with all would give.
     """
 
-    def __init__(self, rows: Array, order: Array, centres: Array, tell: Callable[[int], None]) -> None:
+    def __init__(self, rows: Array, order: Array, centres: Array, stage: Stage) -> None:
         self.rows, self.order, self.centres = rows, order, centres
         self.half = half_squares(centres)
         self.label = np.full(len(rows), -1)
         self.score = np.full(len(rows), -np.inf, rows.dtype)  # of the own centre, when the row last looked
         self.moved = np.ones(len(centres), dtype=bool)
         self.stale = np.zeros(len(centres), dtype=bool)
-        self.tell, self.compared, self.assignments = tell, 0, 0
+        self.stage = stage
 
     def assign(self) -> bool:
         """Give each row its nearest centre; whether any row changed. Marks the clusters that did as stale."""
+        before = self.stage.done
         score, label = self._nearest(None, self.moved)
         # The old score of the own centre is at least that of every resting centre. A moved one that reaches it wins.
         behind = ahead(self.score, self.label, score, label)
@@ -104,18 +99,12 @@ class _Lloyd:
         self.stale[label[changed]] = True
         self.stale[self.label[changed & (self.label >= 0)]] = True
         self.score, self.label = score, label
-        self.assignments += 1
-        self.compared = self.assignments * len(self.rows) * len(self.centres)
+        self.stage.reach(before + len(self.rows) * len(self.centres))
         return bool(changed.any())
 
     def _nearest(self, positions: Array | None, chosen: Array) -> tuple[Array, Array]:
-        def tell(pairs: int) -> None:
-            self.compared += pairs
-            self.tell(self.compared)
-
-        return nearest(
-            self.rows, self.centres, self.half, positions=positions, columns=np.flatnonzero(chosen), tell=tell
-        )
+        columns = np.flatnonzero(chosen)
+        return nearest(self.rows, self.centres, self.half, positions=positions, columns=columns, stage=self.stage)
 
     def move_centres(self) -> None:
         """Each stale centre to the mean of its rows, summed in canonical order."""

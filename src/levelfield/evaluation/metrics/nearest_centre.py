@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.products import TILE, tiled
 from levelfield.evaluation.search.threads import share
+from levelfield.progress import SILENT_STAGE, Stage
 
 # A block of 480 x 960 scores is 2 MB in float32: subtracting and searching it there costs 2 % of the product.
 _ROWS, _COLUMNS = 10 * TILE, 20 * TILE
@@ -22,13 +21,13 @@ def nearest(
     *,
     positions: Array | None = None,
     columns: Array,
-    tell: Callable[[int], None] = lambda pairs: None,
+    stage: Stage = SILENT_STAGE,
 ) -> tuple[Array, Array]:
     """(score, centre) for the rows at `positions` (None: all) among the centres at `columns` (ascending).
 
     The score is `row @ centre - half[centre]`, half being |centre|^2 / 2: the larger, the nearer; the lower number if
     equal. It does not depend on which other rows and columns are asked for. Without columns it is -inf, and the centre
-    a number beyond all others. `tell` hears how many pairs each block had.
+    a number beyond all others. The steps of `stage` are pairs.
 
     >>> from levelfield.evaluation.search.distances import half_squares
     >>> centres = np.array([[0.0], [4.0]])
@@ -57,7 +56,7 @@ def nearest(
 
     places = (slice(begin, min(begin + height, count)) for begin in range(0, count, height))
     for place in share(places, look, threads=torch.get_num_threads()):
-        tell((place.stop - place.start) * len(columns))
+        stage.advance((place.stop - place.start) * len(columns))
     return best, name
 
 

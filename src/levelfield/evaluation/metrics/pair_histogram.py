@@ -15,10 +15,10 @@ import numpy as np
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search.distances import Chosen, prepare
 from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.search.products import product
+from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 
 BINS = 2**18
@@ -139,7 +139,7 @@ class Counts:
     other_bins: Array
 
 
-def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Progress | None = None) -> Counts:
+def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Progress = SILENT) -> Counts:
     """Count all pairs once. edges: ascending. Without `fine` the bins stay empty.
 
     Most pairs are of different classes and lie below the first edge: these cost one comparison.
@@ -181,9 +181,10 @@ class _Place:
         return np.bincount(keys, minlength=math.prod(self.shape)).reshape(self.shape)
 
 
-def _blocks(pairs: PairSet, progress: Progress | None) -> Iterator[tuple[Array, Array | None, slice, slice]]:
+def _blocks(pairs: PairSet, progress: Progress) -> Iterator[tuple[Array, Array | None, slice, slice]]:
     """(similarity, which are of one class or None if no pair is, rows, columns); -inf at and below the diagonal."""
-    n, done = len(pairs.rows), 0
+    n = len(pairs.rows)
+    stage = progress.stage("comparing pairs", _entries(n))
     numbers = np.arange(n)
     for top in range(0, n, _ROWS):
         rows = slice(top, min(top + _ROWS, n))
@@ -199,10 +200,8 @@ def _blocks(pairs: PairSet, progress: Progress | None) -> Iterator[tuple[Array, 
             # classes lie together, so only the last class of the rows can reach into columns beyond them
             if left < rows.stop or pairs.codes[rows.stop - 1] == pairs.codes[left]:
                 positive = (pairs.codes[rows][:, None] == pairs.codes[columns]) & np.isfinite(similarity)
-            done += (rows.stop - top) * (columns.stop - left)
             yield similarity, positive, rows, columns
-            if progress is not None:
-                progress(done, _entries(n))
+            stage.advance((rows.stop - top) * (columns.stop - left))
 
 
 def _entries(n: int) -> int:

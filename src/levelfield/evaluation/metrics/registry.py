@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -9,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from levelfield.errors import BadSpecification, unknown
-from levelfield.registry import Registry
+from levelfield.evaluation.inputs import Array
+from levelfield.registry import Registry, is_file_reference
 
-_registry: Registry[Any] = Registry("metric", "metrics")
+_registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
 register = _registry.register
 _DIGITS = 20
 _MOST = 10**9  # of neighbours: places are whole numbers of 64 bits
@@ -56,7 +58,11 @@ class Number:
 @dataclass(frozen=True)
 class Facts:
     """What is known about a metric. `kind`: `retrieval` (a value per query), `clustering` (a value per start of the
-    clusterer) or `geometry` (a value of the whole set)."""
+    clusterer) or `geometry` (a value of the whole set).
+
+    reach: of a retrieval metric, the last place that it reads, for queries with so many positives: `reach(positives,
+    k)`; the nearest positive is always known. None: it reads the whole list, which is right for every metric and slow.
+    """
 
     kind: str
     text: str
@@ -64,7 +70,8 @@ class Facts:
     numbers: Mapping[str, Number] = field(default_factory=dict)
     distances: tuple[str, ...] = ()  # for which it is defined; empty: for all
     norm: str = ""  # "unit": rows are brought to length 1 whatever the distance
-    all_pairs: bool = False  # a geometry metric that looks at every pair of rows, and tells how far it is
+    all_pairs: bool = False  # a geometry metric that looks at every pair of rows, and advances `stage` by each
+    reach: Callable[[Array, int | None], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,15 +82,10 @@ class Metric:
     entry: str
     k: int | None
     form: str | None
-    numbers: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        return str(describe(self.entry).kind)
-
-    @property
-    def compute(self) -> Callable[..., Any]:
-        return _registry.get(self.entry)
+    numbers: Mapping[str, float]
+    facts: Facts = field(repr=False)
+    compute: Callable[..., Any] = field(repr=False, compare=False)
+    kind: str = field(repr=False)
 
 
 def names() -> list[str]:
@@ -97,12 +99,12 @@ def describe(name: str) -> Facts:
     >>> describe("recall@10").text
     '1 if a positive is among the first K, else 0'
     """
-    facts: Facts = _registry.facts(name if name in _registry else parse(name).entry)
+    facts: Facts = _registry.facts(name) if name in _registry else parse(name).facts
     return facts
 
 
 def parse(name: str) -> Metric:
-    """The metric that a name stands for.
+    """The metric that a name stands for; `my_metrics.py:function` stands for the user's own, which is run.
 
     >>> parse("recall@10")
     Metric(name='recall@10', entry='recall@K', k=10, form=None, numbers={})
@@ -117,15 +119,22 @@ def parse(name: str) -> Metric:
     base, form = (match["base"], match["form"]) if match else (name, None)
     entry, k = base, None
     stem, _, number = base.rpartition("@")
-    if base not in _registry and number.isdecimal() and f"{stem}@K" in _registry:
-        entry, k = f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
+    own = is_file_reference(base)
+    if number.isdecimal() and (own or (base not in _registry and f"{stem}@K" in _registry)):
+        entry, k = stem if own else f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
         if not 1 <= k <= _MOST:
             raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: 1 to {_MOST} are possible.")
-    if entry not in _registry or (entry.endswith("@K") and k is None):
+    if not own and ((k is None and entry.endswith("@K")) or entry not in _registry):
         shown = number if number.isdecimal() else "1"
         raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
-    choice, numbers = _form(base, name, form, _registry.facts(entry))
-    return Metric(name, entry, k, choice, numbers)
+    compute = _registry.get(entry)
+    facts = _registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
+    choice, numbers = _form(base, name, form, facts)
+    return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
+
+
+create = parse
+"""The name that every registry has for it."""
 
 
 def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,24 @@ from levelfield.evaluation.metrics.registry import Facts, Metric, register
 from levelfield.evaluation.search.ranks import EVERYWHERE, TieGroups
 
 
-@register("recall@K", Facts("retrieval", "1 if a positive is among the first K, else 0"))
+def _nearest(positives: Array, k: int | None) -> int:
+    return 0
+
+
+def _first_k(positives: Array, k: int | None) -> int:
+    assert k is not None  # a part of the metric's name
+    return k
+
+
+def _first_r(positives: Array, k: int | None) -> Array:
+    return positives
+
+
+def _first_c(positives: Array, k: int | None) -> Array:
+    return positives + 1
+
+
+@register("recall@K", Facts("retrieval", "1 if a positive is among the first K, else 0", reach=_nearest))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group."""
     return _over_nearest(
@@ -23,17 +39,23 @@ def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     )
 
 
-@register("precision@K", Facts("retrieval", "positives among the first K, divided by K"))
+@register("precision@K", Facts("retrieval", "positives among the first K, divided by K", reach=_first_k))
 def precision(groups: TieGroups, *, k: int, form: None = None) -> Array:
     return hits_within(groups, k) / k
 
 
-@register("r_precision", Facts("retrieval", "positives among the first R, divided by R, the number of positives"))
+@register(
+    "r_precision",
+    Facts("retrieval", "positives among the first R, divided by R, the number of positives", reach=_first_r),
+)
 def r_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(hits_within(groups, groups.count), groups.count)
 
 
-@register("map@r", Facts("retrieval", "sum of the precisions at the positives among the first R, divided by R"))
+@register(
+    "map@r",
+    Facts("retrieval", "sum of the precisions at the positives among the first R, divided by R", reach=_first_r),
+)
 def map_at_r(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.count), groups.count)
 
@@ -50,6 +72,7 @@ def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = No
         "sum of the precisions at the positives among the first K; divided by R "
         "(positives), by R + 1 (released), or hits among K divided by K (equation)",
         ("positives", "released", "equation"),
+        reach=_first_k,
     ),
 )
 def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
@@ -65,6 +88,7 @@ def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
         "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 in place of R, as the "
         "released code has it (released); or hits among the first c, divided by c (equation)",
         ("map_at_r", "released", "equation"),
+        reach=_first_c,
     ),
 )
 def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
@@ -74,7 +98,7 @@ def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
     return _share(hits_within(groups, size) if form == "equation" else precision_sum(groups, size), size)
 
 
-@register("mrr", Facts("retrieval", "1 / place of the nearest positive"))
+@register("mrr", Facts("retrieval", "1 / place of the nearest positive", reach=_nearest))
 def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
     return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)
@@ -89,21 +113,9 @@ def reach(wanted: Iterable[Metric], positives: Array) -> Array:
     """
     found = np.zeros(len(positives), np.int64)
     for metric in wanted:
-        last = _REACH.get(metric.entry, lambda positives, k: np.int64(EVERYWHERE))(positives, metric.k)
-        np.maximum(found, last, out=found)
+        own = metric.facts.reach
+        np.maximum(found, EVERYWHERE if own is None else own(positives, metric.k), out=found)
     return found
-
-
-# Recall and the reciprocal rank need the nearest positive only; what is not listed here needs the whole list.
-_REACH: dict[str, Callable[[Array, int | None], Any]] = {
-    "recall@K": lambda positives, k: 0,
-    "mrr": lambda positives, k: 0,
-    "precision@K": lambda positives, k: k,
-    "map@K": lambda positives, k: k,
-    "r_precision": lambda positives, k: positives,
-    "map@r": lambda positives, k: positives,
-    "map@c": lambda positives, k: positives + 1,
-}
 
 
 def hits_within(groups: TieGroups, cut: int | Array) -> Array:

@@ -17,9 +17,9 @@ from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.inputs import Array, class_names, finite_rows
 from levelfield.evaluation.metrics.error_rates import Curve, Drawn, Rates, Rule
 from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_pairs, pair_set
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
 from levelfield.evaluation.statistics.bootstrap import check_level
+from levelfield.progress import SILENT, Progress
 
 _SAMPLE = 4096  # rows that tell where the threshold will be
 
@@ -88,7 +88,7 @@ class Threshold:
         *,
         ci: float | None = 0.95,
         seed: int = 0,
-        progress: Progress | None = None,
+        progress: Progress = SILENT,
     ) -> Rates:
         """How often the threshold is wrong on all pairs of a test set, whose classes must not have chosen it."""
         self._check_columns(np.shape(embeddings)[-1], "test embeddings")
@@ -108,7 +108,7 @@ def same_or_not(
     dim: int | None = None,
     ci: float | None = 0.95,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Threshold:
     """The threshold for "same or not" of all pairs of validation images.
 
@@ -157,7 +157,7 @@ def _counted(
     pairs: PairSet,
     rule: Rule,
     seed: int,
-    progress: Progress | None,
+    progress: Progress,
 ) -> tuple[Curve, Counts, Array]:
     """One pass over all pairs that looks closely at those near the threshold only; a sample tells where that is.
 

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search import cpu_kernels as counting
 from levelfield.evaluation.search.arrangement import Arrangement
 from levelfield.evaluation.search.products import TILE, in_tiles
 from levelfield.evaluation.search.ranks import Counts, empty_counts
 from levelfield.evaluation.search.threads import share
+from levelfield.progress import SILENT_STAGE, Stage
 
 _WORTH = 2**20  # entries: with fewer, one more thread costs more than it gains
 _LINES = 2 * TILE  # queries whose positives are found at a time
@@ -79,7 +79,7 @@ def walk(
     end: int,
     *,
     threads: int = 1,
-    progress: Progress | None = None,
+    stage: Stage = SILENT_STAGE,
     size: Size | None = None,
 ) -> Counts:
     """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last place that matters."""
@@ -88,10 +88,10 @@ def walk(
     total, done = sum(block.entries for block in blocks(arranged, begin, end, size)), 0
     threads = min(threads, 1 + total // _WORTH)
     deque(share(range(begin, end, _LINES), search.find_positives, threads), maxlen=0)
+    before, entries = stage.done, (end - begin) * len(arranged.gallery_order)
     for block in share(blocks(arranged, begin, end, size), search.count, threads):
         done += block.entries
-        if progress is not None:
-            progress(done, total)
+        stage.reach(before + entries * done // total)
     counts = search.counts
     counting.sum_steps(counts.starts, counts.active, counts.above, counts.level)
     return counts

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from levelfield.evaluation.inputs import Array, Inputs
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search.arrangement import Arrangement
 from levelfield.evaluation.search.products import TILE, steady
 from levelfield.evaluation.search.ranks import Counts
 from levelfield.evaluation.search.torch_rows import search_panels
+from levelfield.progress import SILENT_STAGE, Stage
 
 WAYS = ("walk", "panels")
 
@@ -41,26 +41,19 @@ def search(
     pairs: int,
     way: str,
     device: torch.device | None = None,
-    progress: Progress | None = None,
+    stage: Stage = SILENT_STAGE,
 ) -> Iterator[Counts]:
     """Counts of all queries, as many at a time as have `pairs` positives together.
 
-    `progress` hears of entries of the similarity matrix.
+    The steps of `stage` are entries of the similarity matrix.
     """
-    gallery = len(arranged.gallery_order)
-    total = len(arranged.query_order) * gallery
     for begin, end in batches(arranged, pairs):
-
-        def hear(done: int, of: int, begin: int = begin, end: int = end) -> None:
-            if progress is not None:
-                progress(begin * gallery + (end - begin) * gallery * done // of, total)
-
         if way == "walk":
             from levelfield.evaluation.search.cpu_blocks import walk  # numba is loaded only where it is used
 
-            yield walk(arranged, reach, begin, end, threads=torch.get_num_threads(), progress=hear)
+            yield walk(arranged, reach, begin, end, threads=torch.get_num_threads(), stage=stage)
         else:
-            yield search_panels(arranged, reach, begin, end, device=device, progress=hear)
+            yield search_panels(arranged, reach, begin, end, device=device, stage=stage)
 
 
 def batches(arranged: Arrangement, pairs: int) -> list[tuple[int, int]]:

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.progress import Progress
 from levelfield.evaluation.search.arrangement import Arrangement
 from levelfield.evaluation.search.order import first_twins
 from levelfield.evaluation.search.products import TILE, in_tiles
 from levelfield.evaluation.search.ranks import Counts, empty_counts
+from levelfield.progress import SILENT_STAGE, Stage
 
 _ENTRIES = 2**22  # of a panel, if it has more than one tile of rows
 _SORTED = 2**18  # entries that are sorted at a time, if that is more than one row
@@ -70,7 +70,7 @@ def search_panels(
     end: int,
     *,
     device: torch.device | None = None,
-    progress: Progress | None = None,
+    stage: Stage = SILENT_STAGE,
 ) -> Counts:
     """Counts of the queries from `begin` (a multiple of TILE) to `end`."""
     counts, panels = empty_counts(arranged, begin, end, reach), Panels(arranged, device)
@@ -90,8 +90,7 @@ def search_panels(
             part = slice(counts.starts[lines_here.start - begin], counts.starts[line - begin])
             for whole, values in zip((counts.near, counts.above, counts.level), found, strict=True):
                 whole[part] = values.cpu().numpy()
-        if progress is not None:
-            progress((bottom - begin) * panels.columns, (end - begin) * panels.columns)
+        stage.advance((bottom - top) * len(arranged.gallery_order))
     return counts
 
 

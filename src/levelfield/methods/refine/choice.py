@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from levelfield.evaluation.inputs import Array
 from levelfield.methods.refine.passing import check_settings, refine, settings_of, ways
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.plain_yaml import read_yaml
+from levelfield.progress import SILENT, Progress
 from levelfield.settings import number, one_of, whole
 
 
@@ -85,7 +86,7 @@ class Refinement:
         rows: Array,
         gallery: Array | None = None,
         *,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress = SILENT,
     ) -> Array:
         """Refined unit rows, by the trained network of `objective`."""
         self.check(objective)

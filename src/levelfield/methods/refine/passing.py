@@ -18,6 +18,7 @@ from levelfield.methods.refine.clusters import CLUSTERINGS
 from levelfield.methods.refine.groups import Groups, chunks_of, dealt, nearest_lists
 from levelfield.methods.refine.reciprocal import reciprocal_groups
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.progress import SILENT, Progress
 from levelfield.settings import accepted, check_keywords, whole
 
 __all__ = [
@@ -74,14 +75,13 @@ def refine(
     gallery: Array | None = None,
     *,
     by: str = "reciprocal",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = SILENT,
     **settings: Any,
 ) -> Array:
     """Refined unit rows of `embeddings`, by the trained network of a `message_passing` objective.
 
     With a gallery (only `by="reciprocal"`) the embeddings are queries, their companions come from the gallery, and the
-    gallery's own rows stay what they are. `settings` are those of the groups, such as `k` or `clusters`. `progress` is
-    told how many groups are done, and of how many.
+    gallery's own rows stay what they are. `settings` are those of the groups, such as `k` or `clusters`.
 
     >>> objective = MessagePassing(num_classes=2, dim=4)
     >>> refine(objective, np.eye(4), k=2, size=3).shape
@@ -127,7 +127,7 @@ def refined_rows(
     gallery: Array | None,
     groups: Groups,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = SILENT,
 ) -> Array:
     """The refined row of everyone whose place in a group is kept; the first, if it is kept more than once.
 
@@ -140,6 +140,7 @@ def refined_rows(
         raise BadInput(f"The groups keep {len(first)} of {len(rows)} rows; each must be kept once at least.")
     wanted = np.isin(np.arange(places.size), first).reshape(places.shape)
     result: Array | None = None
+    stage = progress.stage("refining", len(places))
     for some in np.array_split(np.arange(len(places)), max(1, groups.members.size * 4 * rows.shape[1] // _ENTRIES)):
         members = groups.members[some]
         if gallery is None:
@@ -150,8 +151,7 @@ def refined_rows(
         if result is None:
             result = np.empty((len(rows), found.shape[2]), found.dtype)
         result[places[some][wanted[some]]] = found[wanted[some]]
-        if progress is not None:
-            progress(int(some[-1]) + 1, len(places))
+        stage.advance(len(some))
     assert result is not None
     return result
 

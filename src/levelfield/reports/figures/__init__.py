@@ -1,37 +1,39 @@
-"""Figures of studies and of the toy experiment. Importing this imports no drawing library."""
+"""Figures of studies and of the toy experiment. Importing this imports no drawing library.
+
+A figure of a study is one file here, which is found by itself: a function that draws rows of the leaderboard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
-from levelfield.errors import BadSpecification, unknown
-from levelfield.reports.figures._drawing import check_name
-from levelfield.reports.figures._possible import why_not
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.registry import short_name
+from levelfield.reports.figures._drawing import check_name, panels, plainly, save
+from levelfield.reports.figures._registry import create, describe, names, register, why_not
 from levelfield.reports.figures._rows import Drawn, drawn
-from levelfield.reports.figures.cost import draw_cost
-from levelfield.reports.figures.curves import draw_curves
-from levelfield.reports.figures.distributions import draw_distributions
-from levelfield.reports.figures.leaderboard import draw_leaderboard
-from levelfield.reports.figures.recall_rho import draw_recall_rho
-from levelfield.reports.figures.spectra import draw_spectra
-from levelfield.reports.figures.sweep import draw_sweep
 from levelfield.reports.figures.toy import draw_toy
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 
-__all__ = ["FIGURES", "check_figures", "check_name", "draw_figures", "draw_toy", "figures_of", "why_not"]
-
-FIGURES: dict[str, Callable[[list[Drawn], str, Path], Path]] = {
-    "cost": draw_cost,
-    "curves": draw_curves,
-    "distributions": draw_distributions,
-    "leaderboard": draw_leaderboard,
-    "recall-rho": draw_recall_rho,
-    "spectra": draw_spectra,
-    "sweep": draw_sweep,
-}
+__all__ = [
+    "Drawn",
+    "check_figures",
+    "check_name",
+    "create",
+    "describe",
+    "draw_figures",
+    "draw_toy",
+    "figures_of",
+    "names",
+    "panels",
+    "plainly",
+    "register",
+    "save",
+    "why_not",
+]
 
 
 def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]:
@@ -42,8 +44,7 @@ def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]
     """
     names = list(names)
     for name in names:
-        if name not in FIGURES:
-            raise unknown("figure", name, FIGURES)
+        create(name)
         reason = why_not(name, study) if study is not None else None
         if reason is not None:
             raise BadSpecification(f"The figure '{name}' cannot be drawn for this study: {reason}.")
@@ -60,4 +61,10 @@ def draw_figures(
 ) -> list[Path]:
     """Draw figures of a study by name, as PNG files beside its tables. Returns the paths."""
     rows = drawn(board, runs, folder)
-    return [FIGURES[name](rows, board.metrics[0], (out or folder) / f"{name}.png") for name in check_figures(names)]
+    paths = []
+    for name in check_figures(names):
+        path = create(name)(rows, board.metrics[0], (out or folder) / f"{short_name(name)}.png")
+        if not isinstance(path, Path) or not path.is_file():
+            raise BadInput(f"The figure '{name}' gave {path!r}; it must write a file and return its path.")
+        paths.append(path)
+    return paths

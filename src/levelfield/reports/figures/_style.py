@@ -9,7 +9,7 @@ from typing import Any
 
 from levelfield import methods
 from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.choices import Competitor
+from levelfield.studies.specification.choices import MethodSpec
 
 REGULARISERS = ("switch", "mixup")
 # Okabe and Ito: people with any colour vision tell them apart. Grey is left to what trains nothing.
@@ -57,7 +57,7 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
 
     A method with a regulariser shares colour and marker with the same method without it. Untrained rows are grey.
     """
-    competitors: dict[str, Competitor] = {}
+    competitors: dict[str, MethodSpec] = {}
     for run in runs:
         competitors.setdefault(run.label, run.spec.method)
     found: dict[str, Style] = {}
@@ -65,7 +65,7 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
     drawn: set[tuple[str, bool]] = set()
     baselines = 0
     for label, method in competitors.items():
-        if not (methods.trains(method.name) or methods.joins(method.name)):
+        if not (methods.trains(method.name) or methods.kind_of(method.name).joins):
             found[label] = _baseline(baselines)
             baselines += 1
             continue
@@ -86,7 +86,7 @@ def without_regulariser(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in REGULARISERS}
 
 
-def _family(method: Competitor) -> str:
+def _family(method: MethodSpec) -> str:
     return json.dumps([method.name, without_regulariser(method.settings), method.conditions], sort_keys=True)
 
 

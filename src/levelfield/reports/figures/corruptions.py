@@ -11,6 +11,7 @@ from PIL import Image
 
 from levelfield.data import corruptions
 from levelfield.data.views.corrupted import identity
+from levelfield.registry import short_name
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
 
@@ -25,7 +26,7 @@ def draw_corruptions(image: Image.Image, names: Sequence[str], path: Path, *, si
     shown = {"image": np.asarray(small)}
     for name in names:
         drawn = corruptions.stream(name, identity(image))
-        shown[name.replace("_", " ")] = corruptions.create(name)(np.asarray(small), drawn)
+        shown[short_name(name).replace("_", " ")] = corruptions.create(name)(np.asarray(small), drawn)
     columns, rows = min(_COLUMNS, len(shown)), math.ceil(len(shown) / _COLUMNS)
     height = 1.9 * small.height / small.width + 0.3
     figure, axes = panels(rows, columns, width=1.9 * columns, height=min(height, 8) * rows)

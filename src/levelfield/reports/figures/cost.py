@@ -11,6 +11,8 @@ from levelfield.reports.figures._axes import limits, span_costs
 from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import legend_beside, shortened
 from levelfield.reports.figures._placing import Points, number_points
+from levelfield.reports.figures._possible import nothing_trains
+from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
 from levelfield.studies.leaderboard.rows import COSTS, front
 
@@ -21,6 +23,11 @@ AXES = {
 }
 
 
+@register(
+    "cost",
+    "the first metric against training time, memory and rows through the trunk, with the front",
+    why_not=nothing_trains,
+)
 @plainly
 def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     """One panel for each cost that is known and differs between rows, one line of panels for each test set.

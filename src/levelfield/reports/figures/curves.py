@@ -12,8 +12,11 @@ from levelfield.errors import BadInput
 from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._possible import nothing_trains
+from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 from levelfield.studies.runs.folder import Result, read_spec
+from levelfield.studies.specification.study import Study
 
 # what is measured, with its line: one colour is one method
 PARTS: dict[str, tuple[str, Any]] = {
@@ -34,6 +37,21 @@ class Curve(NamedTuple):
     chosen: int | None = None  # the step whose weights were kept
 
 
+def _nothing_is_watched(study: Study) -> str | None:
+    """Some runs must be evaluated during training, on test or validation classes."""
+    if reason := nothing_trains(study):
+        return reason
+    monitors = study.vary.get("conditions.monitor", [study.conditions.monitor])
+    selects = study.vary.get("conditions.select", [study.conditions.select])
+    if "test" in monitors or any(select != "budget" for select in selects):
+        return None
+    return (
+        "nothing is evaluated during training: set conditions.monitor: test, or protocol.validation: 0.2 "
+        "with conditions.select: map@r"
+    )
+
+
+@register("curves", "metrics during training, one panel per row", why_not=_nothing_is_watched)
 @plainly
 def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw a panel for each row: thin lines are seeds, thick ones their mean. All panels share one scale."""

@@ -8,19 +8,35 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
+from levelfield.methods import learns_distributions
 from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._possible import nothing_trains
+from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 from levelfield.reports.figures._style import COLOURS
 from levelfield.studies.runs.distributions import Distributions, distributions_of
+from levelfield.studies.specification.study import Study
 
 MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the picture
 
 
+def _no_hist(study: Study) -> str | None:
+    if any(learns_distributions(method.name) for method in study.methods):
+        return None
+    return nothing_trains(study) or "it shows what `hist` learned, and `hist` is not among the methods"
+
+
+@register(
+    "distributions",
+    "the class distributions learned by `hist`: similarities of their means, and their spreads",
+    why_not=_no_hist,
+)
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw the first seed of every HIST row: a matrix of similarities and a scatter plot of spreads."""
-    folders = {row.row.label: row.results[0].folder for row in rows if row.method == "hist" and row.results}
+    shown = [row for row in rows if row.results and learns_distributions(row.method)]
+    folders = {row.row.label: row.results[0].folder for row in shown}
     found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
     if not found:
         raise BadInput(

@@ -8,6 +8,7 @@ from typing import Any
 from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
 
 LONG = 48
@@ -16,6 +17,7 @@ TIES = "not distinguishable from the best row"
 LINE = 0.26  # inches of a row
 
 
+@register("leaderboard", "means and intervals of all rows, best on top; ties with the best are shaded")
 @plainly
 def draw_leaderboard(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Means and intervals, best on top, a panel for each test set. Rows that tie with the best are shaded."""

@@ -11,9 +11,14 @@ from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._placing import Points, name_points
+from levelfield.reports.figures._possible import nothing_trains
+from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
 
 
+@register(
+    "recall-rho", "the first metric against the spectral decay of the training embeddings", why_not=nothing_trains
+)
 @plainly
 def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw a point for each row, hollow with a regulariser; an arrow points to it from the same method without it."""

@@ -10,12 +10,15 @@ from levelfield.errors import BadInput
 from levelfield.reports.figures._axes import write_plainly
 from levelfield.reports.figures._drawing import panels, plainly, save
 from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._possible import nothing_trains
+from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 from levelfield.reports.figures.leaderboard import draw_rows
 
 TITLES = {"spectrum": "singular values, all training rows", "class_spectrum": "the same, mean over classes"}
 
 
+@register("spectra", "means, and the singular values of the training embeddings", why_not=nothing_trains)
 @plainly
 def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw scores and two spectra; a method with a regulariser has the colour of the plain one and a dashed line."""

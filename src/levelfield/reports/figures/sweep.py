@@ -11,14 +11,40 @@ from levelfield.errors import BadInput
 from levelfield.reports.figures._axes import is_number, limits, ordered, spacing
 from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
 from levelfield.reports.figures._sweep_map import draw_maps
+from levelfield.studies.planning.plan import needed_labels
+from levelfield.studies.specification.study import Study, owner
 
 Measure = Callable[[Drawn], float | None]
 CROWDED = 26  # letters of all ticks that stand side by side in one panel
 BESIDE, WIDEST = 4.0, 20.0  # points between the intervals of two methods, and of all
 
 
+def varied_keys(study: Study) -> int:
+    """The number of varied keys that apply to the same method, at most.
+
+    >>> vary = {"methods.margin.beta": [0.6, 1.0], "methods.triplet.margin": [0.1, 0.2]}
+    >>> varied_keys(Study.model_validate({"data": "emoji", "methods": ["margin", "triplet"], "vary": vary}))
+    1
+    """
+    labels = [method.label for method in study.methods]
+    owners = [owner(key, labels) for key in study.vary]
+    return max(
+        sum(one in (None, *concerned) for one in owners)
+        for concerned in (needed_labels(study.methods, label, run_code=False) for label in labels)
+    )
+
+
+def _nothing_varies(study: Study) -> str | None:
+    count = varied_keys(study)
+    if count == 0:
+        return "nothing varies: give `vary` one key, or two for a heat map, e.g. vary: {conditions.dim: [64, 128]}"
+    return f"{count} keys vary: a sweep can show one key, or two as a heat map" if count > 2 else None
+
+
+@register("sweep", "the first metric over the varied values: lines, or a heat map", why_not=_nothing_varies)
 @plainly
 def draw_sweep(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw lines for one varied key, heat maps for two."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -16,18 +17,24 @@ import torch
 
 from levelfield import processes
 from levelfield.errors import LevelfieldError
-from levelfield.studies.runs.corruptions import Hear, record, recorded
+from levelfield.progress import CallbackProgress, Progress
+from levelfield.studies.runs.corruptions import record, recorded
 from levelfield.trust import as_trusted, trusted
 
 
 def record_all(
-    folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], *, jobs: int, tell: Hear
+    folders: Sequence[Path],
+    names: Sequence[str],
+    metrics: Sequence[str],
+    *,
+    jobs: int,
+    progress: Mapping[Path, Progress],
 ) -> dict[Path, str]:
     """As `record`, with `jobs` processes; 0 or 1: in this one."""
     missing = _missing(folders, names, metrics)
     shares = [missing[k::jobs] for k in range(min(jobs, len(missing)))]
     if len(shares) < 2:
-        return _record(folders, names, metrics, tell)
+        return _record(folders, names, metrics, progress)
     threads = max(1, torch.get_num_threads() // len(shares))
     workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
     failed: dict[Path, str] = {}
@@ -48,16 +55,19 @@ def record_all(
                 if isinstance(said, dict):
                     failed |= said
                 else:
-                    tell(*said)
+                    folder, *stage = said
+                    progress[folder].report(*stage)
     finally:
         processes.stop([process for process, _ in workers.values()])
     return failed
 
 
-def _record(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], tell: Hear) -> dict[Path, str]:
-    """As `record`; what stops all runs at once, as an image that is gone, is told of each that is not measured yet."""
+def _record(
+    folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
+) -> dict[Path, str]:
+    """As `record`; an error that stops all runs at once is the reason of each that is not measured yet."""
     try:
-        return record(folders, names, metrics, tell)
+        return record(folders, names, metrics, progress)
     except LevelfieldError as error:
         return _lost(folders, names, metrics, str(error))
 
@@ -82,13 +92,14 @@ def _work(
     """A process's life: its corruptions, and how it went."""
     torch.set_num_threads(threads)
 
-    def say(*what: object) -> None:
+    def send(folder: Path, *stage: str | int) -> None:
         try:
-            pipe.send(what)
+            pipe.send((folder, *stage))
         except ConnectionError:  # nobody listens any more: what is not done can be done another day
             sys.exit(1)
 
     with as_trusted(trust):
-        failed = _record(folders, names, metrics, say)
+        progress = {folder: CallbackProgress(partial(send, folder)) for folder in folders}
+        failed = _record(folders, names, metrics, progress)
     with contextlib.suppress(ConnectionError):
         pipe.send(failed)

@@ -9,33 +9,20 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from levelfield import processes
 from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_text
+from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.runs.files import FAILED
 from levelfield.studies.runs.folder import is_finished
 from levelfield.studies.runs.own_code import data_is_own_code, names_own_code
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.runs.telling import seldom
-
-
-@dataclass(frozen=True)
-class Event:
-    """What the parent learns: `kind` is start, progress, done, failed or busy."""
-
-    kind: str
-    run: int
-    text: str = ""
-    done: int = 0
-    total: int = 0
 
 
 class Agenda:
@@ -89,7 +76,7 @@ def run_all(
     *,
     jobs: int,
     options: Options,
-    listen: Callable[[Event], None] = lambda event: None,
+    progress: RunsProgress = SILENT_RUNS,
 ) -> Outcome:
     """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed.
 
@@ -99,7 +86,7 @@ def run_all(
     outcome = Outcome()
     unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
     for done in set(range(len(runs))) - set(unfinished):
-        listen(Event("done", done, "finished before"))
+        progress.on_event(Event("done", done, "finished before"))
     agenda = Agenda(runs, unfinished)
 
     def settle(event: Event) -> None:
@@ -107,11 +94,11 @@ def run_all(
         for ended in [event, *agenda.end(event.run, failed=event.kind == "failed")]:
             if ended.kind == "failed":
                 outcome.failed[ended.run] = ended.text
-            listen(ended)
+            progress.on_event(ended)
 
     if jobs == 0 and not any(names_own_code(runs[k].spec) for k in unfinished):
         while (k := agenda.next()) is not None:
-            settle(do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, listen=listen))
+            settle(do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, progress=progress))
         return outcome
     workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
     held: list[int] = []  # runs that another command is doing: asked again, with patience, when nothing else is left
@@ -167,7 +154,7 @@ def run_all(
                 if event.kind in ("done", "failed"):
                     settle(event)
                 else:
-                    listen(event)
+                    progress.on_event(event)
                 if event.kind in ("done", "failed", "busy"):
                     if data_is_own_code(runs[event.run].spec):  # it ran here, to say what is measured
                         dismiss(pipe)
@@ -185,16 +172,24 @@ def run_all(
 def _work(pipe: Connection) -> None:
     """A worker's life: take a run, do it, say how it went."""
 
-    def say(event: Event) -> None:
-        try:
-            pipe.send(event)
-        except ConnectionError:  # nobody listens any more: the parent was killed, and the run can go on another day
-            sys.exit(1)
-
+    progress = _Sent(pipe)
     with contextlib.suppress(EOFError, ConnectionError):
         while (task := pipe.recv()) is not None:
             number, run, folder, metrics, options, patient = task
-            say(do_one(number, run, folder, metrics, options, patient=patient, listen=say))
+            progress.on_event(do_one(number, run, folder, metrics, options, patient=patient, progress=progress))
+
+
+class _Sent(RunsProgress):
+    """Sends every event to the parent process."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def on_event(self, event: Event) -> None:
+        try:
+            self._pipe.send(event)
+        except ConnectionError:  # the parent was killed, and the run can go on another day
+            sys.exit(1)
 
 
 def do_one(
@@ -205,14 +200,9 @@ def do_one(
     options: Options,
     *,
     patient: bool,
-    listen: Callable[[Event], Any],
+    progress: RunsProgress,
 ) -> Event:
     """One run under its lock. A failure is written to the run's folder and returned, never raised."""
-
-    @seldom
-    def tell(text: str, done: int, total: int) -> None:
-        listen(Event("progress", number, text, done, total))
-
     try:
         with locked(folder / "lock", wait=patient) as mine:
             if not mine:
@@ -220,8 +210,8 @@ def do_one(
             for left in folder.glob(".*.tmp"):  # with the lock held, a half file is a dead process's
                 left.unlink(missing_ok=True)
             if not is_finished(folder, run.spec, metrics):
-                listen(Event("start", number))
-                execute(run.spec, folder, metrics, options=options, tell=tell)
+                progress.on_event(Event("start", number))
+                execute(run.spec, folder, metrics, options=options, progress=progress.of_run(number))
                 (folder / FAILED).unlink(missing_ok=True)
             return Event("done", number)
     except Exception as error:  # whatever a run dies of must not stop the others; it is reported and counted as failed

@@ -16,7 +16,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.evaluation.statistics import Comparison, Differences, Interval, figure_intervals, joint
 from levelfield.studies.leaderboard import notebook as board_notebook
-from levelfield.studies.leaderboard.claims import Part, Verdict, judge
+from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims
 from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, mean_cost
 from levelfield.studies.leaderboard.limits import limit_sentence
 from levelfield.studies.leaderboard.rows import COSTS, Cell, Row, best_on_test, front
@@ -173,7 +173,7 @@ def gather(
         )
     )
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
-    judged = judge(claims, parts, metrics[0])
+    judged = judge_claims(claims, parts, metrics[0])
     facts = {**(facts or {}), "queries_that_count": counted}
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 

@@ -65,7 +65,7 @@ class _BySeeds:
     seeds: int
 
 
-def judge(claims: Sequence[Claim], parts: Sequence[Part], metric: str) -> list[Verdict]:
+def judge_claims(claims: Sequence[Claim], parts: Sequence[Part], metric: str) -> list[Verdict]:
     """The verdict on each claim. Those of the form `a > b` are Holm-corrected together, 5 % in all.
 
     parts: for each test set the entries of its rows, and the table of every metric with a value per query.

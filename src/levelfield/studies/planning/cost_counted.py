@@ -24,7 +24,7 @@ from levelfield.methods import Deviation
 from levelfield.studies.planning.cost_measured import RandomFeatures
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.monitor import MOST
-from levelfield.studies.runs.setup import wider_head
+from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.training.ledger import declared
@@ -96,10 +96,9 @@ def _counted(run: PlannedRun) -> Counted:
     classes = official_classes(run)
     method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
     per_image = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
-    method.width, method.common_head = per_image.width, c.dim * (per_image.width + 1)
-    method.wider_head = wider_head(method, c.dim, per_image.width)
+    setting = setting_of(method, c, per_image.width, 0)
     if method.trains:  # it counts the parameters of its own head
-        method.head(RandomFeatures(per_image.width, np.arange(classes)), c.dim, 0)
+        method.head(RandomFeatures(per_image.width, np.arange(classes)), setting)
     layout: Layout = method.layout or c.layout
     seen = c.steps * layout.batch_size if method.trains else 0
     stored = c.cache and c.cut != "tuned"
@@ -109,7 +108,7 @@ def _counted(run: PlannedRun) -> Counted:
     looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above
-    told = tuple(each.text for each in run.spec.with_departures(declared(method, c)))
+    told = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
     return Counted(run.row, 1, seen, seen + looked, operations, 4 * test * c.dim + per_image.bytes, told)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +17,12 @@ from levelfield.data.files.images import read_image
 from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head
 from levelfield.embedder.trunk.blocks import BLOCK
-from levelfield.methods import Batch, Deviation, Method
+from levelfield.methods import Batch, Deviation, Method, Setting
+from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
-from levelfield.studies.runs.inputs import Ground, ground_for
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.setup import wider_head
+from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.training.ledger import declared
@@ -78,29 +78,30 @@ def estimate(
     *,
     options: Options,
     jobs: int,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Estimate:
-    """Time the parts of a study once and multiply. progress: hears (done, total) of the runs."""
+    """Time the parts of a study once and multiply."""
     torch.set_num_threads(study.conditions.threads)
-    looks: dict[Ground, _Look] = {}
+    looks: dict[RunInputs, _Look] = {}
     rows: dict[str, MethodCost] = {}
     dims: dict[str, int] = {}  # of each run's embeddings
     run_bytes = 0
-    for number, run in enumerate(runs):
-        progress(number, len(runs))
+    stage = progress.stage("timing", len(runs))
+    for run in runs:
         conditions = run.spec.conditions
-        ground = ground_for(run.spec, options.cache_folder, options.device)
-        whole = ground.with_fold(0)  # folds share what is stored
+        inputs = inputs_for(run.spec, options.cache_folder, options.device)
+        whole = inputs.with_fold(0)  # folds share what is stored
         look = looks.setdefault(whole, looks.get(whole) or _look(whole))
         if run.row not in rows:
-            rows[run.row] = _method(run, ground, look)
+            rows[run.row] = _method(run, inputs, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
         # a checkpoint holds what trains three times over: weights and two moments
-        numbers, weights = conditions.dim, look.parameters + 4 * (look.trainable + ground.width * conditions.dim)
+        numbers, weights = conditions.dim, look.parameters + 4 * (look.trainable + inputs.width * conditions.dim)
         if run.spec.joined:  # its members' numbers side by side; their weights get a second name, which takes no room
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
-        run_bytes += 4 * (len(ground.fold.test) * numbers + weights)
+        run_bytes += 4 * (len(inputs.fold.test) * numbers + weights)
+        stage.advance()
     return Estimate(
         list(rows.values()),
         sum(look.seconds_per_image * look.missing_images for look in looks.values()),
@@ -112,7 +113,7 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Look:
-    """What one block of real images tells about a ground."""
+    """What one block of real images tells about the inputs."""
 
     seconds_per_image: float
     bytes_per_image: int
@@ -122,20 +123,20 @@ class _Look:
     trainable: int
 
 
-def _look(ground: Ground) -> _Look:
+def _look(inputs: RunInputs) -> _Look:
     """Time decoding and everything below the cut on one block of real images."""
-    view, trunk = ground.views[1], ground.still_trunk
-    view(read_image(ground.catalog.paths[0]), None)  # the first image loads the decoder
+    view, trunk = inputs.views[1], inputs.still_trunk
+    view(read_image(inputs.catalog.paths[0]), None)  # the first image loads the decoder
     began = time.perf_counter()
-    few = _few(BLOCK, ground.conditions.image)
-    images = [view(read_image(path), None) for path in ground.catalog.paths[:few]]
+    few = _few(BLOCK, inputs.conditions.image)
+    images = [view(read_image(path), None) for path in inputs.catalog.paths[:few]]
     each = (time.perf_counter() - began) / len(images)
-    block = torch.stack([images[k % len(images)] for k in range(few)]).to(ground.device)
+    block = torch.stack([images[k % len(images)] for k in range(few)]).to(inputs.device)
     trunk.below(block)  # the first call prepares kernels
     began = time.perf_counter()
     below = trunk.below(block)
     each += (time.perf_counter() - began) / few
-    stored, missing = _features(ground) if ground.is_cached else (0, 0)
+    stored, missing = _features(inputs) if inputs.is_cached else (0, 0)
     return _Look(
         each,
         4 * sum(part[0].numel() for part in below),
@@ -155,38 +156,40 @@ def _few(images: int, side: int) -> int:
     return max(1, min(images, images * 512**2 // side**2))
 
 
-def _features(ground: Ground) -> tuple[int, int]:
+def _features(inputs: RunInputs) -> tuple[int, int]:
     """How many images will be stored, each once per view, and how many of them are not yet."""
-    fold, (training, test) = ground.fold, ground.views
+    fold, (training, test) = inputs.fold, inputs.views
     trained, judged = fold.train, fold.validation
-    if ground.protocol.folds > 1:  # what one fold keeps back trains in another
+    if inputs.protocol.folds > 1:  # what one fold keeps back trains in another
         trained, judged = np.concatenate([trained, judged]), judged[:0]
-    views = range(max(1, ground.conditions.views) if training.random else 1)
+    views = range(max(1, inputs.conditions.views) if training.random else 1)
     wanted = [(trained, training, number) for number in views]
     wanted += [(trained, test, 0)] if training.key != test.key else []
     wanted += [(judged, test, 0), (fold.test, test, 0)]
-    return sum(len(images) for images, _, _ in wanted), sum(ground.missing(*each) for each in wanted)
+    return sum(len(images) for images, _, _ in wanted), sum(inputs.missing(*each) for each in wanted)
 
 
-def _method(run: PlannedRun, ground: Ground, look: _Look) -> MethodCost:
+def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
     conditions, competitor = run.spec.conditions, run.spec.method
     if run.spec.joined:  # its members are counted as runs of their own
         return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
-    classes = int(ground.train_labels.max()) + 1
+    classes = int(inputs.train_labels.max()) + 1
     with isolated(run.spec.seed, "estimate"):
         method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
-        method.width = ground.width
+        setting = setting_of(method, conditions, inputs.width, 0)
         layout, drawn = conditions.batches(method)
         try:
-            step = _step_seconds(method, layout, ground, classes, conditions.dim) if method.trains else 0.0
+            step = _step_seconds(method, layout, inputs, classes, setting) if method.trains else 0.0
         except (Exception, SystemExit) as error:  # of somebody's own loss: the plan says so, and goes on
             return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
     if method.trains:
-        step += _planning_seconds(drawn, layout, ground, conditions.dim)
-    if not ground.is_cached:
+        step += _planning_seconds(drawn, layout, inputs, conditions.dim)
+    if not inputs.is_cached:
         step += look.seconds_per_image * layout.batch_size
     seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
-    return MethodCost(run.row, 0, seconds, [d.text for d in run.spec.with_departures(declared(method, conditions))])
+    return MethodCost(
+        run.row, 0, seconds, [d.text for d in run.spec.with_deviations(declared(method, conditions, setting))]
+    )
 
 
 @dataclass
@@ -201,25 +204,23 @@ class RandomFeatures:
         return drawn.astype(np.float32)
 
 
-def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, dim: int) -> float:
+def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting) -> float:
     """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
-    common = Head(ground.width, method.dim_for(dim), output_norm=method.norm_rows)
-    method.common_head = sum(parameter.numel() for parameter in common.parameters())
-    method.wider_head = wider_head(method, dim, ground.width)
-    own = method.head(RandomFeatures(ground.width, ground.train_labels), dim, 0)
-    embedder = Embedder(ground.new_trunk(), common if own is None else own).to(ground.device).train()
-    method.to(ground.device)
+    common = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
+    own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
+    embedder = Embedder(inputs.new_trunk(), common if own is None else own).to(inputs.device).train()
+    method.to(inputs.device)
     if method.wants is not None:  # its teacher is not trained yet
-        method.taught(np.zeros((classes, classes if method.wants == "logits" else dim), np.float32))
-    shapes = embedder.trunk.stored_shapes(ground.conditions.image)
+        method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
+    shapes = embedder.trunk.stored_shapes(inputs.conditions.image)
     each = max(1, layout.per_class)
     affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes)) // each * each
     size = min(layout.batch_size, max(2 * each, affordable))
-    stored = tuple(torch.rand(size, *shape, device=ground.device) for shape in shapes)
+    stored = tuple(torch.rand(size, *shape, device=inputs.device) for shape in shapes)
     classes_of = torch.arange(size) // each % classes
     known = method.labels(np.arange(classes), 0, 0)  # what a member is told of each class
     labels = torch.from_numpy(known)[classes_of]
-    batch = Batch(stored, labels.to(ground.device), classes_of.numpy(), None, 0, 0)
+    batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
     parameters: list[nn.Parameter] = [
         p for module in (embedder, method) for p in module.parameters() if p.requires_grad
     ]
@@ -233,10 +234,10 @@ def _step_seconds(method: Method, layout: Layout, ground: Ground, classes: int, 
     return min(times) * layout.batch_size / size
 
 
-def _planning_seconds(drawn: Choice, layout: Layout, ground: Ground, dim: int) -> float:
+def _planning_seconds(drawn: Choice, layout: Layout, inputs: RunInputs, dim: int) -> float:
     """Seconds that a batch takes to be planned, from random embeddings if the batching looks at them."""
-    batches = drawn.make(ground.train_labels, layout, batches_per_epoch=PROBES)
-    size = len(ground.train_labels), dim
+    batches = drawn.make(inputs.train_labels, layout, batches_per_epoch=PROBES)
+    size = len(inputs.train_labels), dim
     rows = numpy_stream(0, "estimate").normal(size=size) if batches.needs_memory else None
     began = time.perf_counter()
     batches.plan(0, rows)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Set
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
-from levelfield import methods
+from levelfield import library, methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, survey
-from levelfield.data.checks import verified as seen
+from levelfield.data.checks.verified import verify_once
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.planning.stopping import choose_stopping
 from levelfield.studies.runs.inputs import check_trunk
 from levelfield.studies.specification.choices import ProtocolChoice
@@ -32,19 +31,19 @@ def fit_to(
     skip_unreadable: bool = False,
     wished: Study | None = None,
     fixed: Set[str] = frozenset(),
-    progress: seen.Progress | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[dict[str, Any], list[str]]:
     """A study for the photos under `path` and, in sentences, what was found and chosen.
 
     root: of the benchmark that `path` names. wished: what the user asks for, of which the keys in `fixed` are left
-    alone. progress: hears (done, total) of the images that are looked at for the first time.
+    alone. progress: of the images that are checked for the first time.
     """
     content = photos_content()
     wished = wished or parse_study(content)
     settings: dict[str, Any] = {"root": str(root)} if root is not None else {}
     settings |= {"allow_incomplete": True} if wished.data.settings.get("allow_incomplete") else {}
     catalog = create(str(path) if str(path) in official.names() else path, **settings)
-    catalog = seen.look(catalog, skip_unreadable=skip_unreadable, progress=progress)
+    catalog = verify_once(catalog, skip_unreadable=skip_unreadable, progress=progress)
     settings |= {"skip_unreadable": True} if skip_unreadable else {}
     content |= {"name": _study_name(path), "data": {"name": str(path), **settings}}
     content["about"] = f"Six losses with their default settings on {path}."
@@ -115,17 +114,6 @@ def _study_name(path: Path) -> str:
     return (place.stem if place.is_file() else place.name).lstrip(".") or "photos"
 
 
-def demo_content() -> dict[str, Any]:
-    """The embedded demo study as plain data."""
-    return _embedded("demo.yaml")
-
-
 def photos_content() -> dict[str, Any]:
-    """The embedded study for somebody's own photos as plain data, before it is fitted to them."""
-    return _embedded("photos.yaml")
-
-
-def _embedded(name: str) -> dict[str, Any]:
-    text = resources.files("levelfield.studies").joinpath(name).read_text(encoding="utf-8")
-    content: dict[str, Any] = yaml.safe_load(text)
-    return content
+    """The study for somebody's own photos as plain data, before it is fitted to them."""
+    return library.content("photos/base")

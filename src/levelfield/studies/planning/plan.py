@@ -9,11 +9,12 @@ from pathlib import Path
 from levelfield import methods
 from levelfield.errors import BadSpecification, unknown
 from levelfield.files import expanded
-from levelfield.registry import is_file_reference
+from levelfield.registry import references_in
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, Variation, recorded_identity
-from levelfield.studies.specification.choices import Competitor, Data, differing
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing
 from levelfield.studies.specification.study import Study, owner
 from levelfield.studies.specification.variations import variations
+from levelfield.training import Conditions
 
 
 def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
@@ -36,9 +37,9 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", devic
 
 
 def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> Iterator[PlannedRun]:
-    """The runs of one variation. Competitors that need all seeds of another come last, with those that need them."""
+    """The runs of one variation. Methods that need all seeds of another come last, with those that need them."""
     made: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
-    late: list[Competitor] = []
+    late: list[MethodSpec] = []
     for one in (ordered := in_order(study.methods)):
         needed = methods.requires(one.name, one.settings)
         if methods.joins_seeds(one.name, one.settings) or any(other.label in needed for other in late):
@@ -46,7 +47,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
     rounds = [(seed, one) for seed in study.seeds for one in ordered if one not in late]
     for seed, method in [*rounds, *((seed, one) for one in late for seed in study.seeds)]:
         all_seeds = methods.joins_seeds(method.name, method.settings)
-        if seed != study.seeds[0] and (all_seeds or not methods.is_seeded(method.name)):
+        if seed != study.seeds[0] and (all_seeds or not methods.kind_of(method.name).seeded):
             continue
         spec = RunSpec(
             data=study.data,
@@ -58,10 +59,10 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             needs=_needs(method, seed, made, all_seeds=all_seeds),
             device=device,
             data_digest=digest,
-            code_digest=_file_digest(method.name, own.weights),
+            code_digest=_file_digest(method, own, study.protocol),
         )
         concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
-        seeded = methods.is_seeded(method.name) and not all_seeds
+        seeded = methods.kind_of(method.name).seeded and not all_seeds
         runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
@@ -70,7 +71,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
 def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
     """What a competitor consists of at one seed: itself, or its folds and members and then what joins them."""
     name, settings = spec.method.name, spec.method.settings
-    if methods.joins(name):
+    if methods.kind_of(name).joins:
         return [spec.model_copy(update={"joined": True})]
     members = methods.members(name, settings)
     parts = [
@@ -84,7 +85,7 @@ def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
 
 
 def _needs(
-    method: Competitor, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
+    method: MethodSpec, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
 ) -> tuple[Needed, ...]:
     """The runs a competitor waits for: those of a label at its own seed (or at all), or a finished run by folder."""
     found = []
@@ -103,10 +104,10 @@ def _needs(
     return tuple(found)
 
 
-def _joined_seeds(method: Competitor, runs: Mapping[int, PlannedRun]) -> list[int]:
-    """All seeds, or those that an ensemble names."""
-    named = method.settings["seeds"]
-    chosen = list(runs) if named == "all" else [int(seed) for seed in named]
+def _joined_seeds(method: MethodSpec, runs: Mapping[int, PlannedRun]) -> list[int]:
+    """All seeds, or those that the method names."""
+    named = methods.kind_of(method.name).joined_seeds(method.settings)
+    chosen = list(runs) if isinstance(named, str) else list(named)
     for seed in chosen:
         if seed not in runs:
             there = ", ".join(map(str, runs))
@@ -118,12 +119,12 @@ def _as_needed(spec: RunSpec) -> Needed:
     return Needed(name=spec.folder_name, identity=spec.identity)
 
 
-def in_order(competitors: Sequence[Competitor]) -> list[Competitor]:
-    """Competitors after those they need; otherwise in the order of the study. A circle is refused."""
+def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
+    """Methods after those they need; otherwise in the order of the study. A circle is refused."""
     by_label = {one.label: one for one in competitors}
-    done: dict[str, Competitor] = {}
+    done: dict[str, MethodSpec] = {}
 
-    def place(one: Competitor, above: tuple[str, ...]) -> None:
+    def place(one: MethodSpec, above: tuple[str, ...]) -> None:
         if one.label in above:
             circle = " -> ".join([*above[above.index(one.label) :], one.label])
             raise BadSpecification(f"These methods wait for each other: {circle}.")
@@ -137,15 +138,16 @@ def in_order(competitors: Sequence[Competitor]) -> list[Competitor]:
     return list(done.values())
 
 
-def needed_labels(competitors: Sequence[Competitor], label: str) -> set[str]:
-    """`label` and all that it needs, directly or not."""
+def needed_labels(competitors: Sequence[MethodSpec], label: str, *, run_code: bool = True) -> set[str]:
+    """`label` and all that it needs, directly or not. run_code: see `methods.requires`."""
     by_label = {one.label: one for one in competitors}
     found: set[str] = set()
     waiting = [label]
     while waiting:
         one = by_label[waiting.pop()]
         found.add(one.label)
-        waiting += [name for name in methods.requires(one.name, one.settings) if name in by_label and name not in found]
+        needed = methods.requires(one.name, one.settings, run_code=run_code)
+        waiting += [name for name in needed if name in by_label and name not in found]
     return found
 
 
@@ -163,10 +165,13 @@ def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variat
     return tuple((key, value) for key, value in variation if owner(key, labels) in (None, *concerned))
 
 
-def _file_digest(method: str, weights: str | None) -> str:
+def _file_digest(method: MethodSpec, conditions: Conditions, protocol: ProtocolChoice) -> str:
     """The content of a user's own files: another loss or other weights under the same name are another run."""
-    named = [method.rpartition(":")[0]] if is_file_reference(method) else []
+    weights = conditions.weights
+    parts = [method.settings, conditions.model_dump(mode="json"), protocol.model_dump(mode="json")]
+    named = [reference.rpartition(":")[0] for reference in references_in(method.name)]
     named += [weights] if weights not in (None, "random") else []
+    named += dict.fromkeys(reference.rpartition(":")[0] for reference in references_in(parts))
     return "-".join(_content(expanded(name)) for name in named)
 
 

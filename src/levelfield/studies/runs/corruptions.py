@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,15 +27,16 @@ from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, BadSpecification, Damaged, LevelfieldError
 from levelfield.evaluation import Evaluation, evaluate
 from levelfield.files import write_json, write_whole
+from levelfield.progress import SILENT, Progress
+from levelfield.registry import short_name
 from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
 from levelfield.studies.runs.folder import spec_at_its_place
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.items import refined
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
 from levelfield.trust import trusting
 
-Hear = Callable[[Path, str, int, int], object]  # of a run: what is done, how much of it, out of how much
 FOLDER = "corrupted"
 TOGETHER = 8  # runs whose models are in memory at once; what they share below the cut is computed once for all
 
@@ -55,7 +57,7 @@ class Drops:
 
 
 def evaluate_corrupted(
-    folder: Path, names: Sequence[str], *, metrics: Sequence[str], progress: bool = False, **settings: Any
+    folder: Path, names: Sequence[str], *, metrics: Sequence[str], progress: Progress = SILENT, **settings: Any
 ) -> tuple[Drops, dict[str, Evaluation]]:
     """Evaluate a run on its test images, clean and under each corruption; the evaluations stand under "clean" and the
     corruptions' names. `settings` are those of `evaluate`. Embeddings are kept in the run folder and made once."""
@@ -73,11 +75,11 @@ def record(
     folders: Sequence[Path],
     names: Sequence[str],
     metrics: Sequence[str],
-    tell: Hear = lambda folder, text, done, total: None,
+    progress: Mapping[Path, Progress] = MappingProxyType({}),
 ) -> dict[Path, str]:
     """Measure finished runs under the corruptions and keep the figures in their folders; what is there stays.
 
-    Gives the runs for which that failed, with the reason: they stop no other.
+    progress: of each run. Gives the runs for which that failed, with the reason: they stop no other.
     """
     failed: dict[Path, str] = {}
     images: dict[Path, tuple[Path, ...]] = {}
@@ -94,11 +96,11 @@ def record(
                 models[folder] = load(folder)
             except LevelfieldError as error:
                 failed[folder] = str(error)
-        _fill(models, images[group[0]], names, tell=tell)
+        _fill(models, images[group[0]], names, of_runs=progress)
         for folder in models:
             for name in names:
                 _measure(folder, name, metrics)
-            tell(folder, "corrupted", len(names), len(names))
+            progress.get(folder, SILENT).report("corrupted", len(names), len(names))
     return failed
 
 
@@ -111,8 +113,8 @@ def recorded(folder: Path, name: str) -> dict[str, float]:
 @trusting()
 def _tested(folder: Path) -> tuple[Path, ...]:
     """The test images of a run, if it can be asked again."""
-    ground = ground_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
-    catalog, tested = ground.catalog, ground.fold.test
+    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
+    catalog, tested = inputs.catalog, inputs.fold.test
     _, items = stored_test(folder)
     if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):
         raise BadInput(f"The test images of '{catalog.name}' are not those that {folder} was tested on.")
@@ -138,15 +140,15 @@ def _fill(
     images: Sequence[Path],
     names: Sequence[str],
     *,
-    progress: bool = False,
-    tell: Hear = lambda folder, text, done, total: None,
+    progress: Progress = SILENT,
+    of_runs: Mapping[Path, Progress] = MappingProxyType({}),
 ) -> None:
     """Make the embeddings that are missing, for all models at once."""
     for number, name in enumerate(names):
         corruption = corruptions.create(name)
         missing = [folder for folder in models if not _has_rows(folder, name)]
         for folder in missing:
-            tell(folder, f"corrupted: {name}", number, len(names))
+            of_runs.get(folder, SILENT).report(f"corrupted: {name}", number, len(names))
         if missing:
             together = Ensemble(tuple(_seeing(models[folder], corruption) for folder in missing), {})
             for folder, rows in zip(missing, together.embed_apart(images, progress=progress), strict=True):
@@ -219,4 +221,4 @@ class _Noted(BaseModel):
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:
-    return folder / FOLDER / f"{name}.{suffix}"
+    return folder / FOLDER / f"{short_name(name)}.{suffix}"

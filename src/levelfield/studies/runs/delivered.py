@@ -14,7 +14,8 @@ from levelfield.embedder.model import Model, Pictures, load
 from levelfield.embedder.model_files import read_weights
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import Unfair
-from levelfield.studies.runs.inputs import Ground
+from levelfield.progress import SILENT
+from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.training import Trained
 from levelfield.training.guard import may_change
 
@@ -24,33 +25,33 @@ _chance = random.SystemRandom()
 Embed = Callable[..., np.ndarray]
 
 
-def delivered(folder: Path, ground: Ground, trained: Trained) -> Embed:
-    """A function that embeds images of the ground by the model in `folder`: `embed(indices, tell, text)`.
+def delivered(folder: Path, inputs: RunInputs, trained: Trained) -> Embed:
+    """A function that embeds images of the run by the model in `folder`: `embed(indices, progress, text)`.
 
     Refuses a model whose frozen part is not the one that everybody started from.
     """
     if trained.facts.own_head:
-        bare = Embedder(_trunk(folder, ground), torch.nn.Identity())
-        _check_frozen(bare.trunk, ground, trains=trained.facts.trains)
-        return lambda indices, tell, text="embedding": trained.headed(ground.embed(bare, indices, tell, text))
-    model = load(folder, device=ground.device)
+        bare = Embedder(_trunk(folder, inputs), torch.nn.Identity())
+        _check_frozen(bare.trunk, inputs, trains=trained.facts.trains)
+        return lambda indices, progress, text="embedding": trained.headed(inputs.embed(bare, indices, progress, text))
+    model = load(folder, device=inputs.device)
     assert isinstance(model, Model)
-    _check_frozen(model.embedder.trunk, ground, trains=trained.facts.trains)
-    _check_some(folder, model, ground)
-    return lambda indices, tell, text="embedding": ground.embed(model.embedder, indices, tell, text)
+    _check_frozen(model.embedder.trunk, inputs, trains=trained.facts.trains)
+    _check_some(folder, model, inputs)
+    return lambda indices, progress, text="embedding": inputs.embed(model.embedder, indices, progress, text)
 
 
-def _trunk(folder: Path, ground: Ground) -> Trunk:
-    stored, trunk, prefix = read_weights(folder), ground.new_trunk(), "trunk."
+def _trunk(folder: Path, inputs: RunInputs) -> Trunk:
+    stored, trunk, prefix = read_weights(folder), inputs.new_trunk(), "trunk."
     trunk.load_state_dict({k.removeprefix(prefix): v for k, v in stored.items() if k.startswith(prefix)}, strict=True)
-    return trunk.to(ground.device).eval()
+    return trunk.to(inputs.device).eval()
 
 
-def _check_frozen(trunk: Trunk, ground: Ground, *, trains: bool) -> None:
+def _check_frozen(trunk: Trunk, inputs: RunInputs, *, trains: bool) -> None:
     """The network is the one of the conditions, and what nobody may train of it is as it was loaded."""
-    if trunk.settings != ground.still_trunk.settings:
+    if trunk.settings != inputs.still_trunk.settings:
         raise Unfair("The model is not of the network that the conditions name.")
-    loaded, now = ground.still_trunk.state_dict(), trunk.state_dict()
+    loaded, now = inputs.still_trunk.state_dict(), trunk.state_dict()
     moving = may_change(trunk) if trains else set()
     for name in now.keys() - moving:
         if not torch.equal(loaded[name], now[name]):
@@ -60,12 +61,12 @@ def _check_frozen(trunk: Trunk, ground: Ground, *, trains: bool) -> None:
             )
 
 
-def _check_some(folder: Path, model: Model, ground: Ground) -> None:
+def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
     """Some images, chosen by chance, are opened and go through the whole stored model, as they do for its users."""
-    parts = [part for part in (ground.fold.test, ground.fold.train) if len(part)]
+    parts = [part for part in (inputs.fold.test, inputs.fold.train) if len(part)]
     chosen = np.concatenate([_chance.sample(part.tolist(), min(BLOCK // 2, len(part))) for part in parts])
-    ours = ground.embed(model.embedder, chosen, lambda text, done, total: None, coded=False)
-    pictures = Pictures([ground.catalog.paths[i] for i in chosen], (model.view,), model.device)
+    ours = inputs.embed(model.embedder, chosen, SILENT, coded=False)
+    pictures = Pictures([inputs.catalog.paths[i] for i in chosen], (model.view,), model.device)
     theirs = model.embedder.embed(pictures, from_images=True, coded=False).cpu().numpy()
     away = np.linalg.norm(ours - theirs, axis=1)
     if not (away <= SAME * np.maximum(np.linalg.norm(theirs, axis=1), 1e-12)).all():

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from levelfield.embedder import Model, load
 from levelfield.objectives import Hist
+from levelfield.progress import SILENT
 from levelfield.studies.runs.folder import spec_at_its_place
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.method_file import load_method
 from levelfield.trust import trusting
 
@@ -31,12 +32,12 @@ def distributions_of(folder: Path) -> Distributions | None:
     objective = load_method(folder).objective
     if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
         return None
-    ground, model = ground_for(spec_at_its_place(folder), None, "cpu"), load(folder)
+    inputs, model = inputs_for(spec_at_its_place(folder), None, "cpu"), load(folder)
     assert isinstance(model, Model)  # it trained: no ensemble
-    rows = ground.embed(model.embedder, ground.fold.train, lambda text, done, total: None)
+    rows = inputs.embed(model.embedder, inputs.fold.train, SILENT)
     low, high = objective.log_var_clamp
     means, variances = _numbers(objective.means), np.exp(_numbers(objective.log_vars).clip(low, high))
-    return compared(means, variances, rows, ground.train_labels)
+    return compared(means, variances, rows, inputs.train_labels)
 
 
 def compared(means: np.ndarray, variances: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> Distributions:

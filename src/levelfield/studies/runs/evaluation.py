@@ -10,9 +10,9 @@ import numpy as np
 
 from levelfield.evaluation import evaluate
 from levelfield.files import write_whole
+from levelfield.progress import Progress
 from levelfield.studies.runs.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
 from levelfield.studies.runs.folder import read_result
-from levelfield.studies.runs.inputs import Tell
 from levelfield.studies.runs.items import Items
 
 
@@ -22,7 +22,7 @@ def refined_text(measured: dict[str, Any]) -> str:
     return "yes" if found is True else found or ""  # runs of earlier versions only say whether
 
 
-def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], tell: Tell) -> None:
+def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], progress: Progress) -> None:
     """Write metrics.json, with which a run is finished, and per_query.npz. What was measured before stays measured.
 
     labels: the class of each test image; None where nothing is tested.
@@ -33,7 +33,7 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
     values: dict[str, float] = {}
     signatures: dict[str, Any] = {}
     if labels is not None:
-        tell("measuring", 0, 1)
+        stage = progress.stage("measuring", 1)
         items = Items.read(folder)
         rows = read_embeddings(folder, trained.get("checksums", {}))
         check_rows(folder, rows, len(items.paths))
@@ -48,4 +48,5 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], t
         arrays: dict[str, Any] = {**result.per_query, "lone": result.lone, "labels": labels[items.queries]}
         arrays |= {} if items.roles is None else {"all_labels": labels}
         write_whole(folder / PER_QUERY, lambda file: np.savez(file, **arrays))
+        stage.advance()
     write_finished(folder, {"values": values, "signatures": signatures, **trained})

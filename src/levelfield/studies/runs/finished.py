@@ -12,6 +12,7 @@ from levelfield.embedder import load
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refine.choice import Refinement
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import refined_text
 from levelfield.studies.runs.files import (
     EMBEDDINGS,
@@ -23,7 +24,7 @@ from levelfield.studies.runs.files import (
     read_training,
 )
 from levelfield.studies.runs.folder import read_spec, spec_at_its_place
-from levelfield.studies.runs.inputs import ground_for
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.items import Items
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
@@ -82,20 +83,20 @@ def refiner(folder: Path) -> Method:
 
 
 @trusting()
-def embed_part(folder: Path, part: str, *, progress: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
     """Raw embeddings of a run's validation or training classes, by its model, and the classes' names."""
     if how_refined(folder):
         raise BadInput(
             f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
         )
-    ground = ground_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
-    indices = ground.fold.validation if part == "validation" else ground.fold.train
+    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
+    indices = inputs.fold.validation if part == "validation" else inputs.fold.train
     if not len(indices):
         raise BadInput(
             f"{folder} has no validation classes, and a threshold may not be chosen on the test classes. Train again "
             "with some (levelfield compare STUDY protocol.validation=0.2), or say --choose-on training: the network "
             "knows those classes, so that the threshold will look better there than it is."
         )
-    catalog = ground.catalog
+    catalog = inputs.catalog
     rows = load(folder).embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)
     return rows, np.array(catalog.class_names)[catalog.labels[indices]]

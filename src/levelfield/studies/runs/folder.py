@@ -236,7 +236,7 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
 def _seeded(spec: RunSpec) -> bool:
     """As earlier versions did not write it down. Somebody's own file is not run to learn it."""
     name, settings = spec.method.name, spec.method.settings
-    return is_file_reference(name) or (methods.is_seeded(name) and not methods.joins_seeds(name, settings))
+    return is_file_reference(name) or (methods.kind_of(name).seeded and not methods.joins_seeds(name, settings))
 
 
 class _Planned(BaseModel):

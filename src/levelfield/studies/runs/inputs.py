@@ -1,9 +1,8 @@
-"""The ground: what all runs on the same data and trunk share. Built once per process, never changed by a run."""
+"""The inputs of a run: data, fold and untrained trunk. Built once per process, shared by runs, changed by none."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -16,22 +15,22 @@ from torch import Tensor
 
 from levelfield import data
 from levelfield.data import Catalog, protocols
-from levelfield.data.checks import verified as seen
+from levelfield.data.checks.verified import verify_once, with_known_digests
 from levelfield.data.files.images import read_image
 from levelfield.data.views.basic import TestView, View, test_view, train_view
 from levelfield.data.views.named import StepsView, steps_view
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.trunk import backbones
-from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
+from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache, Rows
 from levelfield.errors import BadInput
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
-Tell = Callable[[str, int, int], None]
-_OF_A_GROUND = (  # conditions that decide it
+_OF_THE_INPUTS = (  # conditions that decide it
     "backbone",
     "weights",
     "cut",
@@ -49,11 +48,11 @@ _OF_A_GROUND = (  # conditions that decide it
     "cache",
     "threads",
 )
-_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the folds of a ground
+_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the inputs of several folds
 
 
 @dataclass(frozen=True)
-class Ground:
+class RunInputs:
     """Data, division and trunk of a run, with everything below the cut one call away."""
 
     data: Data
@@ -80,11 +79,11 @@ class Ground:
         return catalog
 
     @cached_property
-    def _folds(self) -> dict[int, Ground]:
+    def _folds(self) -> dict[int, RunInputs]:
         return {self.fold_number: self}
 
-    def with_fold(self, number: int) -> Ground:
-        """The ground of another fold. It has the same images, trunk and opened rows, which are costly to get."""
+    def with_fold(self, number: int) -> RunInputs:
+        """The inputs of another fold: the same images, trunk and opened rows, which are costly to get."""
         if number not in self._folds:
             other = replace(self, fold_number=number)
             vars(other).update({name: getattr(self, name) for name in _SHARED})
@@ -95,8 +94,8 @@ class Ground:
     def fold(self) -> protocols.Fold:
         return self.protocol.divide(self.catalog)[self.fold_number]
 
-    def without_test(self) -> Ground:
-        """The same ground for a process that only trains: its catalog does not hold the test images at all."""
+    def without_test(self) -> RunInputs:
+        """The same inputs for a process that only trains: their catalog does not hold the test images at all."""
         fold = self.fold
         kept = np.concatenate([fold.train, fold.validation])
         other = replace(self)
@@ -162,32 +161,21 @@ class Ground:
             image=c.image,
         ).to(self.device)
 
-    def stored(self, indices: np.ndarray, view: View, number: int, tell: Tell) -> Rows:
+    def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows:
         """What lies below the cut for these images under one view, from the cache or computed now."""
         digests = [self.catalog.digests[i] for i in indices]
         known = f"{self._key(view, number)} {_digest(digests)}"
         if known in self._opened:
             return self._opened[known]
 
-        done = 0
-
-        def told(now: int, total: int) -> None:
-            nonlocal done
-            done = now
-            tell("features", done, total)
+        stage = progress.stage("features", len(set(digests)))
 
         def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
             images = (self._image(int(indices[p]), view, number).unsqueeze(0) for p in positions)
-            within = itertools.count(1)
-
-            def count(_: int) -> None:  # after every block of images, not only when a file of rows is full
-                tell("features", min(done + next(within) * BLOCK, total), total)
-
-            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, progress=count)
+            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, stage=stage)
             return tuple(part.cpu().numpy() for part in parts)
 
-        total = len(set(digests))
-        self._opened[known] = self.cache.rows(self._key(view, number), digests, compute, progress=told)
+        self._opened[known] = self.cache.rows(self._key(view, number), digests, compute, stage=stage)
         return self._opened[known]
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
@@ -205,12 +193,12 @@ class Ground:
         network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {torch.device(self.device).type}"
         return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
 
-    def source(self, seed: int, workers: int, tell: Tell) -> Source:
+    def source(self, seed: int, workers: int, progress: Progress) -> Source:
         """Where training batches come from."""
         view = self.views[0]
         if self.is_cached:
             count = max(1, self.conditions.views) if view.random else 1
-            return StoredRows([self.stored(self.fold.train, view, k, tell) for k in range(count)], seed=seed)
+            return StoredRows([self.stored(self.fold.train, view, k, progress) for k in range(count)], seed=seed)
         paths = [self.catalog.paths[i] for i in self.fold.train]
         return Images(
             _Reader(paths),
@@ -223,26 +211,26 @@ class Ground:
         )
 
     def embed(
-        self, embedder: Embedder, indices: np.ndarray, tell: Tell, text: str = "embedding", *, coded: bool = True
+        self,
+        embedder: Embedder,
+        indices: np.ndarray,
+        progress: Progress,
+        text: str = "embedding",
+        *,
+        coded: bool = True,
     ) -> np.ndarray:
         """Raw embeddings of these images under the test view, in blocks of one size. coded: see `Embedder.embed`."""
-        done = 0
-
-        def count(rows: int) -> None:
-            nonlocal done
-            done += rows
-            tell(text, done, len(indices))
-
         if self.is_cached:
-            rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, tell), self.device)
+            rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, progress), self.device)
         else:
             rows = (self._image(int(i), self.views[1], 0).unsqueeze(0).to(self.device) for i in indices)
-        return embedder.embed(rows, from_images=not self.is_cached, coded=coded, progress=count).cpu().numpy()
+        stage = progress.stage(text, len(indices))
+        return embedder.embed(rows, from_images=not self.is_cached, coded=coded, stage=stage).cpu().numpy()
 
-    def start_features(self, tell: Tell) -> StartFeatures:
+    def start_features(self, progress: Progress) -> StartFeatures:
         still = Embedder(self.still_trunk, torch.nn.Identity())
         embed, train = self.embed, self.fold.train
-        return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, tell, "start features"))
+        return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, progress, "start features"))
 
     def _image(self, index: int, view: View, number: int) -> Tensor:
         stream = view_stream(number, self.catalog.digests[index]) if view.random else None
@@ -285,26 +273,26 @@ def _digest(texts: Sequence[str]) -> str:
 
 def check_trunk(conditions: Conditions) -> Trunk:
     """Build the trunk once, so that an unknown backbone, tap, cut or weights file is found before anything runs."""
-    trunk = Ground(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
+    trunk = RunInputs(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
     _ = trunk.width
     return trunk
 
 
 @lru_cache(maxsize=2)
-def _ground(key: str, cache_folder: Path | None, device: str) -> Ground:
+def _inputs(key: str, cache_folder: Path | None, device: str) -> RunInputs:
     spec = RunSpec.model_validate_json(key)
-    return Ground(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
+    return RunInputs(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
 
 
-def forget_grounds() -> None:
-    """Let go of every ground that this process has built, with the images and features it knows."""
-    _ground.cache_clear()
+def forget_inputs() -> None:
+    """Forget all inputs that this process has built, with the images and features they know."""
+    _inputs.cache_clear()
 
 
-def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
-    """The ground of a run; runs that differ only in method, seed, member or optimiser stand on the same one, and those
-    of other folds share its images and trunk."""
-    shared = {key: getattr(spec.conditions, key) for key in _OF_A_GROUND}
+def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
+    """The inputs of a run; runs that differ only in method, seed, member or optimiser share them, and those of
+    other folds share images and trunk."""
+    shared = {key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS}
     plain = spec.model_copy(
         update={
             "conditions": Conditions(**shared),
@@ -314,19 +302,19 @@ def ground_for(spec: RunSpec, cache_folder: Path | None, device: str) -> Ground:
             "joined": False,
             "needs": (),
             "common": {},
-            "method": Competitor(name="-"),
+            "method": MethodSpec(name="-"),
         }
     )
-    return _ground(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
+    return _inputs(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
 
 
 EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 
 
-def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | None = None) -> Catalog:
+def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:
     """The catalog a study names, with unreadable images refused (or left out, if the study says so).
 
-    An image is looked at once; `progress` hears (done, total) of those that are looked at now.
+    An image is checked once; `progress` is of those that are checked now.
     """
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))
@@ -334,5 +322,5 @@ def open_catalog(choice: Data, *, check: bool = True, progress: seen.Progress | 
     if choice.name == EMBEDDED:
         return catalog
     if not check:
-        return seen.recognised(catalog)
-    return seen.look(catalog, skip_unreadable=skip, progress=progress)
+        return with_known_digests(catalog)
+    return verify_once(catalog, skip_unreadable=skip, progress=progress)

@@ -14,7 +14,7 @@ from levelfield.errors import BadSpecification
 from levelfield.files import write_text
 from levelfield.methods import Method
 from levelfield.studies.runs.files import ITEMS, checksums_of, read_items
-from levelfield.studies.runs.inputs import Ground
+from levelfield.studies.runs.inputs import RunInputs
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.
     return rows
 
 
-def test_items(ground: Ground) -> Items:
-    """The test images of a ground."""
-    catalog, fold = ground.catalog, ground.fold
+def test_items(inputs: RunInputs) -> Items:
+    """The test images of a run."""
+    catalog, fold = inputs.catalog, inputs.fold
     roles = None if fold.query is None else np.where(np.isin(fold.test, fold.query), "query", "gallery")
     names = np.array(catalog.class_names)[catalog.labels[fold.test]]
     return Items([str(catalog.paths[i]) for i in fold.test], names, roles)

@@ -27,28 +27,26 @@ _LARGER = 4  # times what is stored
 MOST = 10_000_000  # classes or features: a method may make numbers for each before its weights are compared
 
 
-def make_method(spec: RunSpec, *, num_classes: int, width: int) -> Method:
-    """The method of a run before its first step, for so many training classes and features of that width."""
+def make_method(spec: RunSpec, *, num_classes: int) -> Method:
+    """The method of a run before its first step, for so many training classes."""
     with isolated(spec.draws, "method"):  # somebody's own loss may draw its start globally
-        method = methods.create(
+        return methods.create(
             spec.method.name,
             num_classes=num_classes,
             dim=spec.conditions.dim,
             generator=stream(spec.draws, "proxies"),
             **spec.method.settings,
         )
-    method.bf16, method.width = spec.conditions.precision == "bf16", width
-    return method
 
 
-def save_method(folder: Path, method: Method, *, num_classes: int) -> None:
+def save_method(folder: Path, method: Method, *, num_classes: int, width: int) -> None:
     """Write the weights and buffers of a method; a method that has none leaves no file."""
     state = method.state_dict()
     # copies: two names may share their numbers, which the format refuses
     kept = {name: value.cpu().clone().contiguous() for name, value in state.items() if isinstance(value, Tensor)}
     if not state:
         return
-    facts = {"num_classes": num_classes, "width": method.width, "left_out": sorted(state.keys() - kept.keys())}
+    facts = {"num_classes": num_classes, "width": width, "left_out": sorted(state.keys() - kept.keys())}
     # one entry: several have no order of their own, and the same run must give the same bytes
     content = safetensors.torch.save(kept, metadata={"levelfield": json.dumps(facts)})
     write_whole(folder / WEIGHTS, lambda file: file.write(content))
@@ -70,7 +68,7 @@ def load_method(folder: Path, *, device: str = "cpu") -> Method:
     stored = sum(each.numel() for each in weights.values())
     if facts["num_classes"] * spec.conditions.dim > max(_SMALL, _LARGER * stored):
         raise Damaged(f"{path} is damaged: {facts['num_classes']:,} classes do not fit its {stored:,} numbers.")
-    method = make_method(spec, num_classes=facts["num_classes"], width=facts["width"])
+    method = make_method(spec, num_classes=facts["num_classes"])
     if not weights and method.state_dict():
         raise BadInput(
             f"{folder} holds no {WEIGHTS}: it was finished by an earlier version, which did not keep what a method "

@@ -12,30 +12,33 @@ import numpy as np
 
 from levelfield.embedder import Embedder
 from levelfield.evaluation import evaluate
+from levelfield.progress import Progress
 from levelfield.randomness import numpy_stream
-from levelfield.studies.runs.inputs import Ground, Tell
+from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.items import Items, test_items
 
 MOST = 5000  # training images that are looked at
 MOST_OF_A_CLASS = 250  # so that 20 classes are among them, if there are so many
 
 
-def watcher(ground: Ground, embedder: Embedder, metric: str, tell: Tell) -> Callable[[], dict[str, Any]] | None:
+def watcher(
+    inputs: RunInputs, embedder: Embedder, metric: str, progress: Progress
+) -> Callable[[], dict[str, Any]] | None:
     """A function that measures the embedder as it is now; None without test classes.
 
     Rows come from the embedder alone, in evaluation mode and under the test view: what a method does at test time
     (`refine`) is left out, for then it would see the test images while it trains.
     """
-    if not len(ground.fold.test):
+    if not len(inputs.fold.test):
         return None
-    labels = ground.catalog.labels
-    parts = {"train": ground.fold.train[sample(ground.train_labels)], "test": ground.fold.test}
+    labels = inputs.catalog.labels
+    parts = {"train": inputs.fold.train[sample(inputs.train_labels)], "test": inputs.fold.test}
 
     def watch() -> dict[str, Any]:
         found: dict[str, Any] = {"metric": metric}
         for name, images in parts.items():
-            rows = ground.embed(embedder, images, tell, "monitoring")
-            asked = test_items(ground) if name == "test" else Items([""] * len(images), labels[images])
+            rows = inputs.embed(embedder, images, progress, "monitoring")
+            asked = test_items(inputs) if name == "test" else Items([""] * len(images), labels[images])
             found[name] = float(evaluate(**asked.arrays(rows, labels[images]), metrics=(metric,))[metric])
         return found
 

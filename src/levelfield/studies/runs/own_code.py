@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.batching._registry import _BATCHINGS
+from levelfield.embedder.networks._registry import networks as _NETWORKS
 from levelfield.methods import _registry as _METHODS
 from levelfield.miners._contract import _registry as _MINERS
 from levelfield.objectives._contract import registry as _OBJECTIVES
@@ -30,8 +31,11 @@ def names_own_code(spec: RunSpec) -> bool:
 
 
 def data_is_own_code(spec: RunSpec) -> bool:
-    """Whether a function of somebody's own says which images and classes there are."""
-    return is_file_reference(spec.data.name)
+    """Whether a function of somebody's own says which images and classes there are, or embeds them.
+
+    Such code runs where the run is measured.
+    """
+    return any(map(is_file_reference, (spec.data.name, spec.protocol.name, spec.conditions.backbone)))
 
 
 def is_own(name: str) -> bool:
@@ -40,7 +44,7 @@ def is_own(name: str) -> bool:
     >>> [is_own(name) for name in ("my_losses.py:MyLoss", "pml:CircleLoss", "margin", "adamw")]
     [True, True, False, False]
     """
-    known: tuple[Registry[Any], ...] = (_METHODS, _OBJECTIVES, _MINERS, _BATCHINGS)
+    known: tuple[Registry[Any], ...] = (_METHODS, _OBJECTIVES, _MINERS, _BATCHINGS, _NETWORKS)
     return is_file_reference(name) or is_pml_reference(name) or any(kind.is_plugin(name) for kind in known)
 
 

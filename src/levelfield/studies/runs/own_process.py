@@ -23,9 +23,9 @@ import torch
 from levelfield import errors, processes
 from levelfield.errors import LevelfieldError, RunFailed
 from levelfield.files import locked
-from levelfield.studies.runs.inputs import Tell, forget_grounds, ground_for
+from levelfield.progress import SELDOM, CallbackProgress, Progress
+from levelfield.studies.runs.inputs import forget_inputs, inputs_for
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.runs.telling import seldom
 from levelfield.studies.runs.training import Facts, Options, TrainedHere, train_here
 from levelfield.trust import as_trusted
 
@@ -35,8 +35,8 @@ LOCK = "lock.own"
 class TrainedApart:
     """Trained by a process of its own, which is asked for what only its code can do."""
 
-    def __init__(self, process: BaseProcess, pipe: Connection, tell: Tell) -> None:
-        self._process, self._pipe, self._tell = process, pipe, tell
+    def __init__(self, process: BaseProcess, pipe: Connection, progress: Progress) -> None:
+        self._process, self._pipe, self._progress = process, pipe, progress
         self.facts = self._facts(self._answer())
 
     def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
@@ -70,7 +70,7 @@ class TrainedApart:
                     return self._pipe.recv_bytes()
                 if said["kind"] == "failed":
                     raise _failure(said)
-                self._tell(str(said["text"]), int(said["done"]), int(said["total"]))
+                self._progress.report(str(said["text"]), int(said["done"]), int(said["total"]))
             except (EOFError, ConnectionError) as error:
                 self._process.join()
                 raise RunFailed(processes.end_of(self._process.exitcode)) from error
@@ -78,12 +78,12 @@ class TrainedApart:
 
 @contextmanager
 def trained_apart(
-    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
+    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress, *, tested: bool
 ) -> Iterator[TrainedApart]:
     """As `train_here`, in a fresh process that lives until the block ends."""
     process, pipe = processes.start(_work, spec, folder, metrics, options, tested)
     try:
-        yield TrainedApart(process, pipe, tell)
+        yield TrainedApart(process, pipe, progress)
     finally:
         pipe.close()
         processes.stop([process])
@@ -117,13 +117,13 @@ def _work(
         say("answer")
         pipe.send_bytes(content)
 
-    def tell(text: str, done: int, total: int) -> None:
+    def report(text: str, done: int, total: int) -> None:
         say("progress", text=text, done=done, total=total)
 
     try:
         # locked: an earlier attempt whose worker was killed may still be about to end
         with as_trusted(options.trust), locked(folder / LOCK):
-            trained = _train(spec, folder, metrics, options, seldom(tell), tested=tested)
+            trained = _train(spec, folder, metrics, options, CallbackProgress(report, pause=SELDOM), tested=tested)
             answer(json.dumps(trained.facts.as_data(), default=str).encode())
             while True:
                 what, arguments = pipe.recv()
@@ -137,14 +137,14 @@ def _work(
 
 
 def _train(
-    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
+    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress, *, tested: bool
 ) -> TrainedHere:
     torch.set_num_threads(spec.conditions.threads)
-    ground = ground_for(spec, options.cache_folder, options.device)
+    inputs = inputs_for(spec, options.cache_folder, options.device)
     if spec.conditions.monitor != "test":
-        ground = ground.without_test()
-        forget_grounds()
-    return train_here(spec, ground, folder, metrics, options, tell, tested=tested)
+        inputs = inputs.without_test()
+        forget_inputs()
+    return train_here(spec, inputs, folder, metrics, options, progress, tested=tested)
 
 
 def _told(error: BaseException) -> str:

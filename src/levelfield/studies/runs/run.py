@@ -20,12 +20,13 @@ from levelfield.embedder.model_files import WEIGHTS
 from levelfield.errors import Unfair
 from levelfield.files import write_whole
 from levelfield.methods import Deviation
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs import spectra
 from levelfield.studies.runs.delivered import delivered
 from levelfield.studies.runs.evaluation import measure
 from levelfield.studies.runs.files import write_training
 from levelfield.studies.runs.folder import claim
-from levelfield.studies.runs.inputs import Ground, Tell, ground_for
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.items import test_items
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.own_code import trains_own_code
@@ -44,36 +45,36 @@ def execute(
     metrics: tuple[str, ...],
     *,
     options: Options,
-    tell: Tell = lambda text, done, total: None,
+    progress: Progress = SILENT,
 ) -> None:
     """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
     with as_trusted(options.trust):
-        _execute(spec, folder, metrics, options, tell)
+        _execute(spec, folder, metrics, options, progress)
 
 
-def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell) -> None:
+def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress) -> None:
     claim(folder, spec, versions())
     if spec.joined:
         needed = [needed_folder(folder, need) for need in spec.needs]
-        join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, tell=tell)
+        join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, progress=progress)
         return
     torch.set_num_threads(spec.conditions.threads)
-    ground = ground_for(spec, options.cache_folder, options.device)
+    inputs = inputs_for(spec, options.cache_folder, options.device)
     if not (folder / "training.json").exists():
-        with _trained(spec, ground, folder, metrics, options, tell) as trained:
-            tested = _test(folder, ground, trained, tell)
-        _write(spec, ground, folder, tested)  # whoever trained it is gone
-    images = ground.fold.test
-    measure(folder, ground.catalog.labels[images] if len(images) else None, metrics, tell)
+        with _trained(spec, inputs, folder, metrics, options, progress) as trained:
+            tested = _test(folder, inputs, trained, progress)
+        _write(spec, inputs, folder, tested)  # whoever trained it is gone
+    images = inputs.fold.test
+    measure(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress)
 
 
 def _trained(
-    spec: RunSpec, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
+    spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress
 ) -> AbstractContextManager[Trained]:
-    tested = len(ground.fold.test) > 0
+    tested = len(inputs.fold.test) > 0
     if trains_own_code(spec, folder):
-        return trained_apart(spec, folder, metrics, options, tell, tested=tested)
-    return nullcontext(train_here(spec, ground, folder, metrics, options, tell, tested=tested))
+        return trained_apart(spec, folder, metrics, options, progress, tested=tested)
+    return nullcontext(train_here(spec, inputs, folder, metrics, options, progress, tested=tested))
 
 
 @dataclass(frozen=True)
@@ -86,23 +87,23 @@ class _Tested:
     training_rows: np.ndarray | None
 
 
-def _test(folder: Path, ground: Ground, trained: Trained, tell: Tell) -> _Tested:
+def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress) -> _Tested:
     """Embed the test images by the stored model."""
-    facts, fold = trained.facts, ground.fold
+    facts, fold = trained.facts, inputs.fold
     model = checksum(folder / WEIGHTS)
-    embed = delivered(folder, ground, trained)
+    embed = delivered(folder, inputs, trained)
     tested = len(fold.test) > 0
-    raw = embed(fold.test if tested else fold.train[:1], tell)
+    raw = embed(fold.test if tested else fold.train[:1], progress)
     rows = raw
     if facts.refines is not None:
-        rows = trained.refined(raw.copy(), test_items(ground).queries if tested else None)
+        rows = trained.refined(raw.copy(), test_items(inputs).queries if tested else None)
         if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
             facts.measured.refined = facts.refines
-    training_rows = embed(fold.train, tell, "training embeddings") if facts.trains else None
+    training_rows = embed(fold.train, progress, "training embeddings") if facts.trains else None
     return _Tested(facts, model, rows, training_rows)
 
 
-def _write(spec: RunSpec, ground: Ground, folder: Path, tested: _Tested) -> None:
+def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> None:
     """Settle the ledger and write down what was found; training.json last."""
     facts, rows = tested.facts, tested.rows
     measured, summary = facts.measured, dict(facts.summary)
@@ -112,12 +113,12 @@ def _write(spec: RunSpec, ground: Ground, folder: Path, tested: _Tested) -> None
     deviations = settled(facts.said, spec.conditions, measured, trains=facts.trains)
     if facts.own_head:
         deviations.append(Deviation("head", None, "its own code"))
-    if len(ground.fold.test):
-        test_items(ground).write(folder)
+    if len(inputs.fold.test):
+        test_items(inputs).write(folder)
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
     if tested.training_rows is not None:
-        summary["rho_train"] = spectra.record(tested.training_rows, ground.train_labels, folder)
-    told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_departures(deviations)]
+        summary["rho_train"] = spectra.record(tested.training_rows, inputs.train_labels, folder)
+    told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
 
 

@@ -21,7 +21,7 @@ from levelfield.methods import Deviation
 from levelfield.plain_yaml import read_written
 from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.files import explain_first, of_a_run
-from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.studies.specification.locations import Place
 from levelfield.studies.specification.variations import Variation
 from levelfield.training import Conditions
@@ -48,7 +48,7 @@ class RunSpec(BaseModel):
     """Those that this run trains under: the common ones, with what the method has of its own."""
     common: dict[str, Any] = Field(default_factory=dict)
     """What the others have where the method has conditions of its own."""
-    method: Competitor
+    method: MethodSpec
     seed: int
     fold: int | None = None
     """Of a protocol with several folds, one of which is trained here."""
@@ -86,7 +86,7 @@ class RunSpec(BaseModel):
         """What everybody in the study shares."""
         return Conditions.model_validate({**self.conditions.model_dump(mode="json"), **self.common})
 
-    def with_departures(self, settled: Sequence[Deviation]) -> list[Deviation]:
+    def with_deviations(self, settled: Sequence[Deviation]) -> list[Deviation]:
         """The conditions that the method has of its own, and what else its ledger says, each against what all have."""
         own = self.conditions
         common = {key: _in_short(said) for key, said in self.common.items()}
@@ -172,7 +172,7 @@ class _Described(BaseModel):
     model_config = ConfigDict(extra="allow")
     identity: str
     data: Data
-    method: Competitor
+    method: MethodSpec
     conditions: dict[str, Any]
     common: dict[str, Any] = {}
     seed: int

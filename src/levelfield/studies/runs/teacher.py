@@ -18,9 +18,10 @@ from levelfield.methods.refine.groups import Groups
 from levelfield.methods.refine.passing import cluster_groups
 from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
+from levelfield.progress import Progress
 from levelfield.registry import references_in
 from levelfield.studies.runs.folder import read_spec
-from levelfield.studies.runs.inputs import Ground, Tell, ground_for
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.method_file import load_method
 from levelfield.studies.runs.spec import ENSEMBLE, Needed, RunSpec, described_in, needed_folder
@@ -30,7 +31,7 @@ OUTPUTS = "teacher.npy"
 _ROWS = 4096  # whose logits are computed at a time
 
 
-def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tell) -> bool:
+def teach(method: Method, spec: RunSpec, inputs: RunInputs, folder: Path, progress: Progress) -> bool:
     """Hand the method what it wants of its teacher; whether it wanted anything.
 
     The outputs lie in the student's folder, so that a run that is continued learns from the same bits.
@@ -40,7 +41,7 @@ def teach(method: Method, spec: RunSpec, ground: Ground, folder: Path, tell: Tel
     stored = folder / OUTPUTS
     if not stored.exists():
         scratch = folder / f".{OUTPUTS}.tmp"
-        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, ground, tell, scratch)
+        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, inputs, progress, scratch)
         write_whole(stored, lambda file: np.save(file, outputs))
         scratch.unlink(missing_ok=True)
     method.taught(read_array(stored))
@@ -55,9 +56,9 @@ def check_code(folder: Path) -> None:
 
 
 def outputs_of(
-    folder: Path, wants: str, student: RunSpec, ground: Ground, tell: Tell, scratch: Path | None = None
+    folder: Path, wants: str, student: RunSpec, inputs: RunInputs, progress: Progress, scratch: Path | None = None
 ) -> np.ndarray:
-    """The "rows" or the class "logits" of the run in `folder` for the training images of a student on `ground`.
+    """The "rows" or the class "logits" of the run in `folder` for the training images of a student on `inputs`.
 
     Logits are as many as images times classes: they are made in the file `scratch`, if there is one, not in memory.
 
@@ -65,7 +66,7 @@ def outputs_of(
     """
     needs = _joined_in(folder)
     if needs is None:
-        return _of_one(folder, read_spec(folder), wants, ground, tell, scratch)
+        return _of_one(folder, read_spec(folder), wants, inputs, progress, scratch)
     needed = [needed_folder(folder, need) for need in needs]
     members = [one for one in needed if _joined_in(one) is not None or read_spec(one).fold == student.fold]
     if len(members) != 1 and wants == "logits":
@@ -73,7 +74,7 @@ def outputs_of(
             f"The teacher {folder} joins {len(members)} runs, whose classes are not told by one classifier: "
             "'distill' needs a single run, 'imitate' and 'relational' do not."
         )
-    found = [outputs_of(one, wants, student, ground, tell, scratch) for one in members]
+    found = [outputs_of(one, wants, student, inputs, progress, scratch) for one in members]
     return found[0] if len(found) == 1 else joined(found)
 
 
@@ -87,12 +88,14 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
 
 
 @trusting()
-def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell, scratch: Path | None) -> np.ndarray:
-    theirs = ground_for(spec, ground.cache_folder, ground.device)
-    _check_same_images(folder, theirs, ground)
-    method, model = load_method(folder, device=ground.device), load(folder, device=ground.device)
+def _of_one(
+    folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress: Progress, scratch: Path | None
+) -> np.ndarray:
+    theirs = inputs_for(spec, inputs.cache_folder, inputs.device)
+    _check_same_images(folder, theirs, inputs)
+    method, model = load_method(folder, device=inputs.device), load(folder, device=inputs.device)
     assert isinstance(model, Model)  # joined runs are none of these
-    rows = theirs.embed(model.embedder, theirs.fold.train, tell, "teacher", coded=False)
+    rows = theirs.embed(model.embedder, theirs.fold.train, progress, "teacher", coded=False)
     objective = method.objective
     if isinstance(objective, MessagePassing) and objective.network is not None:
         layout = method.layout or spec.conditions.layout
@@ -102,7 +105,7 @@ def _of_one(folder: Path, spec: RunSpec, wants: str, ground: Ground, tell: Tell,
     if wants == "rows":
         return rows
     try:
-        return _logits(objective, rows, ground.device, scratch)
+        return _logits(objective, rows, inputs.device, scratch)
     except BadSpecification as error:
         raise BadInput(f"The teacher {folder} cannot teach: {error}") from error
 
@@ -148,13 +151,13 @@ def _room(count: int, first: np.ndarray, scratch: Path | None) -> np.ndarray:
     return np.lib.format.open_memmap(scratch, mode="w+", dtype=first.dtype, shape=shape)
 
 
-def _check_same_images(folder: Path, theirs: Ground, ground: Ground) -> None:
-    ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (ground, theirs))
+def _check_same_images(folder: Path, theirs: RunInputs, inputs: RunInputs) -> None:
+    ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (inputs, theirs))
     if ours != others:
         raise BadInput(
             f"The teacher {folder} was trained on {len(others):,} images and the student on {len(ours):,}, which are "
             "not the same in the same order: a teacher speaks of the images it knows. Use the same data, protocol and "
             "validation classes."
         )
-    if not np.array_equal(theirs.train_labels, ground.train_labels):
+    if not np.array_equal(theirs.train_labels, inputs.train_labels):
         raise BadInput(f"The teacher {folder} was trained on the same images in other classes than the student.")

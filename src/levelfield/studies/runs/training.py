@@ -1,10 +1,10 @@
-"""What a run trains: a method on its ground. Writes the model; no test image is needed for it."""
+"""What a run trains: a method on its inputs. Writes the model; no test image is needed for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,16 +20,17 @@ from levelfield.evaluation import evaluate
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._buffers import changed
-from levelfield.studies.runs.inputs import Ground, Tell, forget_grounds
+from levelfield.progress import Progress
+from levelfield.studies.runs.inputs import RunInputs, forget_inputs
 from levelfield.studies.runs.items import refined
 from levelfield.studies.runs.method_file import save_method
 from levelfield.studies.runs.monitor import watcher
 from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
-from levelfield.training import Conditions, Pace, Progress, train
+from levelfield.training import Conditions, Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed
-from levelfield.training.ledger import Measured, declared, frozen_in, only
+from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, frozen_in
 from levelfield.training.memory import sees_unit_rows
 
 _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient")
@@ -92,74 +93,88 @@ class TrainedHere:
     setup: Setup
 
     def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
-        with only([]):
+        with forbid_other_optimisers([]):
             return refined(self.setup.method, rows, queries)
 
     def headed(self, features: np.ndarray) -> np.ndarray:
         embedder = self.setup.embedder.eval()
         rows = torch.from_numpy(features).to(next(embedder.parameters()).device)
-        with torch.no_grad(), only([]):
+        with torch.no_grad(), forbid_other_optimisers([]):
             return in_blocks(lambda block: embedder.coded(embedder.head(block)), rows)[0].cpu().numpy()
 
 
 def train_here(
-    spec: RunSpec, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell, *, tested: bool
+    spec: RunSpec,
+    inputs: RunInputs,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    progress: Progress,
+    *,
+    tested: bool,
 ) -> TrainedHere:
     """Train and write the model and the method. Continues where an earlier attempt was cut off.
 
-    tested: whether there are test images; the ground need not hold them.
+    tested: whether there are test images; the inputs need not hold them.
     """
-    setup = set_up(spec, ground, options.device, tell)
+    setup = set_up(spec, inputs, options.device, progress)
     method = setup.method
-    taught = teach(method, spec, ground, folder, tell)
-    if not len(ground.fold.test):
-        forget_grounds()  # that of a teacher knows the test images
-    progress = _train(spec, setup, ground, folder, metrics, options, tell) if method.trains else Progress()
-    about = {"method": spec.method.label, "data": ground.catalog.name}
-    save_model(folder, setup.embedder, {**ground.views[1].description, **about})
+    taught = teach(method, spec, inputs, folder, progress)
+    if not len(inputs.fold.test):
+        forget_inputs()  # those of a teacher know the test images
+    state = _train(spec, setup, inputs, folder, metrics, options, progress) if method.trains else TrainingState()
+    about = {"method": spec.method.label, "data": inputs.catalog.name}
+    save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
     setup.guard.check_saved(read_weights(folder))
-    if not tested:
-        method.refinement = None  # messages pass among test images, and there are none
     measured = setup.measured
-    measured.images, measured.steps = progress.images, progress.step
-    measured.rows_through_trunk, measured.rows_changed = progress.rows_through_trunk, progress.rows_changed
-    measured.memory_rows, measured.monitored = progress.memory_rows, len(progress.monitored)
-    if progress.images != progress.step * setup.layout.batch_size:  # what was seen counts, not what was said
-        measured.layout = f"{progress.images / progress.step:g}"
+    measured.images, measured.steps = state.images, state.step
+    measured.rows_through_trunk, measured.rows_changed = state.rows_through_trunk, state.rows_changed
+    measured.memory_rows, measured.monitored = state.memory_rows, len(state.monitored)
+    if state.images != state.step * setup.layout.batch_size:  # what was seen counts, not what was said
+        measured.layout = f"{state.images / state.step:g}"
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     measured.teacher = method.learns_from if taught else ""
-    save_method(folder, method, num_classes=num_classes(ground))
-    summary = {key: value for key, value in asdict(progress).items() if key not in _INTERNAL}
-    summary["best"] = progress.best if progress.history else None
-    said = declared(method, spec.conditions)
+    save_method(folder, method, num_classes=num_classes(inputs), width=inputs.width)
+    summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
+    summary["best"] = state.best if state.history else None
+    said = declared(method, spec.conditions, replace(setup.setting, tested=tested))
     own_head = not isinstance(setup.embedder.head, (torch.nn.Identity, *HEADS.values()))
-    facts = Facts(summary, measured, said, method.trains, method.refines if _refines(method) else None, own_head)
+    facts = Facts(
+        summary, measured, said, method.trains, method.refines if _refines(method, tested) else None, own_head
+    )
     return TrainedHere(facts, setup)
 
 
-def _refines(method: Method) -> bool:
+def _refines(method: Method, tested: bool) -> bool:
     own = type(method).refine is not Method.refine or "refine" in vars(method)
-    return own or method.refinement is not None
+    return own or (tested and method.refinement is not None)
 
 
 def _train(
-    spec: RunSpec, setup: Setup, ground: Ground, folder: Path, metrics: tuple[str, ...], options: Options, tell: Tell
-) -> Progress:
+    spec: RunSpec,
+    setup: Setup,
+    inputs: RunInputs,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    progress: Progress,
+) -> TrainingState:
     conditions = spec.conditions
     feed = Feed(
-        ground.source(spec.draws, options.workers, tell),
-        planner(setup, ground, conditions, spec.draws),
-        own_labels(spec, setup.method, ground),
+        inputs.source(spec.draws, options.workers, progress),
+        planner(setup, inputs, conditions, spec.draws),
+        own_labels(spec, setup.method, inputs),
         device=options.device,
-        names=[str(ground.catalog.paths[i]) for i in ground.fold.train],
-        embed=lambda: ground.embed(setup.embedder, ground.fold.train, tell, "memory of embeddings", coded=False),
+        names=[str(inputs.catalog.paths[i]) for i in inputs.fold.train],
+        embed=lambda: inputs.embed(setup.embedder, inputs.fold.train, progress, "memory of embeddings", coded=False),
         unit_rows=sees_unit_rows(setup.method.objective),
     )
     monitored = conditions.monitor == "test"
-    watch = watcher(ground, setup.embedder, ranking(metrics)[0], tell) if monitored else None
-    with _board(folder, options) as board:
-        progress = train(
+    watch = watcher(inputs, setup.embedder, ranking(metrics)[0], progress) if monitored else None
+    validate = _validation(inputs, setup.method, setup.embedder, conditions, progress)
+    with _tensorboard(folder, options) as tensorboard:
+        state = train(
             setup.embedder,
             setup.method,
             feed,
@@ -168,33 +183,30 @@ def _train(
             seed=spec.draws,
             folder=folder,
             pace=options.pace,
-            validate=_validation(ground, setup.method, setup.embedder, conditions, tell),
-            watch=watch,
-            board=board,
-            tell=lambda done, total: tell("training", done, total),
+            observer=Observer(validate, watch, progress, tensorboard),
             guard=setup.guard,
         )
-    setup.measured.epoch = feed.epoch_facts(max(0, progress.step - 1))
-    return progress
+    setup.measured.epoch = feed.epoch_facts(max(0, state.step - 1))
+    return state
 
 
 def _validation(
-    ground: Ground, method: Method, embedder: Embedder, conditions: Conditions, tell: Tell
+    inputs: RunInputs, method: Method, embedder: Embedder, conditions: Conditions, progress: Progress
 ) -> Callable[[], float] | None:
     if conditions.select == "budget":
         return None
 
     def validate() -> float:
         embedder.eval()
-        rows = method.refine(ground.embed(embedder, ground.fold.validation, tell))
-        labels = ground.catalog.labels[ground.fold.validation]
+        rows = method.refine(inputs.embed(embedder, inputs.fold.validation, progress))
+        labels = inputs.catalog.labels[inputs.fold.validation]
         return evaluate(rows, labels, metrics=(conditions.select,))[conditions.select]
 
     return validate
 
 
 @contextmanager
-def _board(folder: Path, options: Options) -> Iterator[Callable[[str, float, int], None] | None]:
+def _tensorboard(folder: Path, options: Options) -> Iterator[Callable[[str, float, int], None] | None]:
     if not options.tensorboard:
         yield None
         return

@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 from levelfield import data as datasets
 from levelfield.data import Catalog, protocols
 from levelfield.errors import nearest
+from levelfield.registry import is_file_reference
 from levelfield.settings import accepted
 from levelfield.training import Conditions
 
@@ -70,14 +71,15 @@ class ProtocolChoice(BaseModel):
 
     @property
     def folds(self) -> int:
-        if self.name not in protocols.registry:
+        if not is_file_reference(self.name) and self.name not in protocols.registry:
             return 1
         return protocols.fold_count(self.name, self.settings)
 
     @property
     def validates(self) -> bool:
         """Whether some training classes are kept back to choose: every fold of a protocol with several has such."""
-        return self.validation > 0 or self.folds > 1
+        # a file is not run to parse a study: its protocol may have several folds
+        return self.validation > 0 or is_file_reference(self.name) or self.folds > 1
 
     def divide(self, catalog: Catalog) -> list[protocols.Fold]:
         return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
@@ -85,7 +87,7 @@ class ProtocolChoice(BaseModel):
     @model_validator(mode="after")
     def _settings_are_known(self) -> ProtocolChoice:
         """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
-        if self.name in protocols.registry:
+        if self.settings and self.name in protocols.registry:
             takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
             for key in self.settings:
                 if key not in takes:
@@ -95,7 +97,7 @@ class ProtocolChoice(BaseModel):
         return self
 
 
-class Competitor(BaseModel):
+class MethodSpec(BaseModel):
     """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
 
     A paper's settings come by name, as in `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
@@ -153,7 +155,7 @@ class Competitor(BaseModel):
         return Conditions.model_validate({**common.model_dump(mode="json"), **self.conditions})
 
     @model_validator(mode="after")
-    def _label_is_the_name(self) -> Competitor:
+    def _label_is_the_name(self) -> MethodSpec:
         if not self.label:
             plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
             object.__setattr__(self, "label", plain)

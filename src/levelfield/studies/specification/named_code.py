@@ -9,7 +9,7 @@ from typing import Any
 from levelfield.plain_yaml import read_yaml
 from levelfield.registry import references_in
 from levelfield.studies.specification.study import Study
-from levelfield.studies.specification.yaml_file import content_of
+from levelfield.studies.specification.yaml_file import content_of, located
 
 
 def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
@@ -23,7 +23,8 @@ def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Seque
     if isinstance(study, Study):
         content: Any = study.model_dump(mode="json")
     elif isinstance(study, Path | str):
-        content = {} if is_of_a_folder(Path(study)) else content_of(Path(study))
+        file = located(study)
+        content = {} if is_of_a_folder(file) else content_of(file)
     else:
         content = study
     values = [read_yaml(each.partition("=")[2], origin=f"'{each}'") for each in overrides]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from levelfield.data import corruptions
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
 from levelfield.plain_yaml import read_yaml
-from levelfield.studies.specification.choices import Competitor, Data, ProtocolChoice, check_folder_name
+from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, check_folder_name
 from levelfield.studies.specification.claims import Claim
 from levelfield.studies.specification.messages import explain
 from levelfield.training import Conditions
@@ -35,7 +35,7 @@ class Study(BaseModel):
     data: Data
     protocol: ProtocolChoice = ProtocolChoice()
     conditions: Conditions = Conditions()
-    methods: tuple[Competitor, ...] = Field(min_length=1)
+    methods: tuple[MethodSpec, ...] = Field(min_length=1)
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1, 2), min_length=1)
     metrics: tuple[str, ...] = Field(("recall@1", "map@r", "nmi"), min_length=1)
     vary: dict[str, list[Any]] = Field(default_factory=dict)
@@ -159,7 +159,7 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
     """
     parts = key.split(".")
     if parts[0] == "methods" and len(parts) > 1:
-        methods = _competitors(content.get("methods"))
+        methods = _method_specs(content.get("methods"))
         label = owner(key, [m["label"] for m in methods])
         if label is None:
             close = nearest(parts[1], [m["label"] for m in methods])
@@ -197,9 +197,9 @@ def owner(key: str, labels: Iterable[str]) -> str | None:
     return max((label for label in labels if key.startswith(f"methods.{label}.")), key=len, default=None)
 
 
-def _competitors(entries: Any) -> list[dict[str, Any]]:
+def _method_specs(entries: Any) -> list[dict[str, Any]]:
     """Methods as plain data in their long form."""
     try:
-        return [method.model_dump() for method in TypeAdapter(list[Competitor]).validate_python(entries)]
+        return [method.model_dump() for method in TypeAdapter(list[MethodSpec]).validate_python(entries)]
     except ValidationError as error:
         raise BadSpecification(explain(error, Study, "the study's methods")) from error

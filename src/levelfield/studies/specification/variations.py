@@ -30,7 +30,7 @@ def check_methods(study: Study) -> None:
             try:
                 own = method.under(varied.conditions)
                 made = methods.create(method.name, num_classes=2, dim=own.dim, **method.settings)
-                if method.conditions and methods.joins(method.name):
+                if method.conditions and methods.kind_of(method.name).joins:
                     raise BadSpecification("It joins finished runs and trains nothing: no conditions are its own.")
                 if own.codes == "binary" and made.refinement is not None:
                     raise BadSpecification("Refined rows are numbers: `refine` and `codes: binary` exclude each other.")

@@ -1,4 +1,4 @@
-"""A study from a file: as it stands, on other data (`also`), or small on the embedded data (`mini`)."""
+"""A study from a file or the library: as it stands, on other data (`also`), or small on the embedded data (`mini`)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import BadSpecification, LevelfieldError, MissingData, nearest, unknown
+from levelfield import library
+from levelfield.errors import BadSpecification, LevelfieldError, MissingData, UnknownName, nearest, unknown
+from levelfield.files import expanded
 from levelfield.plain_yaml import read_yaml_file
 from levelfield.studies.specification.locations import placed
 from levelfield.studies.specification.study import Study, assign, owner, parse_study
 from levelfield.studies.specification.variations import check_methods
 
 
-def read_study(path: Path | str, overrides: Sequence[str] = (), *, mini: bool = False, on: str | None = None) -> Study:
-    """The study in a YAML file, with overrides such as `conditions.dim=64` applied.
+def read_study(study: Path | str, overrides: Sequence[str] = (), *, mini: bool = False, on: str | None = None) -> Study:
+    """The study of a YAML file, or of the library by its name, with overrides such as `conditions.dim=64` applied.
 
     mini: its small form, for the embedded data and a CPU. on: its form for another dataset, by name. What is wrong with
     a form is told whether it is asked for or not.
     """
-    path = Path(path)
-    content = content_of(path)
+    file = located(study)
+    content, own = content_of(file), library.name_of(file)
+    path = own or str(file)  # as people know it
     mini_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "also"))
-    content.setdefault("name", path.stem)
+    content.setdefault("name", own.replace("/", "-") if own else file.stem)
     others = {name: _changes(found, f"also.{name}", path) for name, found in others.items()}
     asked = content
     if on is not None and on != _data_name(content):
@@ -35,32 +38,60 @@ def read_study(path: Path | str, overrides: Sequence[str] = (), *, mini: bool = 
         if not mini_form:
             raise BadSpecification(f"{path} has no small form: it needs a key `mini` with what is to be changed.")
         asked = _small(asked, mini_form, path)
-    study = parse_study(asked, overrides, origin=str(path))
-    with suppress(MissingData):  # told where it is opened, if it is
-        study = study.model_copy(update={"data": placed(study.data, path)})
+    chosen = parse_study(asked, overrides, origin=path)
+    if own is None:
+        with suppress(MissingData):  # told where it is opened, if it is
+            chosen = chosen.model_copy(update={"data": placed(chosen.data, file)})
     for name, changes in others.items():
         _elsewhere(content, name, changes, path)
     if mini_form:
         _small(content, mini_form, path)
-    return study
+    return chosen
 
 
-def content_of(path: Path) -> dict[str, Any]:
-    """The plain data of a study file, with what it extends."""
+def located(study: Path | str) -> Path:
+    """The file of a study: where a path leads, or what has the name in the library.
+
+    A text is a path if it ends in .yaml or begins like one (`./`, `../`, `~`, `/`); `demo` and `roth2020/table4` are
+    names, whatever is in the working directory.
+
+    >>> located("my.yaml"), located("roth2020/table4").relative_to(library.FOLDER).as_posix()
+    (PosixPath('my.yaml'), 'roth2020/table4.yaml')
+    """
+    if isinstance(study, Path) or _is_path(study):
+        return expanded(study)
+    if study not in library.names() and (file := expanded(study)).exists():
+        return file
+    return library.path(study)
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".yaml", ".yml")) or text.startswith((".", "~")) or Path(text).is_absolute()
+
+
+def content_of(study: Path | str) -> dict[str, Any]:
+    """The plain data of a study, with what it extends."""
+    path = located(study)
     if path.is_dir():
         raise BadSpecification(f"{path} is a folder, not a study file. For photos: levelfield compare --data {path}")
     if not path.is_file():
-        close = nearest(path.name, [p.name for p in path.parent.glob("*.y*ml")]) if path.parent.is_dir() else None
-        raise BadSpecification(
-            f"There is no study file {path}." + (f" Did you mean {path.parent / close}?" if close else "")
-        )
+        raise BadSpecification(f"There is no study file {path}.{_instead(path)}")
     content = read_yaml_file(path)
     if not isinstance(content, dict):
         raise BadSpecification(f"{path} holds no study: it needs at least the keys `data` and `methods`.")
     return extended(content, path)
 
 
-def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path: Path) -> dict[str, Any]:
+def _instead(path: Path) -> str:
+    """What a file that is not there may have meant: a study of the library, or a file beside it."""
+    if (name := library.former(str(path))) is not None:
+        return f" Studies ship with levelfield by name: use '{name}'. See `{library.SEE}`."
+    there = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    close = nearest(path.name, there)
+    return f" Did you mean {path.parent / close}?" if close else ""
+
+
+def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path: str) -> dict[str, Any]:
     """The plain data of the form for other data."""
     base = {**content, "data": data, "name": f"{content['name']}-{data}"}
     content, study = _form(base, changes, f"`also.{data}` of {path}", f"the form `also.{data}` of {path}")
@@ -72,7 +103,7 @@ def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path
     return content
 
 
-def _small(content: dict[str, Any], changes: dict[str, Any], path: Path) -> dict[str, Any]:
+def _small(content: dict[str, Any], changes: dict[str, Any], path: str) -> dict[str, Any]:
     """The plain data of the small form, which measures what its claims are about."""
     base = {**content, "name": f"{content['name']}-mini"}
     content, small = _form(base, changes, f"`mini` of {path}", f"the small form (`mini`) of {path}")
@@ -116,7 +147,7 @@ def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def _changes(found: Any, key: str, path: Path) -> dict[str, Any]:
+def _changes(found: Any, key: str, path: str) -> dict[str, Any]:
     """What stands under `mini` or `also`: keys and values, or nothing."""
     if not isinstance(found or {}, dict):
         raise BadSpecification(f"`{key}` of {path} needs keys and values, as in `{key}: {{...}}`; it is {found!r}.")
@@ -146,17 +177,20 @@ def _data_name(content: dict[str, Any]) -> str:
 def extended(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """The content of the study at `path` with what it extends below it.
 
-    The file is named relative to the study and may not extend another: what holds stands in two places at most.
+    That is a file, relative to the study, or a name in the library. It may not extend another: what holds stands in two
+    places at most.
     """
     if "extends" not in content:
         return content
-    named = content["extends"]
-    base_path = path.parent / str(named)
-    if not isinstance(named, str) or not base_path.is_file():
-        there = base_path.parent.glob("*.y*ml") if base_path.parent.is_dir() else ()
-        close = nearest(base_path.name, [one.name for one in there])
-        hint = f" Did you mean {Path(str(named)).parent / close}?" if close else ""
-        raise BadSpecification(f"{path} extends {named}, and there is no such file beside it.{hint}")
+    named = str(content["extends"])
+    base_path = path.parent / named
+    if not _is_path(named) and not base_path.is_file():
+        try:
+            base_path = library.path(named)
+        except UnknownName as error:
+            raise BadSpecification(f"{path} extends {named}, and there is no such file beside it. {error}") from error
+    if not base_path.is_file():
+        raise BadSpecification(f"{path} extends {named}, and there is no such file.{_instead(base_path)}")
     base = read_yaml_file(base_path)
     if not isinstance(base, dict):
         raise BadSpecification(f"{base_path} holds no part of a study: keys and values are needed.")

@@ -16,9 +16,10 @@ from levelfield.errors import BadInput
 from levelfield.evaluation import joined
 from levelfield.files import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
+from levelfield.methods.deviations import point_of
+from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import measure
 from levelfield.studies.runs.files import write_training
-from levelfield.studies.runs.inputs import Tell
 from levelfield.studies.runs.joined.members import (
     ENSEMBLE,
     PLACE,
@@ -53,7 +54,6 @@ _FILES = (
     "items.csv",
     ENSEMBLE,
 )
-_OWN = ("members", "dim", "trunk_passes", "extra_parameters")  # deviations that a joined run has of its own
 
 
 def join(
@@ -63,7 +63,7 @@ def join(
     *,
     about: Mapping[str, Any] | None = None,
     under: RunSpec | None = None,
-    tell: Tell = lambda text, done, total: None,
+    progress: Progress = SILENT,
 ) -> list[Member]:
     """Join the finished runs of `folders` in `folder`, which then is a finished run too: model, embeddings, figures.
 
@@ -75,11 +75,12 @@ def join(
     members = checked(folders)
     _claim(folder, members)
     if not (folder / "training.json").exists():
-        tell("joining", 0, 1)
+        stage = progress.stage("joining", 1)
         data = {str(member.described["data"]["name"]) for member in members if "data" in member.described}
         told = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
         _write(members, folder, told, under)
-    measure(folder, members[0].labels if members[0].items else None, metrics, tell)
+        stage.advance()
+    measure(folder, members[0].labels if members[0].items else None, metrics, progress)
     return members
 
 
@@ -157,7 +158,12 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
     own = _own_deviations(members, measured, 1 if under is None else under.protocol.folds)
     own += [] if under is None else trained_otherwise(members, under)
     deviations = [{**asdict(each), "text": each.text} for each in own]
-    theirs = {each["text"]: each for member in members for each in member.result.deviations if each["what"] not in _OWN}
+    theirs = {
+        each["text"]: each
+        for member in members
+        for each in member.result.deviations
+        if not point_of(each["what"]).of_a_joined_run
+    }
     models = sum(member.models for member in members)
     return {
         "summary": summary,

@@ -9,8 +9,8 @@ import numpy as np
 
 from levelfield.evaluation import evaluate, separated
 from levelfield.evaluation.statistics import class_interval
+from levelfield.progress import Progress
 from levelfield.studies.runs.folder import Result
-from levelfield.studies.runs.inputs import Tell
 from levelfield.studies.runs.items import Items
 from levelfield.studies.runs.joined.members import Member
 
@@ -45,13 +45,13 @@ class Separated:
     joined: dict[str, Figure]
 
 
-def separate(members: Sequence[Member], together: Result, metrics: Sequence[str], *, tell: Tell) -> Separated:
+def separate(members: Sequence[Member], together: Result, metrics: Sequence[str], *, progress: Progress) -> Separated:
     """Compare an ensemble with its members. What a member has not measured, or measured otherwise, is measured now."""
     alone = []
-    for place, member in enumerate(members):
-        tell("measuring members", place, len(members))
+    stage = progress.stage("measuring members", len(members))
+    for member in members:
         alone.append(_of_member(member, together, metrics))
-    tell("measuring members", len(members), len(members))
+        stage.advance()
     all_of_it = {name: _stored(together, name) for name in metrics}
     return Separated(
         [{name: _figure([found[name]]) for name in metrics} for found in alone],

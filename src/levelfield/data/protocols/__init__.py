@@ -1,0 +1,18 @@
+"""Protocols: which classes train, validate and test. A group of classes is never divided.
+
+One file each; a new file here is found automatically.
+"""
+
+from __future__ import annotations
+
+from levelfield.data.protocols._registry import (
+    Fold,
+    create,
+    describe,
+    fold_count,
+    names,
+    register,
+    registry,
+)
+
+__all__ = ["Fold", "create", "describe", "fold_count", "names", "register", "registry"]

@@ -1,0 +1,35 @@
+"""Several folds of the training classes, as in the reality check of metric learning."""
+
+from __future__ import annotations
+
+from levelfield.data.catalog import Catalog
+from levelfield.data.division import blocks, given_validation, halves
+from levelfield.data.protocols._folds import fold_of, with_roles
+from levelfield.data.protocols._registry import Fold, register
+from levelfield.errors import BadInput, BadSpecification
+
+
+@register(
+    "mlrc",
+    "Four folds of the training half: three blocks of its classes train, one validates; the second half "
+    "tests (Musgrave et al. 2020).",
+)
+def mlrc(
+    catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
+) -> list[Fold]:
+    """reversed: one block trains and the others validate, as stated in zheng2021. Off by default."""
+    if validation:
+        raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: remove `validation`.")
+    train, test = halves(catalog, "mlrc")
+    train = [*train, *given_validation(catalog)]
+    found = []
+    for number, (rest, block) in enumerate(blocks(catalog, train, folds, form)):
+        training, judging = (block, rest) if reversed else (rest, block)
+        if min(len(training), len(judging)) < 2:
+            raise BadInput(
+                f"'{catalog.name}' has {sum(map(len, train))} training classes; with {folds} folds "
+                "some fold has fewer than 2, and with one class every neighbour is correct. Use more classes "
+                "or fewer folds."
+            )
+        found.append(with_roles(catalog, fold_of(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))
+    return found

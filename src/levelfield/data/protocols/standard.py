@@ -1,0 +1,22 @@
+"""The official split, or the first half of the classes against the second."""
+
+from __future__ import annotations
+
+from levelfield.data.catalog import Catalog
+from levelfield.data.division import given_validation, halves
+from levelfield.data.protocols._folds import fold_of, with_roles
+from levelfield.data.protocols._registry import Fold, register
+from levelfield.errors import BadSpecification
+
+
+@register(
+    "standard",
+    "The official split; without one, the first half of the classes trains and the second half tests. The "
+    "last training classes may validate.",
+)
+def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
+    train, test = halves(catalog, "standard")
+    given = given_validation(catalog)
+    if given and validation:
+        raise BadSpecification(f"'{catalog.name}' already defines which classes validate: remove `validation`.")
+    return [with_roles(catalog, fold_of("standard", catalog, train, test, validation, given))]

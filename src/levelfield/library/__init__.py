@@ -1,0 +1,127 @@
+"""The studies that ship with levelfield, by name: `levelfield compare demo`, `levelfield compare roth2020/table4`.
+
+Each is a YAML file in this folder, and its name is its path without the suffix. A `base.yaml` holds what several
+studies extend; it is not a study itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from levelfield.errors import UnknownName, unknown
+from levelfield.papers.renamed import renamed
+from levelfield.plain_yaml import read_yaml_file
+
+__all__ = ["FOLDER", "Facts", "content", "copy", "describe", "former", "name_of", "names", "path"]
+
+FOLDER = Path(__file__).parent
+SEE = "levelfield list studies"
+_BASE = "base"
+_EMBEDDED = "emoji"
+_EXTENDS = re.compile(r"^extends: *(\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a study before it is run."""
+
+    what: str
+    needs: str
+    file: str
+
+
+def names() -> list[str]:
+    """Every study: those on the embedded images first, then the papers' tables in their order.
+
+    >>> names()[:3], "roth2020/table4" in names(), "roth2020/base" in names()
+    (['batching', 'classes-samples', 'curves'], True, False)
+    """
+    return [name for name in _files() if name.rpartition("/")[2] != _BASE]
+
+
+def path(name: str) -> Path:
+    """The file of a study, or of a base that studies extend (`roth2020/base`)."""
+    if name in _files():
+        return _files()[name]
+    if (new := former(name)) is not None:
+        raise UnknownName(f"The study '{name}' is called '{new}' now. See `{SEE}`.")
+    raise unknown("study", name, names(), see=SEE)
+
+
+def content(name: str) -> dict[str, Any]:
+    """The plain data of a study's file, without what it extends."""
+    found: dict[str, Any] = read_yaml_file(path(name))
+    return found
+
+
+def copy(name: str) -> str:
+    """The text of a study's file, to be edited elsewhere: what it extends is named instead of found beside it."""
+
+    def named(found: re.Match[str]) -> str:
+        return f"extends: {name_of(path(name).parent / found[1])}"
+
+    return _EXTENDS.sub(named, path(name).read_text(encoding="utf-8"))
+
+
+def describe(name: str) -> Facts:
+    """What a study is about and what it needs.
+
+    >>> describe("demo").needs, describe("lim2022/table5").needs
+    ('levelfield[demo]', 'cub or cars, weights of resnet50 (--mini: levelfield[demo])')
+    """
+    own = content(name)
+    base = read_yaml_file(path(name).parent / own["extends"]) if "extends" in own else {}
+    data = [own["data"], *own.get("also", {})]
+    backbone = {**base.get("conditions", {}), **own.get("conditions", {})}["backbone"]
+    needs = "levelfield[demo]"
+    if data != [_EMBEDDED]:
+        small = " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
+        needs = f"{_listed(data)}, weights of {backbone}{small}"
+    return Facts(own["about"], needs, str(path(name)))
+
+
+def name_of(file: Path) -> str | None:
+    """The name of a file in the library; None for any other file.
+
+    >>> name_of(path("roth2020/table4")), name_of(Path("my.yaml"))
+    ('roth2020/table4', None)
+    """
+    place = Path(os.path.realpath(file))  # also where links lead in a circle
+    return next((name for name, own in _files().items() if own == place), None)
+
+
+def former(name: str) -> str | None:
+    """The study that used to be called `name`: `studies/demo.yaml`, `studies/papers/002_table4.yaml`, `002_table4`.
+
+    >>> former("studies/demo.yaml"), former("studies/papers/002_table4.yaml"), former("mine.yaml")
+    ('demo', 'roth2020/table4', None)
+    """
+    stem = re.sub(r"^(.*/)?studies/(papers/)?|\.ya?ml$", "", Path(name).as_posix())
+    new = renamed(stem) or stem
+    return new if new != name and new in names() else None
+
+
+@cache
+def _files() -> dict[str, Path]:
+    found = {file.relative_to(FOLDER).with_suffix("").as_posix(): file.resolve() for file in FOLDER.rglob("*.yaml")}
+    return {name: found[name] for name in sorted(found, key=_place)}
+
+
+def _place(name: str) -> tuple[bool, list[str | int]]:
+    """Studies without a paper first; table10 after table9."""
+    return "/" in name, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+def _listed(data: list[str]) -> str:
+    """The names in a sentence.
+
+    >>> _listed(["cub", "cars", "sop"])
+    'cub, cars or sop'
+    """
+    *others, last = data
+    return f"{', '.join(others)} or {last}" if others else last

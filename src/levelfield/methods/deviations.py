@@ -1,0 +1,234 @@
+"""Every point in which a method can depart from the conditions, in one table.
+
+A new one is a new entry here: what everybody has, what a run really did, when that is known, and what it means. The
+ledger (`levelfield.training.ledger`) compares what a method declares with what its run did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from levelfield.batching import Choice
+
+_Conditions: TypeAlias = Any  # `levelfield.training` knows their types, and is above this room
+_Measured: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point in which a method can depart from the conditions."""
+
+    name: str
+    """One that ends with `_of` is of one of the method's groups: `lr_of_proxies`."""
+    sentence: str
+    usual: Callable[[_Conditions], Any] = lambda conditions: None
+    """What everybody has."""
+    done: Callable[[_Measured, _Conditions], Any] = lambda measured, conditions: None
+    """What a run did, or that for each group; None: there is nothing to compare."""
+    known: Literal["before", "after"] = "after"
+    """Whether it is known before the first step, or only when the run is over."""
+    declared: Literal["and counted", "only", "never"] = "and counted"
+    """Most are declared and counted. "only": nobody can count it. "never": it follows from something else."""
+    number: str = "{}"
+    """How whole numbers are written."""
+    of_a_joined_run: bool = False
+    """A run that joins others has its own value, whatever those of its members are."""
+
+
+POINTS = (
+    Point(
+        "extra_parameters",
+        "Parameters that train besides the trunk and the common head.",
+        usual=lambda conditions: 0,
+        done=lambda measured, _: measured.extra_parameters,
+        known="before",
+        number="{:,}",
+        of_a_joined_run=True,
+    ),
+    Point(
+        "learned_buffers",
+        "Numbers that are no parameters and changed while it trained, such as running means.",
+        usual=lambda conditions: 0,
+        done=lambda measured, _: measured.learned_buffers,
+        number="{:,}",
+    ),
+    Point(
+        "lr",
+        "The learning rate of the head.",
+        usual=lambda conditions: conditions.lr,
+        done=lambda measured, conditions: measured.rates["head"] * conditions.lr if "head" in measured.rates else None,
+        known="before",
+    ),
+    Point(
+        "lr_of",
+        "The learning rate of a group of parameters, as a multiple of the usual one.",
+        usual=lambda conditions: 1.0,
+        done=lambda measured, _: {name: rate for name, rate in measured.rates.items() if name != "head"},
+        known="before",
+        number="x{}",
+    ),
+    Point(
+        "weight_decay_of",
+        "The weight decay of a group of parameters.",
+        usual=lambda conditions: conditions.weight_decay,
+        done=lambda measured, _: measured.decays,
+        known="before",
+    ),
+    Point(
+        "optimiser_of",
+        "The optimiser of a group of parameters.",
+        usual=lambda conditions: conditions.optimiser,
+        done=lambda measured, _: measured.optimisers,
+        known="before",
+    ),
+    Point(
+        "batch",
+        "How many classes and images a batch has.",
+        usual=lambda conditions: str(conditions.layout),
+        done=lambda measured, _: measured.layout or None,
+        known="before",
+    ),
+    Point(
+        "batching",
+        "How the images of a batch are chosen.",
+        usual=lambda conditions: str(Choice.of(conditions.batching, conditions.layout)),
+        done=lambda measured, _: measured.batching if measured.layout else None,
+        known="before",
+    ),
+    Point(
+        "dim",
+        "Numbers in an embedding that is compared.",
+        usual=lambda conditions: conditions.dim,
+        done=lambda measured, _: measured.dim or None,
+        of_a_joined_run=True,
+    ),
+    Point(
+        "codes",
+        "What each number of an embedding is.",
+        usual=lambda conditions: conditions.codes,
+        done=lambda measured, conditions: "float32" if measured.dim and measured.bits != 1 else conditions.codes,
+    ),
+    Point(
+        "refined",
+        "The embeddings are changed at test time by what other images are like.",
+        usual=lambda conditions: "no",
+        done=lambda measured, _: measured.refined or None,
+    ),
+    Point(
+        "teacher",
+        "It learns from the outputs of a finished run.",
+        done=lambda measured, _: measured.teacher or None,
+    ),
+    Point(
+        "head_norm",
+        "The head ends with a layer norm without parameters.",
+        usual=lambda conditions: "no",
+        done=lambda measured, _: "yes" if measured.head_norm else None,
+        known="before",
+    ),
+    Point(
+        "hidden_states",
+        "Training changes rows inside the network, as mixup does.",
+        usual=lambda conditions: "kept",
+        done=lambda measured, _: "changed" if measured.rows_changed else None,
+    ),
+    Point(
+        "steps",
+        "Training steps.",
+        usual=lambda conditions: conditions.steps,
+        done=lambda measured, conditions: measured.steps if measured.steps > conditions.steps else None,
+    ),
+    Point(
+        "trunk_passes",
+        "How often each training image goes through the trunk in a step.",
+        usual=lambda conditions: 1,
+        done=lambda measured, _: measured.trunk_passes,
+        of_a_joined_run=True,
+    ),
+    Point(
+        "frozen_parameters",
+        "Numbers that the method owns and nobody trains: a second network that computes in its steps.",
+        usual=lambda conditions: 0,
+        done=lambda measured, _: measured.frozen_parameters or None,
+        declared="never",
+        number="{:,}",
+    ),
+    Point(
+        "start",
+        "Its own head does not start where the conditions say.",
+        usual=lambda conditions: conditions.head_init,
+        done=lambda measured, _: "its own" if measured.own_start else None,
+        declared="never",
+    ),
+    Point(
+        "memory_rows",
+        "Images that were embedded to fill the memory of its batching.",
+        done=lambda measured, _: measured.memory_rows or None,
+        declared="never",
+    ),
+    Point(
+        "monitor",
+        "The test classes were measured while it trained; nothing was chosen by it.",
+        done=lambda measured, _: "test" if measured.monitored else None,
+        declared="never",
+    ),
+    Point("head", "Only the method's own code can apply its head.", declared="never"),
+    Point("members", "Networks that are joined.", declared="never", of_a_joined_run=True),
+    Point(
+        "tuning_trials",
+        "Settings that were tried to choose its own.",
+        usual=lambda conditions: conditions.tuning_trials,
+        declared="only",
+    ),
+)
+_BY_NAME = {point.name: point for point in POINTS}
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A point in which a method departs from the conditions.
+
+    >>> Deviation("dim", 128, 3840).text
+    'dim 3840 (128)'
+    """
+
+    what: str
+    condition: Any
+    method: Any
+
+    @property
+    def text(self) -> str:
+        form = point_of(self.what).number
+        shown, usual = (
+            form.replace(":,", "").format(f"{value:g}")
+            if isinstance(value, float)
+            else form.format(value)
+            if isinstance(value, int)
+            else str(value)
+            for value in (self.method, self.condition)
+        )
+        return f"{self.what.replace('_', ' ')} {shown}" + (f" ({usual})" if self.condition else "")
+
+
+def point_of(what: str) -> Point:
+    """The point that a deviation is about; any other condition that a method may have of its own is one, too.
+
+    >>> point_of("lr_of_proxies").name, point_of("image").name
+    ('lr_of', 'image')
+    """
+    name, of, _ = what.partition("_of_")
+    name += "_of" if of else ""
+    return _BY_NAME.get(name) or Point(name, "A condition of its own.")
+
+
+def done_by(measured: _Measured, conditions: _Conditions, *, declared: bool) -> dict[str, Any]:
+    """What a run did, by name: of the points that a method has to declare, or of those that nobody declares."""
+    found: dict[str, Any] = {}
+    for point in POINTS:
+        if (point.declared != "never") is declared:
+            value = point.done(measured, conditions)
+            values = {f"_{group}": one for group, one in value.items()} if isinstance(value, Mapping) else {"": value}
+            found |= {point.name + group: one for group, one in values.items() if one is not None}
+    return found

@@ -1,0 +1,50 @@
+"""`levelfield.compare`: from a study to its report, in Python."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from levelfield.reports.figures import check_figures, figures_of
+from levelfield.reports.finish import finish
+from levelfield.reports.report import Report
+from levelfield.studies.compare import run_study
+from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
+from levelfield.studies.runs.run import Options
+from levelfield.studies.specification.named_code import named_by
+from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.yaml_file import read_study
+from levelfield.trust import trusting
+
+
+def compare(
+    study: Study | Path | str | dict[str, Any],
+    *,
+    out: Path | str = "runs",
+    jobs: int = 0,
+    options: Options | None = None,
+    progress: RunsProgress = SILENT_RUNS,
+    trust: Sequence[Path | str] = (),
+) -> Report:
+    """Run a study (what is finished is skipped), write its tables and figures, and return its report.
+
+    In Python: `levelfield.compare("demo")`, `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`.
+    `jobs` processes work side by side. 0 works in this process, unless a method is somebody's own code: that never runs
+    where others are measured.
+
+    trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
+    """
+    with trusting(*named_by(study), *trust):
+        if isinstance(study, dict):
+            study = parse_study(study)
+        elif not isinstance(study, Study):
+            study = read_study(study)
+        check_figures(figures_of(study), study)
+        folder = Path(out) / study.name
+        runs = run_study(study, folder, jobs=jobs, options=options or Options(), progress=progress)
+        report = finish(study, runs, folder)
+    if report.not_drawn:
+        logging.getLogger("levelfield").warning(report.missing_figures)
+    return report

@@ -1,0 +1,67 @@
+"""The result of a study as an object: for the terminal, a script and a notebook."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from levelfield.errors import LevelfieldError
+from levelfield.reports.leaderboard.tables import show
+from levelfield.reports.robustness import Robustness, show_robustness
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import Row
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """The result of a study. All files are already written: `paths`.
+
+    robustness: on corrupted test images, if the study asks for it. not_drawn: reasons for missing figures, by name.
+    """
+
+    leaderboard: Leaderboard
+    robustness: Robustness | None
+    paths: list[Path]
+    not_drawn: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Row:
+        """The row to use; its run is the one that the study's folder stands for."""
+        return self.leaderboard.answer
+
+    def text(self, *, width: int = 80, full: bool = True) -> str:
+        """What `levelfield compare` prints. full: the comparisons of every row, not only of the best."""
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        self.show(console, full=full)
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue()
+
+    def show(self, console: Console, *, full: bool = False) -> None:
+        show(self.leaderboard, console, full=full)
+        show_robustness(self.robustness, console)
+        console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
+
+    @property
+    def missing_figures(self) -> str:
+        """One message about the figures that could not be drawn; nothing if all were."""
+        reasons = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in self.not_drawn.items())
+        return f"The leaderboard is complete, but a figure could not be drawn. {reasons}." if reasons else ""
+
+    def refuse_if_not_drawn(self) -> None:
+        """Raise if a figure is missing: for the exit code, after everything else has been shown."""
+        if self.not_drawn:
+            raise LevelfieldError(self.missing_figures)
+
+    def __repr__(self) -> str:
+        return repr(self.leaderboard).replace("Leaderboard", "Report", 1)
+
+    def _repr_html_(self) -> str:
+        return self.leaderboard._repr_html_()
+
+    def to_pandas(self, of: str = "rows") -> Any:
+        """A DataFrame of the `rows` of the leaderboard, best first, or of the `comparisons` between them."""
+        return self.leaderboard.to_pandas(of)

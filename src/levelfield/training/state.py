@@ -1,0 +1,138 @@
+"""The state of a run that trains: what a checkpoint holds, and what the validation classes decide."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from levelfield.embedder import Embedder
+from levelfield.methods import Method
+from levelfield.training import checkpoint
+from levelfield.training.conditions import Conditions
+
+
+@dataclass
+class TrainingState:
+    """Saved with every checkpoint and reported at the end."""
+
+    step: int = 0
+    images: int = 0
+    seconds: float = 0.0
+    waiting: float = 0.0
+    planning: float = 0.0
+    peak_bytes: int | None = 0  # of main memory; None: not known
+    rows_through_trunk: int = 0
+    memory_rows: int = 0
+    rows_changed: int = 0
+    idle_batches: int = 0
+    without_gradient: int = 0  # steps whose loss depended on no weight
+    collapsed: bool = False
+    finished: bool = False
+    drops: int = 0
+    best: float = -math.inf
+    best_step: int = 0
+    checks_since_best: int = 0
+    checks_since_drop: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    monitored: list[dict[str, Any]] = field(default_factory=list)  # figures that decide nothing
+
+    def monitor(self, watch: Callable[[], dict[str, Any]]) -> float:
+        """Write down what `watch` finds at this step; the seconds that it took.
+
+        >>> state = TrainingState(step=7)
+        >>> seconds = state.monitor(lambda: {"test": 0.5})
+        >>> state.monitored
+        [{'step': 7, 'test': 0.5}]
+        """
+        began = time.perf_counter()
+        self.monitored.append({"step": self.step, **watch()})
+        return time.perf_counter() - began
+
+    def record_validation(self, value: float, conditions: Conditions) -> bool:
+        """Take in a value of the validation classes: whether it is the best so far. May lower the rate or end the run.
+
+        >>> state = TrainingState()
+        >>> [state.record_validation(value, Conditions(patience=1)) for value in (0.5, 0.4)]
+        [True, False]
+        """
+        self.history.append({"step": self.step, "value": value})
+        if value > self.best + conditions.min_delta:
+            self.best, self.best_step, self.checks_since_best, self.checks_since_drop = value, self.step, 0, 0
+            return True
+        self.checks_since_best += 1
+        self.checks_since_drop += 1
+        if conditions.schedule == "plateau" and self.checks_since_drop > conditions.plateau_patience:
+            self.drops, self.checks_since_drop = self.drops + 1, 0
+        self.finished = self._patience_is_over(conditions)
+        return False
+
+    def _patience_is_over(self, conditions: Conditions) -> bool:
+        """More than `patience` checks, or steps, went by since the best value."""
+        if conditions.patience_steps is not None:
+            return self.step - self.best_step > conditions.patience_steps
+        return isinstance(conditions.patience, int) and self.checks_since_best > conditions.patience
+
+
+@dataclass
+class Checkpointer:
+    """Saves and restores everything that changes while a run trains."""
+
+    embedder: Embedder
+    method: Method
+    optimisers: list[Optimizer]
+    best: dict[str, Any] | None = None
+
+    def save(self, path: Path, state: TrainingState, feed: dict[str, Any]) -> None:
+        optimisers = [optimiser.state_dict() for optimiser in self.optimisers]
+        checkpoint.save(
+            path,
+            {
+                "progress": asdict(state),
+                "best": self.best,
+                "weights": self._weights(copy=False),
+                "optimisers": optimisers,
+                "feed": feed,
+            },
+        )
+
+    def resume(self, path: Path) -> tuple[TrainingState, dict[str, Any]]:
+        """Continue from a checkpoint, or start anew if there is none that is sound."""
+        saved = checkpoint.load_or_begin(path)
+        if saved is None:
+            return TrainingState(), {}
+        self._restore(saved["weights"])
+        for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
+            optimiser.load_state_dict(content)
+        self.best = saved["best"]
+        return TrainingState(**saved["progress"]), saved["feed"]
+
+    def remember_best(self) -> None:
+        self.best = self._weights(copy=True)
+
+    def restore_best(self) -> None:
+        if self.best is not None:
+            self._restore(self.best)
+
+    def _weights(self, *, copy: bool) -> dict[str, Any]:
+        """What training may change: what lies below the cut stays out."""
+        below = tuple(f"trunk.{prefix}" for prefix in self.embedder.trunk.frozen_prefixes)
+        parts = {"embedder": self.embedder.state_dict(), "method": self.method.state_dict()}
+        return {
+            name: {
+                key: value.clone() if copy and isinstance(value, Tensor) else value
+                for key, value in entries.items()
+                if not key.startswith(below)
+            }
+            for name, entries in parts.items()
+        }
+
+    def _restore(self, weights: dict[str, Any]) -> None:
+        self.embedder.load_state_dict({**self.embedder.state_dict(), **weights["embedder"]})
+        self.method.load_state_dict(weights["method"])

@@ -1,0 +1,25 @@
+"""Numbers and lists as sentences have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FEW = 5
+
+
+def plural(number: int, one: str, many: str) -> str:
+    """A number with the noun (and verb) that fits it.
+
+    >>> plural(1, "class has", "classes have"), plural(1200, "image", "images")
+    ('1 class has', '1,200 images')
+    """
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def first_few(names: Sequence[str], between: str = ", ") -> str:
+    """The first names, and how many more there are.
+
+    >>> first_few(["a", "b"]), first_few(list("abcdefg"))
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    return between.join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")

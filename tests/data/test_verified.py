@@ -1,0 +1,225 @@
+"""Each image is looked at once, and again whenever its file is another one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from levelfield import data
+from levelfield.data.checks import verified
+from levelfield.data.checks.verified import verify_once, with_known_digests
+from levelfield.errors import BadInput
+from levelfield.progress import CallbackProgress
+
+_listening: list[list[str]] = []
+
+
+def _hear(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open":
+        for heard in _listening:
+            heard.append(str(arguments[0]))
+
+
+sys.addaudithook(_hear)  # hears of every file that this process opens, by whatever means
+
+
+@pytest.fixture
+def opened(pets: Path) -> Iterator[Callable[[], set[str]]]:
+    """Tells which of the pets' images were opened since it was asked last."""
+    heard: list[str] = []
+
+    def since() -> set[str]:
+        found = {place.removeprefix(f"{pets}/") for place in heard if place.startswith(f"{pets}/")}
+        heard.clear()
+        return {place for place in found if place.endswith(".png")}
+
+    _listening.append(heard)
+    yield since
+    _listening.remove(heard)
+
+
+@pytest.fixture
+def pets(pets: Path) -> Path:
+    """As they lie there since yesterday."""
+    for path in pets.glob("*/*"):
+        age(path)
+    return pets
+
+
+def age(path: Path, seconds: float = 86_400) -> None:
+    now = path.stat().st_mtime
+    os.utime(path, (now - seconds, now - seconds))
+
+
+def totals(folder: Path, cache: Path, **settings: bool) -> list[int]:
+    """How many images were looked at."""
+    told: list[tuple[int, int]] = []
+    verify_once(
+        data.create(folder), cache=cache, progress=CallbackProgress(lambda _, *step: told.append(step)), **settings
+    )
+    return [total for done, total in told if done == 0]
+
+
+def test_the_second_time_no_image_is_opened(pets: Path, tmp_path: Path, opened: Callable[[], set[str]]) -> None:
+    first = verify_once(data.create(pets), cache=tmp_path / "cache")
+    assert len(opened()) == 11
+    assert first.digests == data.create(pets).digests
+    opened()
+    told: list[int] = []
+    second = verify_once(
+        data.create(pets), cache=tmp_path / "cache", progress=CallbackProgress(lambda _, done, total: told.append(done))
+    )
+    third = with_known_digests(data.create(pets), cache=tmp_path / "cache")
+    assert opened() == set()
+    assert told == []
+    assert first.digest == second.digest == third.digest
+
+
+def test_progress_counts_from_nothing_to_all_that_is_new(pets: Path, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    verify_once(data.create(pets), cache=tmp_path, progress=CallbackProgress(lambda _, *step: told.append(step)))
+    assert told == [(done, 11) for done in range(12)]
+
+
+@pytest.mark.parametrize("what", ["content", "time"])
+def test_a_changed_file_is_looked_at_again_and_no_other(
+    pets: Path, tmp_path: Path, opened: Callable[[], set[str]], what: str
+) -> None:
+    verify_once(data.create(pets), cache=tmp_path / "cache")
+    changed = pets / "dog" / "1.png"
+    if what == "content":  # of another size; the time is put back
+        before = changed.stat()
+        shutil.copyfile(pets / "cat" / "0.png", changed)
+        assert changed.stat().st_size != before.st_size
+        os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    else:
+        age(changed, -3)
+    opened()
+    catalog = verify_once(data.create(pets), cache=tmp_path / "cache")
+    assert opened() == {"dog/1.png"}
+    assert catalog.digests == data.create(pets).digests
+    assert totals(pets, tmp_path / "cache") == []
+
+
+def test_a_file_changed_a_moment_ago_is_not_trusted(pets: Path, tmp_path: Path) -> None:
+    age(pets / "eel" / "0.png", -86_400)  # now: it could be written again before the clock of the disk ticks
+    assert totals(pets, tmp_path) == [11]
+    assert totals(pets, tmp_path) == [1]
+
+
+def test_unreadable_images_are_told_each_time_and_the_others_are_known(pets: Path, tmp_path: Path) -> None:
+    (pets / "fox" / "2.png").write_bytes(b"no image")
+    age(pets / "fox" / "2.png")
+    for _ in range(2):
+        with pytest.raises(BadInput, match=r"1 of 11 images of 'pets' cannot be read(.|\n)*fox/2.png"):
+            verify_once(data.create(pets), cache=tmp_path)
+    assert totals(pets, tmp_path, skip_unreadable=True) == [1]
+    catalog = verify_once(data.create(pets), cache=tmp_path, skip_unreadable=True)
+    assert len(catalog) == 10
+    assert "1 image could not be read and was skipped" in " ".join(catalog.notes)
+    plain = data.check_images(data.create(pets), skip_unreadable=True)
+    assert (catalog.paths, catalog.notes, catalog.digests) == (plain.paths, plain.notes, plain.digests)
+
+
+def test_a_missing_file_is_named(pets: Path, tmp_path: Path) -> None:
+    catalog = data.create(pets)
+    verify_once(catalog, cache=tmp_path)
+    catalog.paths[2].unlink()
+    with pytest.raises(BadInput, match=r"cat/2.png: the file does not exist"):
+        verify_once(catalog, cache=tmp_path)
+    with pytest.raises(BadInput, match=r"cat/2.png"):
+        with_known_digests(catalog, cache=tmp_path)
+
+
+def test_what_was_not_seen_is_recognised_by_reading_it(pets: Path, tmp_path: Path) -> None:
+    plain = data.create(pets).digests
+    assert with_known_digests(data.create(pets), cache=tmp_path).digests == plain
+    verify_once(data.create(pets).subset(range(5)), cache=tmp_path)
+    assert with_known_digests(data.create(pets), cache=tmp_path).digests == plain
+
+
+@pytest.mark.parametrize("damage", ["empty", "short", "flipped", "foreign"])
+def test_a_damaged_file_is_thrown_away_silently(
+    pets: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    assert totals(pets, tmp_path) == [11]
+    [file] = [path for path in (tmp_path / "seen").iterdir() if not path.name.startswith(".")]
+    sound = file.read_bytes()
+    flipped = bytearray(sound)
+    flipped[-1] ^= 1  # of a digest: nothing but the checksum can tell
+    bad = {"empty": b"", "short": sound[:-32], "flipped": bytes(flipped), "foreign": b"x" * len(sound)}
+    file.write_bytes(bad[damage])
+    with caplog.at_level(logging.DEBUG, "levelfield"):
+        assert totals(pets, tmp_path) == [11]
+    assert not caplog.records
+    assert file.read_bytes() == sound
+
+
+def test_two_at_once_keep_what_both_found(pets: Path, tmp_path: Path) -> None:
+    whole = data.create(pets)
+    other = lambda: verify_once(whole.subset([0, *range(5, 11)]), cache=tmp_path)  # noqa: E731
+    verify_once(
+        whole.subset([*range(5), 10]),
+        cache=tmp_path,
+        progress=CallbackProgress(lambda _, done, total: other() if done == 2 else 0),
+    )
+    assert totals(pets, tmp_path) == []
+
+
+def test_what_an_interrupted_look_found_is_not_lost(pets: Path, tmp_path: Path) -> None:
+    def stop(text: str, done: int, total: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        verify_once(data.create(pets), cache=tmp_path, progress=CallbackProgress(stop))
+    assert totals(pets, tmp_path) == [7]
+
+
+def test_what_a_killed_look_found_is_saved_now_and_then(
+    pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verified, "PAUSE", 0.0)
+    inside: list[list[int]] = []
+
+    def ask(text: str, done: int, total: int) -> None:
+        if done == 3:  # as another process would see it at this moment
+            inside.append(totals(pets, tmp_path))
+
+    verify_once(data.create(pets), cache=tmp_path, progress=CallbackProgress(ask))
+    assert inside == [[8]]
+
+
+def test_a_cache_that_cannot_be_written_to_stops_nothing(
+    pets: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert len(verify_once(data.create(pets), cache=tmp_path / "file")) == 11
+    assert "will be checked again next time" in caplog.text
+
+
+def test_rows_and_files_are_bounded(pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verified, "MOST_ROWS", 6)
+    whole = data.create(pets)
+    verify_once(whole.subset([0, 3, 5, 7, 10]), cache=tmp_path)
+    verify_once(whole.subset([1, 2, 4, 6, 9]), cache=tmp_path)
+    assert sum(path.stat().st_size for path in (tmp_path / "seen").iterdir()) == 32 + 6 * 32
+    told: list[int] = []
+    verify_once(
+        whole.subset([1, 2, 4, 6, 9]),
+        cache=tmp_path,
+        progress=CallbackProgress(lambda _, done, total: told.append(total)),
+    )
+    assert told == []  # of those that were asked for last nothing went
+    monkeypatch.setattr(verified, "MOST_FILES", 2)
+    for name in ("cat", "dog", "eel", "fox"):
+        part = [k for k, path in enumerate(whole.paths) if path.parent.name == name]
+        verify_once(whole.subset(part), cache=tmp_path)
+    kept = [path for path in (tmp_path / "seen").iterdir() if path.name != ".lock"]
+    assert len(kept) == 2

@@ -1,0 +1,123 @@
+"""A part of each kind, as somebody would write it, and what makes one of its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+BY_KIND = {
+    "objective": "Loss",
+    "miner": "Miner",
+    "batching": "Batches",
+    "metric": "hits",
+    "dataset": "dataset",
+    "protocol": "protocol",
+    "corruption": "corruption",
+    "figure": "figure",
+    "backbone": "backbone",
+}
+CODE = '''
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from levelfield.batching import Batching
+from levelfield.data import Catalog, Fold
+from levelfield.miners import BaseMiner
+
+(Path.cwd() / "canary").touch()
+
+
+class Loss(torch.nn.Module):
+    def forward(self, embeddings, labels):
+        return embeddings.square().mean()
+
+
+class Miner(BaseMiner):
+    def mine(self, geometry, labels, generator):
+        return torch.tensor([[0, 1, 2]])
+
+
+class Batches(Batching):
+    def _plan(self, stream, memory):
+        return stream.integers(len(self.labels), size=(self.batches, self.batch_size))
+
+
+def hits(groups, *, k=None, form=None):
+    """Whether there is anything to find."""
+    return (groups.count > 0).astype(float)
+
+
+def dataset():
+    return Catalog("eight", (Path("x"),) * 8, np.repeat(np.arange(4), 2), tuple("abcd"))
+
+
+def protocol(catalog, *, validation=0.0):
+    half = len(catalog) // 2
+    return [Fold("halves", np.arange(half), np.arange(0), np.arange(half, len(catalog)))]
+
+
+def corruption(image, stream, /, *, by=1):
+    return image // 2 + by
+
+
+def figure(rows, metric, path):
+    path.write_text(metric)
+    return path
+
+
+def backbone():
+    return torch.nn.Conv2d(3, 8, 4, stride=4)
+'''
+PLUGIN = """
+from levelfield import batching, data, evaluation, miners, objectives
+from levelfield.data import corruptions, protocols
+from levelfield.embedder import backbones
+from levelfield.reports import figures
+
+objectives.register("theirs", objectives.Facts(paper="theirs", formula="|x|^2"))(Loss)
+miners.register("theirs", miners.MinerFacts(paper="theirs", rule="the first three"))(Miner)
+batching.register("theirs", "any images")(Batches)
+evaluation.register("theirs", evaluation.Facts("retrieval", "whether there is anything to find"))(hits)
+data.register("theirs", data.DatasetFacts("eight images"))(dataset)
+protocols.register("theirs", "halves")(protocol)
+corruptions.register("theirs")(corruption)
+figures.register("theirs", "nothing")(figure)
+backbones.register("theirs")(backbone)
+"""
+
+
+def made(kind: str, name: str, folder: Path) -> Any:
+    """A part of that name, used once."""
+    import numpy as np
+    import torch
+
+    from levelfield import batching, data, evaluate, miners, objectives
+    from levelfield.data import corruptions, protocols
+    from levelfield.embedder import Trunk, backbones
+    from levelfield.reports import figures
+
+    rows, labels = torch.eye(4), torch.tensor([0, 0, 1, 1])
+    if kind == "objective":
+        return float(objectives.create(name)(rows, labels)) == 0.25
+    if kind == "miner":
+        loss = objectives.create("triplet", miner=name)
+        return miners.create(name)(rows, labels).tolist() == [[0, 1, 2]] and float(loss(rows, labels)) > 0
+    if kind == "batching":
+        return batching.create(name, [0, 0, 1, 1], batch_size=2).plan(0).shape == (2, 2)
+    if kind == "metric":
+        return dict(evaluate(rows, labels, metrics=[name])) == {name: 1.0}
+    if kind == "dataset":
+        return len(data.create(name)) == 8
+    if kind == "protocol":
+        catalog = data.Catalog("eight", (Path("x"),) * 8, np.repeat(np.arange(4), 2), tuple("abcd"))
+        return protocols.create(name, catalog)[0].test.tolist() == [4, 5, 6, 7] and protocols.fold_count(name) == 1
+    if kind == "corruption":
+        made = corruptions.create(name, by=3)
+        return int(made(np.full((2, 2, 3), 10, np.uint8), corruptions.stream(name, "a")).max()) == 8
+    if kind == "figure":
+        return figures.create(name)([], "recall@1", folder / "drawn.png").read_text() == "recall@1"
+    backbone = backbones.create(name, weights="random")
+    (features,) = Trunk(backbone, cut="frozen", image=8).below(torch.zeros(1, 3, 8, 8))
+    return features.shape == (1, 8)

@@ -1,0 +1,111 @@
+"""A part of somebody's own, of every kind: from a file that the user names, and from an installed package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from levelfield import evaluate, trusting
+from levelfield.data import corruptions
+from levelfield.embedder import backbones
+from levelfield.errors import BadInput, NotTrusted
+from levelfield.registry import load_plugins, references_in, short_name
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.specification.study import parse_study
+from made_parts import BY_KIND, CODE, PLUGIN, made
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(CODE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_a_file_gives_a_part_of_every_kind(kind: str, mine: Path) -> None:
+    assert made(kind, f"mine.py:{BY_KIND[kind]}", mine)
+    assert (mine / "canary").exists()
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_no_file_runs_unless_the_user_named_it(kind: str, mine: Path) -> None:
+    with trusting(), pytest.raises(NotTrusted, match="--trust"):
+        made(kind, f"mine.py:{BY_KIND[kind]}", mine)
+    assert not (mine / "canary").exists()
+    with trusting("mine.py"):
+        assert made(kind, f"mine.py:{BY_KIND[kind]}", mine)
+
+
+def test_an_installed_package_gives_parts_of_every_kind(tmp_path: Path) -> None:
+    package = tmp_path / "installed" / "theirs-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[levelfield]\ntheirs = theirs\n")
+    (package.parent / "theirs.py").write_text(CODE + PLUGIN)
+    (tmp_path / "room").mkdir()
+    places = [str(package.parent), str(Path(__file__).parent), *sys.path]
+    script = (
+        "from pathlib import Path; from made_parts import BY_KIND, made\n"
+        "print(*[kind for kind in BY_KIND if made(kind, 'theirs', Path())])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path / "room", env=environment)
+    assert done.stdout.split() == list(BY_KIND), done.stderr
+
+
+def test_a_plugin_that_cannot_be_loaded_is_an_error_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken-1.0.dist-info").mkdir()
+    (tmp_path / "broken-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (tmp_path / "broken-1.0.dist-info" / "entry_points.txt").write_text("[levelfield]\nbroken = levelfield_broken\n")
+    (tmp_path / "levelfield_broken.py").write_text("import nothing_of_this_name\n")
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    load_plugins.cache_clear()
+    for _ in range(2):
+        with pytest.raises(BadInput, match=r"'broken'.*nothing_of_this_name"):
+            load_plugins()
+
+
+def test_a_metric_of_a_file_may_have_a_k_and_is_trusted_by_its_name(mine: Path) -> None:
+    asked = "mine.py:hits@2"
+    assert list(references_in({"metrics": [asked]})) == ["mine.py:hits"]
+    with trusting(*references_in(asked)):
+        found = evaluate(np.eye(4), [0, 0, 1, 1], metrics=[asked, "recall@1"])
+    assert found.per_query[asked].shape == (4,)
+    assert str(found.signature(asked)).startswith(f"{asked}|")
+
+
+def test_an_edited_file_is_another_part(mine: Path) -> None:
+    def keys() -> tuple[str, str, str]:
+        study = {"data": "emoji", "protocol": "mine.py:protocol", "methods": [{"triplet": {"miner": "mine.py:Miner"}}]}
+        return (
+            corruptions.create("mine.py:corruption").key,
+            backbones.create("mine.py:backbone", weights="random").weights_digest,
+            plan(parse_study({**study, "seeds": 1}))[0].spec.identity,
+        )
+
+    before = keys()
+    assert before == keys()
+    (mine / "mine.py").write_text(CODE + "# edited\n")
+    assert all(one != other for one, other in zip(before, keys(), strict=True))
+
+
+def test_a_backbone_of_a_file_needs_weights_that_somebody_named(mine: Path) -> None:
+    with pytest.raises(BadInput, match=r"no pretrained weights of 'mine\.py:backbone'"):
+        backbones.create("mine.py:backbone")
+    assert torch.equal(*(backbones.create("mine.py:backbone", weights="random").network.weight for _ in range(2)))
+
+
+@pytest.mark.parametrize("name", ["mine.py:../../up", "mine.py:", "mine.py:a/b"])
+def test_a_reference_names_no_other_folder(name: str) -> None:
+    with pytest.raises(BadInput, match=r"FILE\.py:Name"):
+        short_name(name)
+    with pytest.raises(BadInput, match=r"FILE\.py:Name"):
+        corruptions.chosen([name])
