@@ -1,4 +1,4 @@
-"""How often the verdicts are wrong: leaderboards of equal methods, simulated and made from real runs.
+"""How often the verdicts are wrong: leaderboards of equal methods, simulated and made from real runs; rates of pairs.
 
 `python benchmarks/calibration.py` writes benchmarks/results/calibration.json, from which docs/calibration.md has its
 tables. `--boards 200` is quick and rough. `--runs runs/again` adds the runs of a study with many seeds
@@ -23,12 +23,16 @@ from leaderboards import METHODS, NOISES, Scenario, draw
 from peers import classes_only, oracle, percentile_bootstrap, percentile_interval, sign_flips
 from real_runs import against_itself, shuffled_labels
 from scipy.special import stdtrit
+from thresholds import measure_rate, rate_scenarios
 
 from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Table, chances, figure_intervals, holm
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 CLASSES = (2, 4, 5, 6, 8, 10, 20, 50, 100, 400, 774)
+HIGHEST, AGAIN = 40, 2000  # scenarios with the most false verdicts, and how many leaderboards they are made of again
+UNEQUAL = ((2, 2, 3), (2, 2, 10), (2, 3, 10), (3, 2, 3), (3, 2, 10), (3, 3, 10), (10, 3, 5), (10, 3, 10))  # rows, seeds
 SMALL = ((2, 0), (2, 1), (3, 0), (3, 1))  # boards of few rows: how many, and how many of them train nothing
+PARTS = ("scenarios", "needed", "rates")
 BOARDS, PEERS = 600, 100  # leaderboards for each scenario, and those that slower tests see
 
 
@@ -60,6 +64,11 @@ def scenarios() -> list[Scenario]:
         for seeds in (2, 3, 5, 10)
         for noise in ("moderate" if rows - fixed == 1 else "one method noisier", "dominant")
     ]
+    found += [
+        Scenario(classes, many, "one method noisier", methods=rows, fewer=few)
+        for rows, few, many in UNEQUAL
+        for classes in (20, 100, 774)
+    ]
     return found
 
 
@@ -69,9 +78,21 @@ def measure(scenario: Scenario, boards: int = BOARDS, peers: int = PEERS, seed: 
     One of hundreds of scenarios is above its limit by chance, so such a one is simulated again with four times as many.
     """
     found = simulate(scenario, boards, peers, seed)
-    if found["false_verdicts"] > limit(found["boards"]):
-        found = {**found, **simulate(scenario, 4 * boards, 0, seed + 1)}
-    return found
+    return again(found, 4 * boards, seed + 1) if found["false_verdicts"] > limit(found["boards"]) else found
+
+
+def again(found: dict[str, Any], boards: int, seed: int) -> dict[str, Any]:
+    """The same scenario with more leaderboards and other random numbers."""
+    return {**found, **simulate(scenario_of(found), boards, 0, seed)}
+
+
+def confirmed(measured: list[dict[str, Any]], pool: ProcessPoolExecutor) -> list[dict[str, Any]]:
+    """The scenarios with the highest shares, with more leaderboards: of hundreds the highest are so by chance, too."""
+    order = sorted(range(len(measured)), key=lambda number: -measured[number]["false_verdicts"])
+    weak = [number for number in order[:HIGHEST] if measured[number]["boards"] < AGAIN]
+    many, seeds = [AGAIN] * len(weak), [2026] * len(weak)
+    known = dict(zip(weak, pool.map(again, [measured[number] for number in weak], many, seeds), strict=True))
+    return [known.get(number, one) for number, one in enumerate(measured)]
 
 
 def simulate(scenario: Scenario, boards: int, peers: int, seed: int) -> dict[str, Any]:
@@ -92,7 +113,7 @@ def simulate(scenario: Scenario, boards: int, peers: int, seed: int) -> dict[str
         "false_verdicts": wrong / len(differences),
         "covered": held / shown if shown else None,
     }
-    ten = scenario.methods == METHODS and scenario.shape == "normal" and scenario.level == 0.5
+    ten = scenario.methods == METHODS and not scenario.fewer and scenario.shape == "normal" and scenario.level == 0.5
     if scenario.seeds == 3 and peers and ten:
         result |= compare_peers(scenario, np.std(differences, axis=0), peers, random, truth)
     return {**result, "seconds": round(time.perf_counter() - began, 1)}
@@ -132,20 +153,28 @@ def all_tests(values: np.ndarray, queries: np.ndarray, error: np.ndarray) -> dic
 
 def one_board(scenario: Scenario, random: np.random.Generator) -> tuple[Table, np.ndarray, np.ndarray]:
     values, queries = draw(scenario, random)
-    return table_of(values, queries, scenario.fixed), values, queries
+    return table_of(values, queries, scenario.fixed, scenario.fewer), values, queries
 
 
-def table_of(values: np.ndarray, queries: np.ndarray, fixed: int = 0) -> Table:
-    """fixed: how many of the last rows no seed changes; they are one run each."""
+def table_of(values: np.ndarray, queries: np.ndarray, fixed: int = 0, fewer: int = 0) -> Table:
+    """fixed: how many of the last rows no seed changes; they are one run each. fewer: seeds of the first row."""
     trained = len(values) - fixed
     rows = {str(method): seeds if method < trained else seeds[:1] for method, seeds in enumerate(values)}
+    if fewer:
+        rows["0"] = rows["0"][:fewer]
     return Table.of(rows, queries, fixed=list(rows)[trained:])
 
 
 def scenario_key(scenario: Scenario) -> list[int]:
     """Numbers that tell scenarios apart, for their random streams."""
-    text = json.dumps(asdict(scenario), sort_keys=True)
+    text = json.dumps(
+        {key: value for key, value in asdict(scenario).items() if key != "fewer" or value}, sort_keys=True
+    )
     return list(text.encode())
+
+
+def scenario_of(found: dict[str, Any]) -> Scenario:
+    return Scenario(**{key.name: found[key.name] for key in fields(Scenario) if key.name in found})
 
 
 def limit(boards: int) -> float:
@@ -165,6 +194,10 @@ def faults(result: dict[str, Any]) -> list[str]:
         power = one.get("power", {}) if one["classes"] >= 50 and one["noise"] == "none" else {}
         if power and power["crossed"] < 0.85 * power["classes only"]:
             found.append(f"{name}: power {power['crossed']:.2f} of {power['classes only']:.2f}")
+    for one in result["rates"]:
+        if one["covered"] < 0.93:
+            name = f"{one['kind']}, {one['classes']} classes, rate {one['rate']}, {one['shape']}, sizes {one['sizes']}"
+            found.append(f"{name}: covered {one['covered']:.3f}")
     for one in result["needed"]:
         doubt = 2 * math.sqrt(0.8 * 0.2 / one["boards"])
         if not 0.75 - doubt <= one["power"] <= 0.9 + doubt:
@@ -179,20 +212,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--boards", type=int, default=BOARDS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", choices=PARTS, help="make this part again, and keep the others")
     parser.add_argument("--runs", type=Path, help="folder of a study with 6 or more seeds")
     asked = parser.parse_args()
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    result = {part: known.get(part, []) for part in (*PARTS, "runs")}
+    wanted = [asked.only] if asked.only else PARTS
     with ProcessPoolExecutor(asked.jobs) as pool:
-        every = scenarios()
-        measured = list(pool.map(measure, every, [asked.boards] * len(every), [min(asked.boards, PEERS)] * len(every)))
-        needed = list(pool.map(check_needed, range(4), [asked.boards] * 4))
-    result = {"scenarios": measured, "needed": needed, "runs": known.get("runs", [])}
+        if "scenarios" in wanted:
+            every = scenarios()
+            peers = [min(asked.boards, PEERS)] * len(every)
+            result["scenarios"] = list(pool.map(measure, every, [asked.boards] * len(every), peers))
+            result["scenarios"] = confirmed(result["scenarios"], pool)
+        if "needed" in wanted:
+            result["needed"] = list(pool.map(check_needed, range(4), [asked.boards] * 4))
+        if "rates" in wanted:
+            every_rate = rate_scenarios()
+            result["rates"] = list(pool.map(measure_rate, every_rate, [asked.boards] * len(every_rate)))
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if asked.runs is not None:
         result["runs"] = [*against_itself(asked.runs), *shuffled_labels(asked.runs)]
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     wrong = faults(result)
-    print(f"{len(measured)} scenarios, {asked.boards} leaderboards each: {'all within bounds' if not wrong else ''}")
+    many = len(result["scenarios"]) + len(result["rates"])
+    print(f"{many} scenarios, {asked.boards} times each: {'all within bounds' if not wrong else ''}")
     print("\n".join(wrong))
 
 

@@ -33,6 +33,7 @@ class Scenario:
     sizes: str = "equal"
     methods: int = METHODS
     fixed: int = 0  # the last rows, which no seed changes
+    fewer: int = 0  # seeds of the first row, if it has fewer than the others
 
     def factors(self) -> np.ndarray:
         """How much noisier than the others each method is; 0 for rows that no seed changes."""

@@ -1,4 +1,4 @@
-"""Other tests of the same leaderboards: the one levelfield had, the textbook's, an exact one, one that knows all."""
+"""Other tests of the same data: the ones levelfield had, the textbook's, an exact one, one that knows all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from levelfield.evaluation.statistics.bootstrap import resampled_counts
 from levelfield.evaluation.statistics.classes import ClassWeights
 
 DRAWS = 2000  # enough for a p that survives 45 pairs, 2 / (draws + 1); the old test took 10,000 or more
@@ -30,6 +29,22 @@ def percentile_interval(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """95 % of every figure as levelfield had it, [2, methods]."""
     sums = _drawn(values.shape[2]) @ np.concatenate([values.mean(axis=1) * queries, queries[None]]).T
     return np.quantile(sums[:, :-1] / sums[:, -1:], [0.025, 0.975], axis=0)
+
+
+def percentile_rate(errors: np.ndarray, pairs: np.ndarray) -> tuple[float, float]:
+    """95 % of a rate of wrong pairs as levelfield had it: classes drawn again.
+
+    errors, pairs: [classes] for pairs of one class, [classes, classes] above the diagonal for pairs of two (those of
+    two copies of a class are left out).
+    """
+    counts = _drawn(len(errors))
+    if errors.ndim == 1:
+        wrong, every = counts @ errors, counts @ pairs
+    else:
+        wrong, every = (((counts @ np.triu(table, 1)) * counts).sum(axis=1) for table in (errors, pairs))
+    low, high = np.quantile(wrong[every > 0] / every[every > 0], [0.025, 0.975])
+    independent = len(errors) // errors.ndim
+    return float(low), float(high) if errors.any() else 1 - 0.025 ** (1 / independent)
 
 
 def classes_only(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -63,7 +78,9 @@ def _differences(values: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, C
 
 @lru_cache(maxsize=2)
 def _drawn(classes: int) -> np.ndarray:
-    return np.concatenate(list(resampled_counts(classes, DRAWS, 0)))
+    """How often each class is in each draw of as many classes, [draws, classes]."""
+    chosen = np.random.default_rng(0).integers(classes, size=(DRAWS, classes)) + np.arange(DRAWS)[:, None] * classes
+    return np.bincount(chosen.ravel(), minlength=DRAWS * classes).reshape(DRAWS, classes).astype(np.float64)
 
 
 @lru_cache(maxsize=2)

@@ -254,7 +254,7 @@ def own_photos() -> str:
 
 def calibration() -> str:
     """Ten methods: the worst case of each number of classes, before and now, and power beside other tests."""
-    found, rows = [one for one in _calibrated()["scenarios"] if one["methods"] == 10], []
+    found, rows = [one for one in _calibrated()["scenarios"] if one["methods"] == 10 and not one["fewer"]], []
     for classes in sorted({one["classes"] for one in found}):
         own = [one for one in found if one["classes"] == classes]
         peers = [one for one in own if "covered_before" in one]
@@ -289,7 +289,7 @@ def calibration_small() -> str:
     """Two and three rows: the worst case of each number of seeds."""
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in _calibrated()["scenarios"]:
-        if one["methods"] < 10:
+        if one["methods"] < 10 and not one["fewer"]:
             trained, fixed = one["methods"] - one["fixed"], one["fixed"]
             rows = f"{trained} trained" + (f", {fixed} without training" if fixed else "")
             found.setdefault((rows, one["seeds"]), []).append(one)
@@ -303,6 +303,38 @@ def calibration_small() -> str:
         for (rows, seeds), own in found.items()
     ]
     return _table(("rows", "seeds", "false verdicts", "coverage"), sorted(shown, key=lambda row: row[0]))
+
+
+def calibration_unequal() -> str:
+    """Rows with different numbers of seeds: the worst case of each."""
+    found: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
+    for one in _calibrated()["scenarios"]:
+        if one["fewer"]:
+            found.setdefault((one["methods"], one["fewer"], one["seeds"]), []).append(one)
+    rows = [
+        (
+            str(methods),
+            str(few),
+            str(many),
+            _per_cent(max(one["false_verdicts"] for one in own)),
+            _per_cent(min(one["covered"] for one in own)),
+        )
+        for (methods, few, many), own in sorted(found.items())
+    ]
+    return _table(("rows", "seeds of the noisy row", "seeds of the others", "false verdicts", "coverage"), rows)
+
+
+def calibration_rates() -> str:
+    """Rates of wrong pairs: the worst case of each number of classes, before and now."""
+    found, rows = _calibrated()["rates"], []
+    for classes in sorted({one["classes"] for one in found}):
+        cells = []
+        for kind in ("false matches", "false non-matches"):
+            own = [one for one in found if one["classes"] == classes and one["kind"] == kind]
+            cells += [_per_cent(min(one[key] for one in own)) for key in ("covered_before", "covered")]
+        rows.append((str(classes), *cells))
+    head = ("false matches before", "false matches now", "false non-matches before", "false non-matches now")
+    return _table(("classes", *head), rows)
 
 
 def calibration_needed() -> str:
@@ -343,6 +375,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "calibration_small": calibration_small,
     "calibration_needed": calibration_needed,
     "calibration_runs": calibration_runs,
+    "calibration_unequal": calibration_unequal,
+    "calibration_rates": calibration_rates,
     "corruptions": corruption_facts,
     "conditions": conditions,
     "which": which,

@@ -49,8 +49,6 @@ def test_an_evaluation_gives_its_columns() -> None:
         "value",
         "low over classes",
         "high over classes",
-        "low over queries",
-        "high over queries",
     ]
     queries = result.to_pandas("queries")
     assert {name: list(values) for name, values in queries.items()} == {

@@ -91,8 +91,28 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
-def write_json(path: Path, content: Any) -> None:
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
+    """Write indented JSON. in_lines: a key of `content`, a list with one entry a line, as indenting takes Python long.
+
+    >>> import tempfile
+    >>> written = Path(tempfile.mkdtemp()) / "pairs.json"
+    >>> write_json(written, {"study": "demo", "pairs": [{"a": 1}, {"a": 2}]}, in_lines="pairs")
+    >>> print(written.read_text(), end="")
+    {
+      "study": "demo",
+      "pairs": [
+        {"a": 1},
+        {"a": 2}
+      ]
+    }
+    """
+    if not in_lines or not content[in_lines]:
+        write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        return
+    rest = json.dumps({**content, in_lines: []}, indent=2, ensure_ascii=False)
+    before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # no text has a line break, which is \\n there
+    entries = ",\n".join(f"    {json.dumps(one, ensure_ascii=False)}" for one in content[in_lines])
+    write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n{entries}\n  ]{after}\n")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ EXPANDED = 2 * MEGABYTE  # characters and nodes after every alias is replaced by
 DEEPEST = 60  # a study needs about 8 levels
 LARGEST = 2**64  # of whole numbers, either sign
 LONGEST_NUMBER = 10_000  # characters
-_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")}
+_TAGS = {None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map"))}
 # no name of a file and no UTF-8 may have them, or they are orders to a terminal
 _UNFIT = re.compile("[\0\x1b\ud800-\udfff]")
 _FAULTS = (ValueError, KeyError, IndexError, AttributeError, OverflowError)  # of PyYAML's constructors of scalars
@@ -97,8 +97,8 @@ def _check(events: Iterator[yaml.Event]) -> None:
     anchored: dict[str | None, int] = {}
     for event in events:
         mark = event.start_mark
-        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag not in {None, "!", *_TAGS}:
-            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+        if getattr(event, "tag", None) not in _TAGS:  # of a scalar or the start of a collection
+            tag = str(getattr(event, "tag", None)).replace("tag:yaml.org,2002:", "!!")
             raise _Refused(f"uses the tag {tag}: only plain values, lists and keys with values are read", mark)
         if isinstance(event, yaml.CollectionStartEvent):
             sizes.append(1)

@@ -38,6 +38,16 @@ def context() -> BaseContext:
     return found
 
 
+def warm_up() -> None:
+    """Start the fork server, which imports what runs need while this process goes on with its own work.
+
+    Whoever calls this is about to start processes: the server lives as long as this process.
+    """
+    if context().get_start_method() == "forkserver":
+        with _clean():
+            forkserver.ensure_running()
+
+
 def start(work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
     """A process that does `work(pipe, *arguments)`, and our end of the pipe. It ends soon after this one."""
     ours, theirs = context().Pipe()

@@ -6,9 +6,22 @@ import hashlib
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:  # torch takes seconds, and numpy's streams need none
+    import torch
+
+__all__ = [
+    "drawn_from",
+    "is_chosen",
+    "isolated",
+    "numpy_stream",
+    "reseed",
+    "seed_globals",
+    "stream",
+]
 
 
 def _number(seed: int, names: tuple[int | str, ...]) -> int:
@@ -20,12 +33,15 @@ def _number(seed: int, names: tuple[int | str, ...]) -> int:
 def stream(seed: int, *names: int | str) -> torch.Generator:
     """An independent torch generator for `(seed, *names)`.
 
+    >>> import torch
     >>> first = torch.rand(2, generator=stream(0, "miner", 3))
     >>> torch.equal(first, torch.rand(2, generator=stream(0, "miner", 3)))
     True
     >>> torch.equal(first, torch.rand(2, generator=stream(0, "miner", 4)))
     False
     """
+    import torch
+
     return reseed(torch.Generator(), seed, *names)
 
 
@@ -54,6 +70,8 @@ def is_chosen(one_in: int, seed: int, *names: int | str) -> bool:
 
 def seed_globals(seed: int, *names: int | str) -> None:
     """Turn the global generators of torch, numpy and Python into named streams. For use inside `isolated`."""
+    import torch
+
     number = _number(seed, names)
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
@@ -70,12 +88,15 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
     too draw the same numbers after an interruption. Saving and restoring takes a while: a loop enters this once and
     calls `seed_globals` at each step.
 
+    >>> import torch
     >>> with isolated(0, "step", 7):
     ...     first = torch.rand(1)
     >>> with isolated(0, "step", 7):
     ...     torch.equal(first, torch.rand(1))
     True
     """
+    import torch
+
     before = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
     on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     seed_globals(seed, *names)
@@ -93,12 +114,15 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
 def drawn_from(generator: torch.Generator) -> Iterator[None]:
     """Inside, the global generators follow from one number of `generator`: for other people's parts, which draw there.
 
+    >>> import torch
     >>> def draw():
     ...     with drawn_from(stream(0, "miner")):
     ...         return torch.rand(1)
     >>> torch.equal(draw(), draw())
     True
     """
+    import torch
+
     number = int(torch.randint(2**62, (), generator=generator, device=generator.device))
     with isolated(number, "drawn"):
         yield

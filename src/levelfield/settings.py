@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from levelfield.errors import BadSpecification, nearest
+
+T = TypeVar("T")
 
 
 def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
@@ -62,6 +62,8 @@ def number(
     ...
     levelfield.errors.BadSpecification: 'area' is 2; it must be at most 1.
     """
+    import numpy as np
+
     kinds = int | float | np.integer | np.floating
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
         raise BadSpecification(f"'{name}' is {value!r}; a finite number is needed.")
@@ -88,7 +90,7 @@ def whole(name: str, value: Any, *, least: int = 0, most: float = math.inf) -> i
     return int(value)
 
 
-def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
+def one_of(name: str, value: T, choices: Iterable[object]) -> T:
     """`value` if it is one of `choices`.
 
     >>> one_of("mode", "nearest", ["random", "closest"])

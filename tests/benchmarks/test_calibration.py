@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from calibration import RESULTS, faults, limit, measure, one_board, table_of
 from enough import check_needed
 from leaderboards import Scenario
 from peers import percentile_bootstrap, percentile_interval
+from thresholds import RateScenario, measure_rate
 
 from levelfield.evaluation.statistics import ALPHA, chances, figure_intervals, holm
 
@@ -30,8 +32,9 @@ BOARDS = 150
         Scenario(100, 3, "dominant", methods=2, fixed=1),
         Scenario(100, 2, "one method noisier", methods=2),
         Scenario(100, 2, "one method noisier", methods=3, fixed=1),
+        Scenario(400, 10, "one method noisier", methods=2, fewer=2),
     ],
-    ids=lambda one: f"{one.methods}-{one.fixed}-{one.classes}-{one.seeds}-{one.noise}-{one.shape}",
+    ids=lambda one: f"{one.methods}-{one.fixed}-{one.classes}-{one.seeds}-{one.fewer}-{one.noise}-{one.shape}",
 )
 def test_false_verdicts_and_coverage_are_within_bounds(scenario: Scenario) -> None:
     found = measure(scenario, BOARDS if scenario.methods > 3 else 4 * BOARDS, peers=0)
@@ -51,6 +54,23 @@ def test_the_percentile_rule_exceeds_both_bounds() -> None:
         low, high = percentile_interval(*one_board(Scenario(5, 1), random)[1:])
         held.append(((low <= truth) & (truth <= high)).mean())
     assert np.mean(held) < 0.9
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        RateScenario("false non-matches", 5, 0.05, "alike", "unequal"),
+        RateScenario("false non-matches", 20, 0.2, "a tenth is hard", "equal"),
+        RateScenario("false non-matches", 200, 0.01, "few have most", "equal"),
+        RateScenario("false matches", 5, 0.05, "a tenth are hubs", "equal"),
+        RateScenario("false matches", 20, 0.01, "hubs of every size", "unequal"),
+    ],
+    ids=lambda one: f"{one.kind}-{one.classes}-{one.rate}-{one.shape}-{one.sizes}",
+)
+def test_intervals_of_pair_rates_hold_the_truth_where_percentiles_do_not(scenario: RateScenario) -> None:
+    found = measure_rate(scenario, sets=300, before=100)
+    assert found["covered"] >= 0.93 - 2 * math.sqrt(0.05 * 0.95 / 300)
+    assert found["covered_before"] < 0.9
 
 
 def test_a_true_difference_is_found() -> None:

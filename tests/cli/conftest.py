@@ -26,7 +26,7 @@ SMALL = {"backbone": "test_resnet", "weights": "w.safetensors", "image": 32, "di
 def _in_this_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", in_this_process)
+        patch.setattr(sys.modules["levelfield.studies.pipeline"], "run_all", in_this_process)
         # a trunk copies the network it is given, so it may be read once
         patch.setattr(backbones, "create", _once(backbones.create))
         yield

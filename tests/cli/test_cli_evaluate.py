@@ -64,8 +64,7 @@ def test_arrays_give_what_python_gives(levelfield: Levelfield, arrays: Path) -> 
     for name, found in content["metrics"].items():
         assert found["value"] == result[name]
         assert found["signature"] == str(result.signature(name))
-        assert tuple(found["interval"]["classes"]) == result.intervals[name].classes
-        assert tuple(found["interval"]["queries"]) == result.intervals[name].queries
+        assert found["interval"]["classes"] == [result.intervals[name].low, result.intervals[name].high]
         assert found["interval"]["level"] == 0.8
 
 
@@ -305,7 +304,7 @@ def test_what_cannot_be_measured_is_refused_in_one_message(
 def test_a_wrong_request_is_refused_before_anything_is_measured(
     levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("levelfield.cli.evaluate.evaluate", lambda **_: pytest.fail("measured"))
+    monkeypatch.setattr("levelfield.evaluation.evaluate", lambda **_: pytest.fail("measured"))
     for words in (
         ["--dim", "4,99"],
         ["--distance", "cosine,cosin"],
@@ -331,7 +330,7 @@ def test_files_are_written_before_anything_is_printed(
     def broken(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("levelfield.cli.evaluate.show", broken)
+    monkeypatch.setattr("levelfield.cli.evaluated.show", broken)
     assert levelfield("evaluate", *ARRAYS, "--metrics", "map", "--out", "o.json", "--per-query", "q.csv").code == 130
     assert json.loads(Path("o.json").read_text())["queries"] == 50
     assert len(read("q.csv")) == 50

@@ -53,7 +53,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
-        patch.setattr(sys.modules["levelfield.studies.compare"], "run_all", in_this_process)
+        patch.setattr(sys.modules["levelfield.studies.pipeline"], "run_all", in_this_process)
         patch.setattr(experiment, "STEPS", 5)
         run(["compare", "demo"])
         yield room

@@ -31,7 +31,7 @@ def test_the_table_has_a_line_for_each_metric(result: Evaluation) -> None:
     html = result._repr_html_()
     assert html.count("<tr>") == 4
     assert "<th>90% interval over classes</th>" in html
-    low, high = result.intervals["map@r"].classes
+    low, high = result.intervals["map@r"].low, result.intervals["map@r"].high
     assert f"<td>map@r</td><td>{result['map@r']:.4f}</td><td>{low:.4f}-{high:.4f}</td>" in html
     assert "<p>17 queries of 8 classes" in html
     assert "interval" not in evaluate(np.eye(4), [0, 0, 1, 1], metrics=["recall@1"])._repr_html_()
@@ -41,8 +41,8 @@ def test_pandas_gets_metrics_queries_and_classes(result: Evaluation) -> None:
     pytest.importorskip("pandas")
     metrics = result.to_pandas()
     assert metrics["value"].to_dict() == dict(result)
-    assert metrics.loc["map@r", "low over classes"] == result.intervals["map@r"].classes[0]
-    assert np.isnan(metrics.loc["nmi", "low over queries"])
+    assert metrics.loc["map@r", "low over classes"] == result.intervals["map@r"].low
+    assert np.isnan(metrics.loc["nmi", "low over classes"])
     queries = result.to_pandas("queries")
     assert list(queries.columns) == ["label", "counted", "recall@1", "map@r"]
     assert queries["label"].tolist() == LABELS

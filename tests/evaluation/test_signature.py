@@ -87,7 +87,7 @@ def test_public_names_are_these():
         "Density",
         "Evaluation",
         "Facts",
-        "Intervals",
+        "Interval",
         "Representation",
         "Signature",
     }

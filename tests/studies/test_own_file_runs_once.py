@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_world import small_study
 
-from levelfield.studies.compare import compare
+from levelfield.studies.pipeline import compare
 
 LOSS = """
 import os

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from levelfield.batch_layout import Layout
 from levelfield.batching._registry import create, describe, maker, names, register
 from levelfield.batching.base import Batching, Common, Promise
 from levelfield.batching.choice import Choice
 from levelfield.batching.fitting import Fit, check_fit, fits, fitting
-from levelfield.batching.layout import Layout, fit_batch
+from levelfield.batching.layout import fit_batch
 from levelfield.batching.report import PlanReport, report
 from levelfield.registry import import_files
 

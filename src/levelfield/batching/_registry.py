@@ -71,7 +71,15 @@ def maker(name: str) -> Callable[..., Batching]:
 def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | None, **settings: Any) -> Batching:
     """A batching by name (or `my_batches.py:MyBatching`) over `labels`.
 
-    settings: seed=0, batches_per_epoch=None, rank=0, world=1, and the batching's own.
+    Args:
+        name: see `names()`; a class such as `batching.SamplesPerClass` makes the same with typed keywords.
+        labels: (images,) integers, the class of each image.
+        batch_size: images in a batch; None only for `m_per_class`, which can do without.
+        **settings: seed=0, batches_per_epoch=None, rank=0, world=1, and the batching's own.
+
+    Returns:
+        A `Batching`: it yields the batches of an epoch as lists of positions in `labels`, and fits `batch_sampler` of
+        a torch DataLoader.
 
     >>> batches = create("spc", [0, 0, 1, 1, 2, 2], batch_size=4, samples_per_class=2)
     >>> batches.plan(0).shape

@@ -150,7 +150,15 @@ class Batching(ABC):
         return {"batch_size": self.batch_size, "batches": self.batches}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
-        """int32 [batches, size]: positions into `labels`. With several processes: this one's groups of each batch."""
+        """The batches of an epoch at once; `epoch` and `step` stay as they are.
+
+        Args:
+            epoch: from 0.
+            memory: (images, dim) float32, the last known embedding of each image, for batchings that ask for it.
+
+        Returns:
+            int32 (batches, batch_size / world): positions in `labels`, this process's groups of each batch.
+        """
         share = self.batch_size // self.world
         return self._whole(epoch, memory)[:, self.rank * share : (self.rank + 1) * share]
 
@@ -183,6 +191,8 @@ class Batching(ABC):
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
+        """The batches of the present epoch from `step` on, each a list of positions in `labels`; afterwards `epoch` is
+        the next one. With several processes: this process's share of each batch."""
         epoch, first = self.epoch, self.step
         for number, batch in enumerate(self.plan(epoch)[first:], first):
             self.step = number + 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Unpack
 
+from levelfield.batch_layout import Layout
 from levelfield.batching._registry import create, maker
 from levelfield.batching.base import Batching, Common, Labels
-from levelfield.batching.layout import Layout
 from levelfield.errors import BadSpecification, nearest
 from levelfield.settings import accepted
 

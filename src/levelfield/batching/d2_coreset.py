@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from levelfield.batching._registry import register
 from levelfield.batching.base import Labels
@@ -26,6 +25,8 @@ class Density:
     """
 
     def __init__(self, rows: np.ndarray) -> None:
+        from scipy.linalg import solve_triangular
+
         self.mean = rows.mean(axis=0)
         self.centred = rows - self.mean
         covariance = self.centred.T @ self.centred / max(1, len(rows) - 1)
@@ -40,7 +41,8 @@ class Density:
 
     def draw(self, stream: np.random.Generator) -> np.ndarray:
         """A point."""
-        return self.mean + self.factor @ stream.normal(size=len(self.mean))
+        drawn: np.ndarray = self.mean + self.factor @ stream.normal(size=len(self.mean))
+        return drawn
 
 
 def _root(covariance: np.ndarray, tiny: float, *, surely_singular: bool) -> np.ndarray:
@@ -87,7 +89,8 @@ def chances(log_density: np.ndarray, sums: np.ndarray, power: float, barred: np.
     if weight.max() == -np.inf:
         weight = np.where(barred, -np.inf, 0.0)
     chance = np.exp(weight - weight.max())
-    return chance / chance.sum()
+    shares: np.ndarray = chance / chance.sum()
+    return shares
 
 
 class Sums:

@@ -59,7 +59,8 @@ class Distances:
     @cached_property
     def _integral(self) -> np.ndarray:
         """Of the quantile function, up to each of the ordered distances."""
-        return np.r_[0.0, np.cumsum(self.ordered)] / len(self.ordered)
+        sums: np.ndarray = np.r_[0.0, np.cumsum(self.ordered)] / len(self.ordered)
+        return sums
 
     def wasserstein(self, sample: np.ndarray) -> float:
         """1-Wasserstein distance of `sample` (ascending) from the distances themselves.
@@ -82,7 +83,7 @@ class Distances:
 def pairwise(rows: np.ndarray) -> np.ndarray:
     """(n, n) Euclidean distances. Centred first: what is far from the origin would be rounded away."""
     rows = rows - rows.mean(axis=0)
-    result = rows @ rows.T
+    result: np.ndarray = rows @ rows.T
     squares = result.diagonal().copy()
     result *= -2
     result += squares

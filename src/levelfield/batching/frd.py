@@ -66,7 +66,8 @@ class FrechetScorer:
 
     def __call__(self, candidates: np.ndarray) -> np.ndarray:
         mean_term, covariance_term = self.terms(candidates)
-        return mean_term + covariance_term
+        scores: np.ndarray = mean_term + covariance_term
+        return scores
 
 
 @register("frd", "the best of 10 SPC batches: its mean and covariance are nearest to those of a pool")

@@ -88,7 +88,8 @@ class Groups:
 
     def at(self, classes: np.ndarray, cards: np.ndarray) -> np.ndarray:
         """Positions of the images `cards` (groups, n), counted inside each class of `classes` (groups,)."""
-        return self.images[self.starts[classes, None] + cards]
+        dealt: np.ndarray = self.images[self.starts[classes, None] + cards]
+        return dealt
 
     def dealt(self, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """[groups, n] positions: each class deals from a deck of its own, so its images come equally often."""
@@ -121,4 +122,5 @@ class Groups:
         images = groups[np.arange(self.n) < length[:, None]]
         batch = np.repeat(np.repeat(np.arange(len(hands)), [len(hand) for hand in hands]), length)
         place = np.arange(len(batch)) - np.searchsorted(batch, batch)
-        return images[place < batch_size].reshape(len(hands), batch_size)
+        batches: np.ndarray = images[place < batch_size].reshape(len(hands), batch_size)
+        return batches

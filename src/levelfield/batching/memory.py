@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
 from levelfield.errors import BadInput
 
@@ -57,6 +56,8 @@ class Memory:
 
     def state_dict(self) -> dict[str, Any]:
         """State as tensors, which a checkpoint can load without executing code."""
+        import torch
+
         return {
             "rows": torch.from_numpy(self.rows.copy()),
             "written": torch.from_numpy(self._written.copy()),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 import numpy as np
-import torch
 
 from levelfield.batching.base import Batching, Common, Labels
 from levelfield.batching.groups import Groups
@@ -103,6 +102,8 @@ class Remembering(Batching):
         self.memory.tick()
 
     def state_dict(self) -> dict[str, Any]:
+        import torch
+
         kept = {} if self._kept is None else {"planned": self._kept[0], "plan": torch.from_numpy(self._kept[1].copy())}
         return {**super().state_dict(), "memory": self.memory.state_dict(), **kept}
 

@@ -14,7 +14,24 @@ import typer
 from rich.text import Text
 
 from levelfield import __version__
-from levelfield.cli import check, compare, datasets, ensemble, evaluate, look, maps, published, ranks, toy, train, use
+from levelfield.cli import (
+    cache,
+    check,
+    compare,
+    corruptions,
+    datasets,
+    ensemble,
+    evaluate,
+    init,
+    list_parts,
+    maps,
+    published,
+    ranks,
+    report,
+    toy,
+    train,
+    use,
+)
 from levelfield.cli.console import error_console
 from levelfield.errors import LevelfieldError
 from levelfield.trust import trusting
@@ -33,18 +50,16 @@ _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if
 _INTERRUPTED = 130
 UNEXPECTED = 70  # EX_SOFTWARE
 
-compare.add_to(app)
-train.add_to(app)
-use.add_to(app)
-evaluate.add_to(app)
-ensemble.add_to(app)
-look.add_to(app)
-ranks.add_to(app)
-maps.add_to(app)
-published.add_to(app)
-check.add_to(app)
-datasets.add_to(app)
-toy.add_to(app)
+_PANELS = {
+    "Compare": (compare, train, init),
+    "Use": (use, evaluate, ensemble),
+    "Look": (report, maps, ranks, corruptions),
+    "Papers": (published, toy),
+    "Parts": (list_parts, check, datasets, cache),
+}
+for _panel, _commands in _PANELS.items():
+    for _command in _commands:
+        _command.add_to(app, _panel)
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from levelfield import objectives
 from levelfield.cli.console import console
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
-from levelfield.objectives import Objective
-from levelfield.plain_yaml import read_yaml
-from levelfield.randomness import isolated
-from levelfield.registry import references_in
-from levelfield.testing import CLASSES, DIM, Verdict, findings, verdicts
-from levelfield.testing._check import first_line
-from levelfield.testing._place import raised_at
 from levelfield.trust import trust
 from levelfield.wording import plural
+
+if TYPE_CHECKING:
+    from levelfield.objectives import Objective
+    from levelfield.testing import Verdict
 
 _MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("check", epilog="Example: levelfield check my_losses.py:MyLoss")(check)
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("check", epilog="Example: levelfield check my_losses.py:MyLoss", rich_help_panel=panel)(check)
 
 
 def check(
     name: Annotated[str, typer.Argument(help="my_losses.py:MyLoss, an objective's name, or pml:CircleLoss.")],
     settings: Annotated[list[str] | None, typer.Argument(help="Settings, such as margin=0.1.")] = None,
     num_classes: Annotated[
-        int, typer.Option("--num-classes", min=CLASSES, help="Classes the loss is made for; the batches have 4.")
-    ] = CLASSES,
-    dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = DIM,
+        int, typer.Option("--num-classes", min=4, help="Classes the loss is made for; the batches have 4.")
+    ] = 4,  # CLASSES and DIM of levelfield.testing; a test compares them
+    dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Try every law on a loss: gradients, order and names, degenerate batches, precision, state, randomness.
 
     Ends with 1 if one is broken.
     """
+    from levelfield.registry import references_in
+
     chosen = _read(settings or [])
     trust(*references_in([name, chosen]))
+
+    from levelfield import objectives
+    from levelfield.randomness import isolated
+    from levelfield.testing import verdicts
+    from levelfield.testing._place import raised_at
 
     def make(**extra: Any) -> Objective:
         with isolated(0, "check"):  # a loss may draw its parameters globally; each time they must be the same
@@ -67,6 +69,11 @@ def check(
 
 def _show(name: str, found: list[Verdict]) -> None:
     """A table of what each law says; what breaks several of them is told once."""
+    from rich.table import Table
+
+    from levelfield.testing import findings
+    from levelfield.testing._check import first_line
+
     table = Table(title=name, title_justify="left", pad_edge=False)
     for column in ("law", "", "what was seen"):
         table.add_column(column, overflow="fold")
@@ -87,6 +94,8 @@ def _show(name: str, found: list[Verdict]) -> None:
 
 
 def _read(settings: list[str]) -> dict[str, Any]:
+    from levelfield.plain_yaml import read_yaml
+
     found = {}
     for setting in settings:
         key, equals, value = setting.partition("=")

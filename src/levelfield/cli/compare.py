@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield import processes
 from levelfield.cli.console import StudyBars, bar, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
     CacheOption,
@@ -25,35 +26,25 @@ from levelfield.cli.options import (
     quoted,
     root_override,
 )
-from levelfield.cli.plans import print_counted, print_plan
-from levelfield.embedder.best import BEST
-from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
-from levelfield.registry import references_in
-from levelfield.reports.figures import check_figures, figures_of
-from levelfield.reports.finish import finish
-from levelfield.studies.compare import carry_out, prepare
-from levelfield.studies.execution.workers import Outcome
-from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
-from levelfield.studies.planning.cost_counted import countable
-from levelfield.studies.planning.cost_measured import estimate
-from levelfield.studies.planning.own_photos import fit_to, photos_content
-from levelfield.studies.runs.folder import is_finished
-from levelfield.studies.runs.items import Items
-from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.named_code import named_by
-from levelfield.studies.specification.study import Study, parse_study
-from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trust
 from levelfield.wording import first_few
+
+if TYPE_CHECKING:
+    from levelfield.studies.execution.workers import Outcome
+    from levelfield.studies.leaderboard.board import Leaderboard
+    from levelfield.studies.runs.spec import PlannedRun
+    from levelfield.studies.specification.study import Study
 
 _AUGMENTED = "conditions.augment=light conditions.views=4"
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("compare", epilog="Example: levelfield compare demo conditions.dim=64 seeds=5 --jobs 2")(compare)
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command(
+        "compare",
+        epilog="Example: levelfield compare demo conditions.dim=64 seeds=5 --jobs 2",
+        rich_help_panel=panel,
+    )(compare)
 
 
 def compare(
@@ -79,11 +70,31 @@ def compare(
     trust_files: TrustOption = None,
 ) -> None:
     """Train every method of a study under equal conditions and say which is best, and how sure that is."""
+    from levelfield.registry import references_in
+    from levelfield.studies.specification.method_names import check_method_names
+    from levelfield.studies.specification.named_code import named_by
+
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
     trust(*named_by(study, overrides), *references_in(str(data)))
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
+    check_method_names(chosen)
+    if not dry_run:
+        processes.warm_up()  # beside what this process itself imports and checks
+
+    # all that is wrong with the words of a study was found without torch, which these need
+    from levelfield.cli.plans import print_counted, print_plan
+    from levelfield.embedder.devices import usable
+    from levelfield.reports.figures import check_figures, figures_of
+    from levelfield.reports.finish import finish
+    from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
+    from levelfield.studies.pipeline import carry_out, prepare
+    from levelfield.studies.planning.cost_counted import countable
+    from levelfield.studies.planning.cost_measured import estimate
+    from levelfield.studies.runs.folder import is_finished
+    from levelfield.studies.runs.run import Options
+
     check_figures(figures_of(chosen), chosen)
     try:
         with looking() as progress:
@@ -127,6 +138,9 @@ def choose_study(
     on: str | None = None,
 ) -> Study:
     """The study to run: one of the library, a file, or six losses fitted to the user's photos."""
+    from levelfield.studies.specification.study import parse_study
+    from levelfield.studies.specification.yaml_file import read_study
+
     if study is not None:
         # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
@@ -139,6 +153,8 @@ def choose_study(
         raise BadSpecification(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
+    from levelfield.studies.planning.own_photos import fit_to, photos_content
+
     wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
     with looking() as progress:
@@ -158,6 +174,7 @@ def choose_study(
 
 def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[PlannedRun], folder: Path) -> None:
     """The exit code of a study that is not whole, after what there is of it was shown."""
+
     told = []
     if board.missing:
         told.append(
@@ -176,6 +193,9 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths: use the answer, and make the most of it."""
+    from levelfield.embedder.best import BEST
+    from levelfield.studies.runs.items import Items
+
     run = quoted(out / study.name / BEST)
     example = Path(Items.read(Path(board.answer.first_run)).paths[-1])
     named = data or Path(study.data.name)
@@ -191,6 +211,8 @@ def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) 
 
 def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
     """Train the winner on all classes; or, where nothing that trained is best, train more of the network."""
+    from levelfield.studies.specification.named_code import named_by
+
     described = quoted(out / study.name / "study.yaml")
     place = "" if out == Path("runs") else f" --out {quoted(out)}"
     own = dict.fromkeys(reference.rpartition(":")[0] for reference in named_by(study))

@@ -7,14 +7,17 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from levelfield.progress import CallbackProgress, LoggedProgress, Progress
 from levelfield.studies.execution.events import Event, RunsProgress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
 # no markup: labels, paths and formulas may hold [brackets]
 console = Console(markup=False, highlight=False)
@@ -28,7 +31,9 @@ def is_quiet() -> bool:
 
 
 def _bars(*, transient: bool = False) -> RichProgress:
-    return RichProgress(
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         TextColumn("{task.percentage:>3.0f} %"),

@@ -1,11 +1,11 @@
-"""`levelfield evaluate RUN --corrupt` and `levelfield corruptions`: what corrupted images cost, and what they are."""
+"""`levelfield evaluate RUN --corrupt`: what corrupted images cost."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -13,12 +13,10 @@ from rich.table import Table
 
 from levelfield.cli.console import bar, console
 from levelfield.cli.evaluated import Evaluated
-from levelfield.data import corruptions, read_image
+from levelfield.data import corruptions
 from levelfield.errors import BadInput
 from levelfield.files import write_text
 from levelfield.registry import references_in
-from levelfield.reports.figures import check_name
-from levelfield.reports.figures.corruptions import draw_corruptions
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined
@@ -29,31 +27,11 @@ _NAMES = "test images"  # the head of the first column
 _MARGINS = 2
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("corruptions", epilog="Example: levelfield corruptions photo.jpg --out sheet.png")(sheet)
-
-
-def sheet(
-    image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
-    out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("corruptions.png"),
-    only: Annotated[str, typer.Option("--only", help="Which, with commas between.")] = "all",
-    side: Annotated[
-        int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
-    ] = 224,
-) -> None:
-    """Draw one image under the corruptions, such as the nine of lim2022, as a run's test images would be."""
-    check_name(out)
-    names = corruptions.chosen(only)
-    trust(*references_in(names))
-    path = draw_corruptions(read_image(image), names, out, side=side)
-    console.print(f"Written: {path}", soft_wrap=True)
-
-
 def measure(
     run: Path | None,
     wanted: str,
     settings: dict[str, Any],
-    distances: list[str],
+    distances: Sequence[str],
     dims: list[int],
     *,
     out: Path | None,

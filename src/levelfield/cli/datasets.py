@@ -5,33 +5,28 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from levelfield.cli.console import bar, console, looking
-from levelfield.data import Catalog, create, describe, names, official, protocols
-from levelfield.data.checks.benchmark import official_facts, verify
-from levelfield.data.checks.leaks import RADIUS, find_leaks
-from levelfield.data.checks.verified import verify_once
-from levelfield.data.files.roots import VARIABLE
 from levelfield.errors import BadSpecification
-from levelfield.registry import references_in
-from levelfield.reports.image_pairs import pair_sheet
 from levelfield.trust import trust
 from levelfield.wording import plural
 
+if TYPE_CHECKING:
+    from levelfield.data import Catalog
+
 _MARKS = {"good": "ok", "remark": "note", "problem": "PROBLEM"}
 RootArgument = Annotated[
-    Path | None, typer.Argument(help=f"Its folder or archive; without one it is looked for in {VARIABLE}.")
+    Path | None, typer.Argument(help="Its folder or archive; without one it is looked for in LEVELFIELD_DATA.")
 ]
 
 group = typer.Typer(invoke_without_command=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(group, name="datasets")
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.add_typer(group, name="datasets", rich_help_panel=panel)
     group.command("check", epilog="Example: levelfield datasets check cub data/CUB_200_2011")(check)
     group.command("leaks", epilog="Example: levelfield datasets leaks photos --out sheet.png")(leaks)
 
@@ -41,6 +36,12 @@ def list_datasets(context: typer.Context) -> None:
     """List the benchmarks with their official numbers, check a copy of one, or look for leaks across the split."""
     if context.invoked_subcommand is not None:
         return
+
+    from rich.table import Table
+
+    from levelfield.data import describe, names, official
+    from levelfield.data.checks.benchmark import official_facts
+
     table = Table(pad_edge=False)
     for column in ("name", "images", "classes", "parts: images / classes", "official page"):
         table.add_column(column, justify="right" if column in ("images", "classes") else "left", overflow="fold")
@@ -61,6 +62,8 @@ def check(
 
     Ends with 1 if it is not what its makers gave out.
     """
+    from levelfield.data.checks.benchmark import verify
+
     with bar(name) as progress:
         found = verify(name, root, progress=progress)
     problems = sum(finding.weight == "problem" for finding in found)
@@ -84,7 +87,7 @@ def leaks(
     ] = None,
     radius: Annotated[
         int, typer.Option("--radius", min=-1, help="Bits of 64 in which images that look alike may differ; -1: off.")
-    ] = RADIUS,
+    ] = 6,  # RADIUS of levelfield.data.checks.leaks; a test compares them
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Go on if numbers differ from the official ones.")
     ] = False,
@@ -97,6 +100,11 @@ def leaks(
 
     Ends with 1 if a class or a file is on both sides. Images that look alike are for you to judge: see --out.
     """
+    from levelfield.data import protocols
+    from levelfield.data.checks.leaks import find_leaks
+    from levelfield.data.checks.verified import verify_once
+    from levelfield.registry import references_in
+
     with looking() as progress:
         whole = _catalog(data, root, allow_incomplete)
         catalog = verify_once(whole, skip_unreadable=skip_unreadable, progress=progress)
@@ -110,6 +118,8 @@ def leaks(
     else:
         console.print(str(found), soft_wrap=True)
     if out is not None and found.pairs:
+        from levelfield.reports.image_pairs import pair_sheet
+
         shown = pair_sheet(found.pairs, out)
         if not as_json:
             part = f"of {plural(len(found.pairs), 'pair', 'pairs')}"
@@ -119,6 +129,9 @@ def leaks(
 
 
 def _catalog(data: str, root: Path | None, allow_incomplete: bool) -> Catalog:
+    from levelfield.data import create, official
+    from levelfield.registry import references_in
+
     if data in official.names():
         return create(data, root=root, allow_incomplete=allow_incomplete)
     trust(*references_in(data))

@@ -6,29 +6,29 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.measure import Measurement
-from rich.table import Table
 
 from levelfield.cli.console import bar, console
 from levelfield.cli.options import RunsArgument, TrustOption
 from levelfield.errors import BadInput
-from levelfield.evaluation.metrics.registry import parse_all, split
-from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.files import write_text
-from levelfield.registry import references_in
-from levelfield.studies.runs.folder import read_result
-from levelfield.studies.runs.joined.join import free, join
-from levelfield.studies.runs.joined.members import Member, checked
-from levelfield.studies.runs.joined.separated import Figure, Separated, separate
 from levelfield.trust import trust
 
+if TYPE_CHECKING:
+    from rich.table import Table
 
-def add_to(app: typer.Typer) -> None:
-    app.command("ensemble", epilog="Example: levelfield ensemble runs/demo/margin runs/demo/hist --out both")(ensemble)
+    from levelfield.studies.runs.joined.members import Member
+    from levelfield.studies.runs.joined.separated import Figure, Separated
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command(
+        "ensemble",
+        epilog="Example: levelfield ensemble runs/demo/margin runs/demo/hist --out both",
+        rich_help_panel=panel,
+    )(ensemble)
 
 
 def ensemble(
@@ -44,6 +44,15 @@ def ensemble(
     """Join finished runs: embeddings side by side, measured, and one model that does the same to new images."""
     if len(runs) < 2:
         raise BadInput("An ensemble needs two runs or more.")
+
+    from levelfield.evaluation import split
+    from levelfield.evaluation.statistics import MIN_CLASSES
+    from levelfield.registry import references_in
+    from levelfield.studies.runs.folder import read_result
+    from levelfield.studies.runs.joined.join import free, join
+    from levelfield.studies.runs.joined.members import checked
+    from levelfield.studies.runs.joined.separated import separate
+
     trust(*references_in(split(metrics or "")))
     members = checked(runs)
     if not members[0].items:
@@ -83,6 +92,8 @@ def ensemble(
 
 
 def _metrics(text: str | None, members: list[Member]) -> tuple[str, ...]:
+    from levelfield.evaluation.metrics.registry import parse_all
+
     if text is not None:
         return tuple(metric.name for metric in parse_all(text, k=(1, 2, 4, 8)))
     shared = [name for name in members[0].result.values if all(name in each.result.values for each in members)]
@@ -93,6 +104,8 @@ def _metrics(text: str | None, members: list[Member]) -> tuple[str, ...]:
 
 def _fitting(members: list[Member], found: Separated, metrics: list[str]) -> list[list[str]]:
     """The metrics in as many tables as the width of the screen asks for."""
+    from rich.measure import Measurement
+
     needed = Measurement.get(console, console.options.update(width=10_000), _table(members, found, metrics)).maximum
     if needed <= console.width or len(metrics) == 1:
         return [metrics]
@@ -101,6 +114,9 @@ def _fitting(members: list[Member], found: Separated, metrics: list[str]) -> lis
 
 
 def _table(members: list[Member], found: Separated, metrics: list[str]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("run")
     table.add_column("dim", justify="right")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -12,7 +11,8 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import console
-from levelfield.evaluation import Evaluation, Rate, Rates, Signature, Threshold
+from levelfield.evaluation import Evaluation, Rate, Rates, Representation, Signature, Threshold
+from levelfield.evaluation.statistics import MIN_CLASSES
 
 _DECISIONS = {
     "cosine": "their cosine is {} or more",
@@ -45,7 +45,7 @@ class Evaluated:
         return math.ceil(self.dim * self._representation.bits / 8)
 
     @property
-    def _representation(self) -> Any:
+    def _representation(self) -> Representation:
         return self._declared(next(iter(self.result.signatures.values()))).representation
 
     def signature(self, name: str) -> str:
@@ -86,12 +86,11 @@ def _one_table(result: Evaluation) -> Table:
     if result.intervals:
         level = _per_cent(next(iter(result.intervals.values())).level)
         table.add_column(f"{level} over classes", justify="right")
-        table.add_column(f"{level} over queries", justify="right")
     spread = result.spread
     for name in result:
         cells = [f"{result[name]:.4f}"]
         if name in result.intervals:
-            cells += [_span(result.intervals[name].classes), _span(result.intervals[name].queries)]
+            cells.append(_span((result.intervals[name].low, result.intervals[name].high)))
         elif name in spread and len(result.per_start[name]) > 1:
             cells[0] += f" ± {spread[name]:.4f}"
         table.add_row(name, *cells)
@@ -126,7 +125,7 @@ def _cell(result: Evaluation, name: str) -> str:
     value = f"{result[name]:.4f}"
     if name not in result.intervals:
         return value
-    low, high = result.intervals[name].classes
+    low, high = result.intervals[name].low, result.intervals[name].high
     return f"{value}\n" + ("-" if math.isnan(low) else f"{low:.3f}-{high:.3f}")
 
 
@@ -148,10 +147,9 @@ def _about(found: list[Evaluated]) -> list[str]:
         treated = misses if result.counted.all() else "does not count" if one else "do not count"
         said.append(f"{result.n_lone:,} of them {'is' if one else 'are'} without a positive and {treated}.")
     if result.intervals:
-        said.append(
-            "Intervals over classes: what other classes of this kind would give"
-            + ("; over queries: other images of these classes." if len(found) == 1 else ".")
-        )
+        said.append("Intervals over classes: what other classes of this kind would give.")
+        if classes < MIN_CLASSES:
+            said.append(f"There are none below {MIN_CLASSES} classes.")
     if any(len(starts) > 1 for starts in result.per_start.values()):
         starts = len(next(iter(result.per_start.values())))
         said.append(f"±: standard deviation over {starts} k-means starts.")
@@ -164,7 +162,9 @@ def _show_threshold(one: Evaluated, *, several: bool) -> None:
     chosen, digits = threshold.validation, 0 if one.distance == "hamming" else 4
     about = f" ({one.distance}, dim {one.dim})" if several else ""
     interval = (
-        "" if math.isnan(threshold.level) else (f" ({_per_cent(threshold.level)}: {_span(threshold.interval, digits)})")
+        ""
+        if math.isnan(threshold.interval[0])
+        else (f" ({_per_cent(threshold.level)}: {_span(threshold.interval, digits)})")
     )
     decision = _DECISIONS[one.distance].format(f"{threshold.value:.{digits}f}")
     _say(f"\nSame or not{about}: two images are the same if {decision}{interval}.")

@@ -24,7 +24,7 @@ def as_data(one: Evaluated) -> dict[str, Any]:
         content[name] = {"value": result[name], "signature": one.signature(name)}
         if name in result.intervals:
             found = result.intervals[name]
-            content[name]["interval"] = {"level": found.level, "queries": found.queries, "classes": found.classes}
+            content[name]["interval"] = {"level": found.level, "classes": [found.low, found.high]}
         if name in result.per_start:
             content[name]["starts"] = result.per_start[name]
     data = {

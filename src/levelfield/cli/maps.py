@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import torch
 import typer
 
 from levelfield.cli.console import console
 from levelfield.cli.options import RunsArgument
-from levelfield.data import read_image
-from levelfield.data.views.basic import TestView
-from levelfield.data.views.named import StepsView
-from levelfield.embedder import load
-from levelfield.embedder.model import Model
 from levelfield.errors import BadInput
-from levelfield.reports.figures import check_name
-from levelfield.reports.figures.activation_maps import draw_activation_maps
+
+if TYPE_CHECKING:
+    from levelfield.embedder.model import Model
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("maps", epilog="Example: levelfield maps runs/demo/best --image photo.jpg --out maps.png")(maps)
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command(
+        "maps", epilog="Example: levelfield maps runs/demo/best --image photo.jpg --out maps.png", rich_help_panel=panel
+    )(maps)
 
 
 def maps(
@@ -32,6 +28,15 @@ def maps(
     out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("maps.png"),
 ) -> None:
     """Draw the strongest channels of each run's last feature map over images: a row each, the baseline first."""
+    import numpy as np
+    import torch
+
+    from levelfield.data import read_image
+    from levelfield.data.views.basic import TestView
+    from levelfield.data.views.named import StepsView
+    from levelfield.reports.figures import check_name
+    from levelfield.reports.figures.activation_maps import draw_activation_maps
+
     check_name(out)
     models = [_single(run) for run in runs]
     opened = [read_image(path) for path in images]
@@ -50,6 +55,8 @@ def maps(
 
 
 def _single(run: Path) -> Model:
+    from levelfield.embedder.model import Model, load
+
     model = load(run)
     if not isinstance(model, Model):
         raise BadInput(f"{run} joins several networks: name the runs that it joins.")

@@ -10,9 +10,7 @@ from typing import Annotated
 import typer
 
 from levelfield.cli.console import error_console, is_quiet
-from levelfield.embedder.best import run_folder
 from levelfield.errors import BadInput
-from levelfield.studies.runs.folder import PLAN, read_plan
 from levelfield.trust import trust
 
 Overrides = Annotated[
@@ -43,6 +41,8 @@ TrustOption = Annotated[
 
 def _taken(place: Path | None) -> Path | None:
     """The run that a folder stands for; says which, if it is a study's best."""
+    from levelfield.embedder.best import run_folder
+
     if place is None:
         return None
     run = _first_seed(place) or run_folder(place)
@@ -54,8 +54,10 @@ def _taken(place: Path | None) -> Path | None:
 
 def _first_seed(place: Path) -> Path | None:
     """The first seed of a method, if the place is its folder in a study; the study's plan says which run that is."""
-    if not place.is_dir() or (place / "run.yaml").exists() or not (place.parent / PLAN).is_file():
+    if not place.is_dir() or (place / "run.yaml").exists() or not (place.parent / "runs.json").is_file():
         return None
+    from levelfield.studies.runs.folder import read_plan
+
     own = [run for run in read_plan(place.parent) if run.label == place.name and not run.spec.is_part]
     folders = [run.folder(place.parent) for run in sorted(own, key=lambda run: run.spec.seed)]
     return next((folder for folder in folders if folder.is_dir()), None)

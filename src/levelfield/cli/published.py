@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelfield.cli.console import console
 from levelfield.errors import BadInput, UnknownName, unknown
-from levelfield.evaluation import parse
-from levelfield.methods import names as method_names
-from levelfield.papers import published as papers_tables
-from levelfield.papers.published import Line, is_about
 from levelfield.papers.renamed import renamed
-from levelfield.reports import published as shown
+
+if TYPE_CHECKING:
+    from levelfield.papers.published import Line
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("published", epilog="Example: levelfield published roth2020 table4")(published)
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("published", epilog="Example: levelfield published roth2020 table4", rich_help_panel=panel)(published)
 
 
 def published(
@@ -31,6 +29,9 @@ def published(
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV, a line per number.")] = False,
 ) -> None:
     """List the papers' result tables, print one, or all that they report of a method."""
+    from levelfield.papers import published as papers_tables
+    from levelfield.reports import published as shown
+
     papers = papers_tables.papers()
     if what is not None and (new := renamed(what)) is not None:
         raise UnknownName(f"'{what}' is called '{new}' now: papers are named by author and year.")
@@ -53,6 +54,11 @@ def published(
 
 
 def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None:
+    from levelfield.evaluation import parse
+    from levelfield.methods import names as method_names
+    from levelfield.papers import published as papers_tables
+    from levelfield.reports import published as shown
+
     parse(metric)
     every = [line for one in papers_tables.tables() for line in one.lines if line.value is not None]
     own = [line for line in every if method in (line.method, line.printed_method)]
@@ -70,6 +76,9 @@ def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None
 
 
 def _print_metric(method: str, metric: str, own: list[Line]) -> None:
+    from levelfield.papers.published import is_about
+    from levelfield.reports import published as shown
+
     lines = [line for line in own if is_about(line, metric)]
     others = sorted({line.metric for line in own} - {line.metric for line in lines})
     if not lines:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from levelfield import evaluation
 from levelfield.cli.console import console
-from levelfield.evaluation.statistics.ranks import ALPHA, Ranking, rank, told_apart
 from levelfield.files import write_text
-from levelfield.reports.figures.critical_difference import draw_critical_difference
-from levelfield.studies.leaderboard.across import Across, across
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from levelfield.evaluation.statistics.ranks import Ranking
+    from levelfield.studies.leaderboard.across import Across
 
 FEW = 10  # Demsar 2006: with fewer datasets the chi-square is a rough guide
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("ranks", epilog="Example: levelfield ranks runs/demo runs/photos --out ranks")(ranks)
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("ranks", epilog="Example: levelfield ranks runs/demo runs/photos --out ranks", rich_help_panel=panel)(
+        ranks
+    )
 
 
 def ranks(
@@ -32,6 +34,10 @@ def ranks(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Mean ranks of methods over datasets, Friedman's test, and who cannot be told apart (Nemenyi)."""
+    from levelfield import evaluation
+    from levelfield.evaluation.statistics.ranks import rank
+    from levelfield.studies.leaderboard.across import across
+
     gathered = across(folders, evaluation.parse(metric).name if metric else None)
     for note in gathered.notes if not as_json else ():
         console.print(f"Note: {note}", soft_wrap=True)
@@ -49,16 +55,23 @@ def ranks(
 
 
 def _write(out: Path, text: str, gathered: Across, found: Ranking) -> list[Path]:
+    from levelfield.reports.figures.critical_difference import draw_critical_difference
+
     write_text(out / "ranks.json", text + "\n")
     title = f"mean ranks by {gathered.metric} on {len(found.datasets)} datasets"
     return [out / "ranks.json", draw_critical_difference(found, title, out / "critical-difference.png")]
 
 
 def _as_data(gathered: Across, found: Ranking) -> dict[str, Any]:
+    from levelfield.evaluation.statistics.ranks import told_apart
+
     return {**asdict(gathered), **asdict(found), "told_apart": dict(told_apart(found)) if found.differ else {}}
 
 
 def _table(gathered: Across, found: Ranking) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     title = f"Mean ranks by {gathered.metric}, best first"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
     for name in ("method", "mean rank", *found.datasets):
@@ -70,6 +83,8 @@ def _table(gathered: Across, found: Ranking) -> Table:
 
 
 def _said(found: Ranking) -> list[str]:
+    from levelfield.evaluation.statistics.ranks import ALPHA, told_apart
+
     lines = [f"Friedman: chi-square {found.chi_square:.2f}, p {found.p:.4f} that all methods are alike."]
     if len(found.datasets) < FEW:
         lines.append(f"With {len(found.datasets)} datasets this is a rough guide; from {FEW} on it is a good one.")

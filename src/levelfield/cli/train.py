@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield import methods
+from levelfield import processes
 from levelfield.cli.console import StudyBars, console, looking
 from levelfield.cli.options import (
     CacheOption,
@@ -21,23 +21,18 @@ from levelfield.cli.options import (
     quoted,
     root_override,
 )
-from levelfield.embedder.devices import usable
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
-from levelfield.studies.compare import carry_out, prepare
-from levelfield.studies.leaderboard.board import gather
-from levelfield.studies.planning.all_classes import chosen_steps, without_validation
-from levelfield.studies.planning.plan import needed_labels, with_needed
-from levelfield.studies.runs.folder import read_plan
-from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.named_code import named_by
-from levelfield.studies.specification.study import Study, assign, parse_study
-from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trust
 
+if TYPE_CHECKING:
+    from levelfield.studies.runs.spec import PlannedRun
+    from levelfield.studies.specification.study import Study
 
-def add_to(app: typer.Typer) -> None:
-    app.command("train", epilog="Example: levelfield train demo --method best --all-classes")(train)
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("train", epilog="Example: levelfield train demo --method best --all-classes", rich_help_panel=panel)(
+        train
+    )
 
 
 def train(
@@ -59,8 +54,26 @@ def train(
     trust_files: TrustOption = None,
 ) -> None:
     """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
+    from levelfield.studies.specification.method_names import check_method_names
+    from levelfield.studies.specification.named_code import named_by
+    from levelfield.studies.specification.study import assign, parse_study
+    from levelfield.studies.specification.yaml_file import read_study
+
     trust(*named_by(study, overrides or []))
     whole = read_study(study, [*(overrides or []), *root_override(root)])
+    check_method_names(whole)
+    labels = [m.label for m in whole.methods]
+    if method not in (*labels, "best"):
+        raise unknown("method of the study", method, [*labels, "best"])
+    processes.warm_up()  # beside what this process itself imports and checks
+
+    from levelfield import methods
+    from levelfield.embedder.devices import usable
+    from levelfield.studies.pipeline import carry_out, prepare
+    from levelfield.studies.planning.all_classes import chosen_steps, without_validation
+    from levelfield.studies.planning.plan import needed_labels, with_needed
+    from levelfield.studies.runs.run import Options
+
     content = whole.model_dump(mode="json") | {"vary": {}}
     label = method
     if method == "best":
@@ -68,7 +81,6 @@ def train(
         label = winner.label
         for key, value in winner.variation:
             assign(content, key, value)
-    labels = [m.label for m in whole.methods]
     if label not in labels:
         raise unknown("method of the study", label, [*labels, "best"])
     needed = needed_labels(whole.methods, label)
@@ -118,6 +130,10 @@ def _say_steps(label: str, steps: int, content: dict[str, Any]) -> str:
 
 
 def _winner(study: Study, out: Path) -> PlannedRun:
+    from levelfield.studies.leaderboard.board import gather
+    from levelfield.studies.pipeline import prepare
+    from levelfield.studies.runs.folder import read_plan
+
     runs = prepare(study) if not (out / study.name / "runs.json").exists() else read_plan(out / study.name)
     board = gather(study.name, runs, out / study.name, study.metrics)
     metric, best = board.metrics[0], board.winner

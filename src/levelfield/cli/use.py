@@ -8,24 +8,27 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from levelfield.cli.console import bar, console, error_console
 from levelfield.cli.options import RunArgument, SkipOption
-from levelfield.data import create, is_image
-from levelfield.data.checks.readable import check_names, unreadable
-from levelfield.embedder import load
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files import write_text, write_whole
 from levelfield.wording import first_few, plural
 
+if TYPE_CHECKING:
+    import numpy as np
 
-def add_to(app: typer.Typer) -> None:
-    app.command("embed", epilog="Example: levelfield embed runs/demo/best photos --out e.npy")(embed)
-    app.command("search", epilog="Example: levelfield search runs/demo/best --gallery photos query.jpg")(search)
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("embed", epilog="Example: levelfield embed runs/demo/best photos --out e.npy", rich_help_panel=panel)(
+        embed
+    )
+    app.command(
+        "search", epilog="Example: levelfield search runs/demo/best --gallery photos query.jpg", rich_help_panel=panel
+    )(search)
 
 
 def embed(
@@ -48,6 +51,11 @@ def embed(
     listing = target.with_name(target.stem + ".paths.txt") if target.suffix == ".npy" else None
     _keep_existing([file for file in (target, listing) if file is not None], force)
     paths = list(dict.fromkeys(path for place in images for path in find_images(place)))
+
+    import numpy as np
+
+    from levelfield.embedder import load
+
     model = load(run)
     if skip_unreadable:
         paths = _readable(paths)
@@ -87,6 +95,8 @@ def _keep_existing(files: list[Path], force: bool) -> None:
 
 def _readable(paths: list[Path]) -> list[Path]:
     """Those that can be decoded; the others are named."""
+    from levelfield.data.checks.readable import unreadable
+
     with bar("checking the images") as progress:
         failures = unreadable(paths, progress=progress)
     if len(failures) == len(paths):
@@ -117,6 +127,10 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the images of a folder that are nearest to a query."""
+    import numpy as np
+
+    from levelfield.embedder import load
+
     model = load(run)
     paths = find_images(gallery)
     asked = [path for query in queries for path in find_images(query)]
@@ -140,6 +154,9 @@ def search(
 
 def find_images(place: Path) -> list[Path]:
     """All images under a folder in a fixed order, those a CSV lists, or the one file that is named."""
+    from levelfield.data import create, is_image
+    from levelfield.data.checks.readable import check_names
+
     if place.is_file() and place.suffix.lower() == ".csv":
         return list(create(place).paths)
     if place.is_file():

@@ -45,7 +45,12 @@ class DatasetFacts:
 def create(name_or_path: str | Path, **settings: Any) -> Catalog:
     """The catalog of a named dataset, of a folder with one sub-folder per class, or of a CSV file.
 
-    Also `my_data.py:function`, a function that returns a Catalog.
+    Args:
+        name_or_path: a name (see `names()`), a path, or `my_data.py:function`, a function that returns a Catalog.
+        **settings: keywords of the dataset (`root` for those that people download, `path` for `folder` and `csv`).
+
+    Returns:
+        A `Catalog`: paths, labels (images,) and class names. No image is decoded.
     """
     text = str(name_or_path)
     if is_file_reference(text) or (isinstance(name_or_path, str) and text in _DATASETS):

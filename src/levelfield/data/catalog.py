@@ -23,12 +23,17 @@ _READERS = 4
 class Catalog:
     """Images, their classes, and what a protocol must know about them.
 
-    labels: (images,) int64, dense 0..C-1 in the order of `class_names`.
-    groups: (classes,) int64 or None. A protocol never divides a group between train and test.
-    roles: per image `query`, `gallery`, `train` or empty; None if the data has no roles.
-    notes: sentences for people about omitted or unusual images.
-    class_ids: the official number or name of each class, in the order of `class_names`; None if there is none.
-    split: per image `train`, `validation` or `test`, from the official split; None if a protocol may divide freely.
+    Args:
+        name: what people call the dataset.
+        paths: (images,) files.
+        labels: (images,) int64, dense 0..C-1 in the order of `class_names`.
+        class_names: (classes,).
+        groups: (classes,) int64 or None. A protocol never divides a group between train and test.
+        roles: (images,) `query`, `gallery`, `train` or empty; None if the data has no roles.
+        notes: sentences for people about what was left out or looks odd.
+        class_ids: (classes,) the makers' own number or name of each class; None if there is none.
+        split: (images,) `train`, `validation` or `test`, as the makers divided the images; None if a protocol is free
+            to divide.
 
     >>> catalog = Catalog("pets", (Path("a.png"), Path("b.png"), Path("c.png")), np.array([0, 1, 1]), ("cat", "dog"))
     >>> len(catalog), catalog.num_classes, catalog.class_sizes.tolist()

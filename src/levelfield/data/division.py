@@ -92,7 +92,8 @@ def late(labels: np.ndarray, share: float) -> np.ndarray:
     rank = np.empty(len(labels), dtype=np.int64)
     rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = np.minimum(sizes - 1, np.round((1 - share) * sizes).astype(np.int64)).clip(1)
-    return rank >= kept[labels]
+    left_out: np.ndarray = rank >= kept[labels]
+    return left_out
 
 
 def undivided(catalog: Catalog) -> list[np.ndarray]:

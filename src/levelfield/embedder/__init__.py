@@ -60,10 +60,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name on first use: timm takes seconds to import, and the cache alone does not need it."""
-    if name == "backbones":
-        return importlib.import_module("levelfield.embedder.trunk.backbones")
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"levelfield.embedder.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'levelfield.embedder' has no attribute '{name}'")
+if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """Import a name on first use: timm takes seconds to import, and the cache alone does not need it."""
+        if name == "backbones":
+            return importlib.import_module("levelfield.embedder.trunk.backbones")
+        if name in _HOMES:
+            return getattr(importlib.import_module(f"levelfield.embedder.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'levelfield.embedder' has no attribute '{name}'")

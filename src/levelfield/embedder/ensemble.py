@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -107,10 +108,16 @@ class Ensemble:
 
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
-    ) -> np.ndarray:
-        """float32 (images, dim), rows of length 1 unless `normalize` is off: then each member's part has length 1.
+    ) -> NDArray[np.float32]:
+        """The embeddings of images. A row depends on its image alone; a joined run stores the same bits.
 
-        images: as for a Model. A row depends on its image alone and is bit-identical to the one a joined run stores.
+        Args:
+            images: as for a `Model`.
+            normalize: divide each row by its length; otherwise each member's part has length 1.
+            progress: show a bar on stderr.
+
+        Returns:
+            float32 (images, dim); one image gives one row.
         """
         together = joined(self.embed_apart(images, progress=progress))
         return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together

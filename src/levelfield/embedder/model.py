@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
@@ -74,10 +75,13 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     whose checksum differs are refused. Code that the folder names is not run: a backbone from your own file needs
     `with levelfield.trusting(FILE):`.
 
-    folder: a run, or a study, whose best run is loaded (`runs/demo`, or `runs/demo/best`).
-    A joined run gives an Ensemble, which is used in the same way.
+    Args:
+        folder: of a run, or of a study, whose best run it is (`runs/demo`, or `runs/demo/best`).
+        device: where the model computes, as torch names it: "cpu", "cuda:0".
+        head: needed only for a model with a custom head; its weights are read from the folder.
 
-    head: needed only for a model with a custom head; its weights are read from the folder.
+    Returns:
+        A `Model`; of a run that joins several runs an `Ensemble`, which is used in the same way.
     """
     home, device = run_folder(folder), usable(device)
     facts = read_description(home)
@@ -167,16 +171,24 @@ class Model:
 
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
-    ) -> np.ndarray:
-        """float32 (images, dim), rows of length 1 unless `normalize` is off; one image gives one row.
+    ) -> NDArray[np.float32]:
+        """The embeddings of images. Computed in blocks of fixed size: a row's bits depend on its image alone and are
+        those its run stored.
 
-        images: paths, PIL images or uint8 arrays (height, width, 3), one or many. Computed in blocks of fixed size: a
-        row depends on its image alone and is bit-identical to the one its run stored.
+        Args:
+            images: paths, PIL images or uint8 arrays (height, width, 3), one or many; also one array
+                (images, height, width, 3).
+            normalize: divide each row by its length.
+            progress: show a bar on stderr.
+
+        Returns:
+            float32 (images, dim); one image gives one row.
         """
         chosen = Pictures(listed(images), (self.view,), self.device)
         stage = progress.stage("embedding", len(chosen))
         rows = self.embedder.embed(chosen, from_images=True, normalize=normalize, stage=stage)
-        return rows.cpu().numpy()
+        found: NDArray[np.float32] = rows.cpu().numpy()
+        return found
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from levelfield.evaluation.metrics.kmeans import kmeans
 from levelfield.evaluation.metrics.registry import Facts, create, describe, names, parse, register, split
 from levelfield.evaluation.metrics.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
 from levelfield.evaluation.metrics.threshold import Threshold, same_or_not
-from levelfield.evaluation.result import ClassMeans, Evaluation, Intervals
+from levelfield.evaluation.result import ClassMeans, Evaluation
 from levelfield.evaluation.signature import Definition, Representation, Signature, compatible
+from levelfield.evaluation.statistics import Interval
 
 __all__ = [
     "ClassMeans",
@@ -19,7 +20,7 @@ __all__ = [
     "Density",
     "Evaluation",
     "Facts",
-    "Intervals",
+    "Interval",
     "Rate",
     "Rates",
     "Representation",

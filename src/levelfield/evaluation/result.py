@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.neighbours import Neighbours
 from levelfield.evaluation.signature import Signature
+from levelfield.evaluation.statistics import Interval
 from levelfield.notebook import frame, html_table
 
-AVERAGES = ("query", "class")
-LONE = ("exclude", "miss")
+Average = Literal["query", "class"]
+Lone = Literal["exclude", "miss"]
+AVERAGES: tuple[Average, ...] = get_args(Average)
+LONE: tuple[Lone, ...] = get_args(Lone)
 TABLES = ("metrics", "queries", "classes")
 
 
@@ -30,26 +33,14 @@ class ClassMeans:
 
 
 @dataclass(frozen=True)
-class Intervals:
-    """(low, high) of a figure over other queries and over other classes; NaN where it is not known: for a single query,
-    below 5 classes, and if nothing varies.
-
-    The first is about other images of the same classes, the second about other classes of the same kind.
-    """
-
-    queries: tuple[float, float]
-    classes: tuple[float, float]
-    level: float
-    draws: int
-
-
-@dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
     """Figures by name (fractions, not per cent). A clustering metric is the mean over its starts.
 
     `per_query[name]` has one value per query in input order; a query without positives (`lone`) has 0 there, and
     whoever averages under `lone="exclude"` drops those first. `per_start[name]` holds the value of each k-means start.
-    `intervals[name]` is there for every retrieval metric if `ci` was asked for.
+    `intervals[name]` is there for every retrieval metric if `ci` was asked for: what other classes of the kind would
+    give. Its ends are NaN where that is not known: below 5 classes, and if all classes have the same figure, unless it
+    is 0 or 1.
     """
 
     values_by_name: dict[str, float]
@@ -60,7 +51,7 @@ class Evaluation(Mapping[str, float]):
     query_codes: Array = field(repr=False)
     classes: Array = field(repr=False)
     signatures: dict[str, Signature] = field(repr=False)
-    intervals: dict[str, Intervals] = field(default_factory=dict, repr=False)
+    intervals: dict[str, Interval] = field(default_factory=dict, repr=False)
     search: Callable[[int], Neighbours] | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> float:
@@ -117,7 +108,7 @@ class Evaluation(Mapping[str, float]):
         head = ["metric", "value", *(f"{level:.0%} interval over classes" for level in levels)]
         rows = []
         for name, value in self.items():
-            low, high = self.intervals[name].classes if name in self.intervals else (math.nan, math.nan)
+            low, high = self._ends(name)
             rows.append([name, f"{value:.4f}", *([f"{low:.4f}-{high:.4f}" if low == low else ""] if levels else [])])
         return html_table("Evaluation", head, rows, notes=[self._about])
 
@@ -138,11 +129,13 @@ class Evaluation(Mapping[str, float]):
             return frame({"class": first.classes, "queries": first.queries, **means}, index="class")
         columns: dict[str, list[Any]] = {"metric": list(self), "value": list(self.values())}
         if self.intervals:
-            none = (math.nan, math.nan)
-            for over in ("classes", "queries"):
-                ends = [getattr(self.intervals[name], over) if name in self.intervals else none for name in self]
-                columns[f"low over {over}"], columns[f"high over {over}"] = map(list, zip(*ends, strict=True))
+            ends = zip(*(self._ends(name) for name in self), strict=True)
+            columns["low over classes"], columns["high over classes"] = map(list, ends)
         return frame(columns, index="metric")
+
+    def _ends(self, name: str) -> tuple[float, float]:
+        found = self.intervals.get(name)
+        return (math.nan, math.nan) if found is None else (found.low, found.high)
 
     @property
     def _about(self) -> str:

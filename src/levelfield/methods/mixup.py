@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from scipy.special import betaincinv
 from torch import Tensor, nn
 
 from levelfield.batching import Batching
@@ -132,6 +131,8 @@ class Mixup:
         """The share, the partner of each of `count` rows and the layer: one of each for the whole batch."""
         uniform, place = torch.rand(2, generator=generator, dtype=torch.float64, device=generator.device).tolist()
         partner = torch.randperm(count, generator=generator, device=generator.device)
+        from scipy.special import betaincinv
+
         share = float(betaincinv(self.alpha, self.alpha, uniform))
         return share, partner, depths[int(place * len(depths))]
 

@@ -39,6 +39,17 @@ class BaseMiner(ABC):
     def __call__(
         self, embeddings: Geometry | Tensor, labels: Tensor, *, generator: torch.Generator | None = None
     ) -> Tuples:
+        """Choose tuples of a batch.
+
+        Args:
+            embeddings: (batch, dim) raw rows, compared as unit rows; or a `Geometry`, which says what is compared.
+            labels: (batch,) integers.
+            generator: where a miner that draws takes its random numbers from; without one, its own.
+
+        Returns:
+            int64 positions in the batch: triplets (t, 3) of anchor, positive and negative; or positive pairs (p, 2)
+            and negative pairs (q, 2).
+        """
         generator = self._own_generator if generator is None else generator
         if not isinstance(generator, torch.Generator):
             raise BadInput(f"{self._label} got {kind_of(generator)} as generator; it must be a torch.Generator.")

@@ -71,7 +71,14 @@ def describe(name: str) -> MinerFacts:
 def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
     """The miner `name`, `my_miners.py:MyMiner`, or `pml:TripletMarginMiner` of pytorch-metric-learning.
 
-    `switch` is the probability of roth2020's rho-regularisation (see `Switched`). For the call, see `BaseMiner`.
+    Args:
+        name: see `names()`; a class such as `miners.Semihard` makes the same with typed keywords.
+        switch: the chance of roth2020's rho-regularisation (see `Switched`).
+        **settings: the miner's own (`describe(name).defaults`).
+
+    Returns:
+        A miner: `miner(embeddings, labels)` with embeddings (batch, dim) and labels (batch,) gives the tuples that
+        `describe(name).returns` says, as positions in the batch: triplets (t, 3), or pairs (p, 2) and (q, 2).
 
     >>> create("semihard", mode="closest")
     Semihard(mode='closest', margin=0.2)

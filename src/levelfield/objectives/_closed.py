@@ -148,7 +148,7 @@ def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Cal
     >>> first.item(), torch.autograd.grad(first, x)[0].item()
     (6.0, 2.0)
     """
-    result: Tensor = _Attached.apply(value, slopes, plain, *inputs)
+    result: Tensor = _Attached.apply(value, slopes, plain, *inputs)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -19,9 +19,8 @@ from levelfield.progress import SILENT, Progress
 from levelfield.reports.image_pairs import pair_sheet
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder import spec_at_its_place
-from levelfield.studies.runs.inputs import EMBEDDED, RunInputs
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
-from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.choices import EMBEDDED, Data
 from levelfield.trust import trusting
 
 FILE = "leaks.json"
@@ -124,6 +123,8 @@ def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Prog
     try:
         # as the images are now, not as a run of this process found them
         data = _where_it_is(spec, folder)
+        from levelfield.studies.runs.inputs import RunInputs
+
         inputs = RunInputs(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
         leaks = find_leaks(inputs.catalog, inputs.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:

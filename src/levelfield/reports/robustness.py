@@ -17,7 +17,6 @@ from levelfield.files import write_json, write_text
 from levelfield.registry import short_name
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.runs.corruptions import recorded
 from levelfield.studies.runs.folder import read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -63,6 +62,8 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
     """The drops in the leaderboard's first metric that the run folders hold; None if the study corrupts nothing."""
     if not study.corruptions:
         return None
+    from levelfield.studies.runs.corruptions import recorded
+
     metric, rows, missing = board.metrics[0], [], []
     for row in board.rows:
         clean, kept, lost = [], [], 0

@@ -1,11 +1,30 @@
 """Studies: specification, plan, execution, store, leaderboard."""
 
-from levelfield.studies.compare import prepare, run_study
-from levelfield.studies.leaderboard.board import Leaderboard, gather
-from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.spec import PlannedRun, RunSpec
-from levelfield.studies.specification.study import Study, parse_study
-from levelfield.studies.specification.yaml_file import read_study
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levelfield.studies.leaderboard.board import Leaderboard, gather
+    from levelfield.studies.pipeline import prepare, run_study
+    from levelfield.studies.planning.plan import plan
+    from levelfield.studies.runs.spec import PlannedRun, RunSpec
+    from levelfield.studies.specification.study import Study, parse_study
+    from levelfield.studies.specification.yaml_file import read_study
+
+_HOMES = {
+    "Leaderboard": "leaderboard.board",
+    "PlannedRun": "runs.spec",
+    "RunSpec": "runs.spec",
+    "Study": "specification.study",
+    "gather": "leaderboard.board",
+    "parse_study": "specification.study",
+    "plan": "planning.plan",
+    "prepare": "pipeline",
+    "run_study": "pipeline",
+    "read_study": "specification.yaml_file",
+}
 
 __all__ = [
     "Leaderboard",
@@ -19,3 +38,10 @@ __all__ = [
     "read_study",
     "run_study",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part when it is first asked for: reading a study file needs no torch, comparing does."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"levelfield.studies.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'levelfield.studies' has no attribute '{name}'")

@@ -1,7 +1,22 @@
 """Training: the one loop, its optimisers, checkpoints and ledger."""
 
-from levelfield.training.conditions import Conditions
-from levelfield.training.loop import Observer, Pace, train
-from levelfield.training.state import TrainingState
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levelfield.training.conditions import Conditions
+    from levelfield.training.loop import Observer, Pace, train
+    from levelfield.training.state import TrainingState
+
+_HOMES = {"Conditions": "conditions", "Observer": "loop", "Pace": "loop", "TrainingState": "state", "train": "loop"}
 
 __all__ = ["Conditions", "Observer", "Pace", "TrainingState", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part when it is first asked for: the loop needs torch, and a study file only the conditions."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"levelfield.training.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'levelfield.training' has no attribute '{name}'")

@@ -15,11 +15,11 @@ from pydantic import (
     model_validator,
 )
 
-from levelfield.batching import Choice, Layout
-from levelfield.data.views.named import final_side, is_random, parse_steps
+from levelfield.batch_layout import Layout
 from levelfield.errors import LevelfieldError
 
 if TYPE_CHECKING:
+    from levelfield.batching import Choice
     from levelfield.methods import Method
 
 Positive = Annotated[float, Field(gt=0)]
@@ -138,6 +138,8 @@ class Conditions(BaseModel):
 
         Who takes random batches where the others have classes and images of each is not drawn as the others are.
         """
+        from levelfield.batching import Choice
+
         layout = method.layout or self.layout
         common = self.batching if (layout.per_class > 0) == (self.layout.per_class > 0) else None
         return layout, Choice.of(common if method.batching is None else method.batching, layout)
@@ -189,6 +191,9 @@ class Conditions(BaseModel):
             return None
         if not isinstance(value, list | tuple):
             raise ValueError("a list of steps is needed, as in [{resize: 256}, {centre: 224}]")
+
+        from levelfield.data.views.named import parse_steps
+
         try:
             return tuple(step.plain for step in parse_steps(value))
         except LevelfieldError as error:
@@ -206,6 +211,9 @@ class Conditions(BaseModel):
     def _batching_is_readable(cls, value: Any) -> Any:
         if value is None:
             return None
+
+        from levelfield.batching import Choice
+
         try:
             chosen = Choice.of(value)
             chosen.check()
@@ -237,7 +245,7 @@ class Conditions(BaseModel):
         if self.views == 0 and self.cache and self.cut != "tuned":
             raise ValueError("views: 0 (a fresh view each time) cannot be cached: set cache: false or views: 4")
         self._check_views()
-        if self.augment == "none" and not is_random(self.train_view) and self.views > 1:
+        if self.augment == "none" and self.views > 1 and not _draws(self.train_view):
             raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
         if self.schedule == "plateau" and self.select == "budget":
             raise ValueError("schedule: plateau watches the validation classes: set select to a metric, e.g. map@r")
@@ -250,9 +258,26 @@ class Conditions(BaseModel):
             raise ValueError("train_view says how images are changed while training: leave augment out")
         if self.test_view is not None and self.crop != 1.0:
             raise ValueError("test_view says what is kept of a test image: leave crop out")
-        if is_random(self.test_view):
+        if _draws(self.test_view):
             raise ValueError("test_view may not draw: of the steps, resize and centre do not")
         for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
-            side = self.image if steps is None else final_side(parse_steps(steps))
+            side = self.image if steps is None else _side_after(steps)
             if side != self.image:
                 raise ValueError(f"{name} ends with {side} pixels, and image is {self.image}")
+
+
+def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:
+    """Whether one of a view's steps draws."""
+    if steps is None:
+        return False
+
+    from levelfield.data.views.named import is_random
+
+    return is_random(steps)
+
+
+def _side_after(steps: tuple[dict[str, Any], ...]) -> int:
+    """The side of the square that a view's steps end with."""
+    from levelfield.data.views.named import final_side, parse_steps
+
+    return final_side(parse_steps(steps))

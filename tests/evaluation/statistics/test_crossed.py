@@ -52,25 +52,23 @@ def test_seeds_count_as_a_plain_loop_counts_them() -> None:
             for row, figure in zip(values, figures, strict=True)
             for c in range(20)
         ) / (len(values) - 1)
-    pooled = sum(freedom[k] * noise[k] for k in rows) / sum(freedom.values())
-    rest = sum(freedom[k] * residual[k] for k in rows) / sum(freedom.values())
+    pooled, rest, least = np.mean(list(noise.values())), np.mean(list(residual.values())), min(freedom.values())
     found = {(one.first, one.second): one for one in compare_all(rows, weights)}
     apart = {(i, j): rows[i].mean(0) - rows[j].mean(0) for i, j in combinations(rows, 2)}
     spread = {pair: float(g @ (d - d @ w) ** 2) for pair, d in apart.items()}
     for (i, j), d in apart.items():
-        by_classes = (19 * spread[i, j] + np.mean(list(spread.values()))) / 20
+        by_classes, fewer = (19 * spread[i, j] + np.mean(list(spread.values()))) / 20, min(freedom[i], freedom[j])
         by_seeds, both = (
-            sum((PRIOR * common + freedom[k] * own[k]) / (PRIOR + freedom[k]) / len(rows[k]) for k in (i, j))
+            sum((PRIOR * common + fewer * own[k]) / (PRIOR + fewer) / (fewer + 1) for k in (i, j))
             for own, common in ((noise, pooled), (residual, rest))
         )
         total = max(by_classes, by_seeds, by_classes + by_seeds - both)
         assert found[i, j].difference == pytest.approx(float(d @ w))
         assert found[i, j].t == pytest.approx(float(d @ w) / np.sqrt(total))
-        pool = sum(PRIOR / (PRIOR + freedom[k]) / len(rows[k]) for k in (i, j)) / sum(freedom.values())
-        share = {k: pool * freedom[k] for k in rows}
+        share = dict.fromkeys(rows, 2 * PRIOR / (PRIOR + fewer) / (fewer + 1) / len(rows))
         for k in (i, j):
-            share[k] += freedom[k] / (PRIOR + freedom[k]) / len(rows[k])
-        doubt = sum(share[k] ** 2 * noise[k] ** 2 / freedom[k] for k in rows)
+            share[k] += fewer / (PRIOR + fewer) / (fewer + 1)
+        doubt = sum(share[k] ** 2 * noise[k] ** 2 / least for k in rows)
         classes_freedom = ClassWeights.of(weights).freedom
         seeds_freedom = by_seeds**2 / doubt
         bound = by_seeds * seeds_freedom / stats.chi2.ppf(UNLIKELY, seeds_freedom)

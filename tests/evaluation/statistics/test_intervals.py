@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from levelfield.evaluation.statistics import Table, class_interval, figure_intervals, t_interval
 
@@ -51,9 +52,26 @@ def test_near_one_it_stays_below_one_and_is_longer_below() -> None:
     assert found.mean - found.low > 2 * (found.high - found.mean)
 
 
-@pytest.mark.parametrize("values", [[0.5] * 4, [0.1, 0.5, 0.9, 0.2], [0.557] * 30, [1.0] * 12])
+@pytest.mark.parametrize("values", [[0.5] * 4, [0.1, 0.5, 0.9, 0.2], [0.557] * 30, [1.0] * 4])
 def test_nothing_is_said_below_five_classes_or_where_all_are_equal(values: list[float]) -> None:
     assert class_interval(values, np.ones(len(values))) is None
+
+
+@pytest.mark.parametrize("classes", [5, 12, 300])
+def test_a_figure_of_0_or_1_has_the_exact_bound_of_so_many_classes(classes: int) -> None:
+    perfect, hopeless = (class_interval(np.full(classes, value), np.full(classes, 6)) for value in (1.0, 0.0))
+    exact = stats.binomtest(0, classes).proportion_ci(0.95, method="exact").high
+    assert perfect is not None
+    assert hopeless is not None
+    assert (hopeless.low, hopeless.high) == (0.0, pytest.approx(exact))
+    assert (perfect.low, perfect.high) == (pytest.approx(1 - exact), 1.0)
+
+
+def test_a_bound_counts_unequal_classes_as_fewer() -> None:
+    equal, unequal = (class_interval(np.ones(6), sizes) for sizes in (np.full(6, 5), [50, 5, 5, 5, 5, 5]))
+    assert equal is not None
+    assert unequal is not None
+    assert unequal.low < equal.low
 
 
 def test_seeds_that_differ_make_it_longer() -> None:

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from scipy.fft import dctn
 
 from levelfield.data.files.images import grey_thumbnail
 from levelfield.progress import SILENT, Progress
@@ -45,6 +44,8 @@ def hash_bits(grey: np.ndarray) -> np.ndarray:
     >>> int((hash_bits(grey) != hash_bits(0.5 * grey + 20)).sum())  # darker and flatter: the same picture
     0
     """
+    from scipy.fft import dctn
+
     low = dctn(grey.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_KEPT, :_KEPT].reshape(len(grey), -1)
     middle = np.median(low[:, 1:], axis=1, keepdims=True)  # the first is the mean brightness
     return np.asarray(low > middle)

@@ -31,4 +31,5 @@ def uniform_noise(image: np.ndarray, stream: np.random.Generator, /, *, value: S
 
 
 def _added(image: np.ndarray, values: np.ndarray | int) -> np.ndarray:
-    return np.clip(image + np.asarray(values, dtype=np.int32), 0, 255).astype(np.uint8)
+    noisy: np.ndarray = np.clip(image + np.asarray(values, dtype=np.int32), 0, 255).astype(np.uint8)
+    return noisy

@@ -6,7 +6,6 @@ import io
 
 import numpy as np
 from PIL import Image
-from scipy import ndimage
 
 from levelfield.data.corruptions._registry import Span, drawn, drawn_whole, register
 
@@ -14,6 +13,8 @@ from levelfield.data.corruptions._registry import Span, drawn, drawn_whole, regi
 @register("gaussian_blur")
 def gaussian_blur(image: np.ndarray, stream: np.random.Generator, /, *, sigma: Span = (1.0, 3.0)) -> np.ndarray:
     """Gaussian blur, truncated as in imgaug; borders are mirrored without repeating the edge pixel."""
+    from scipy import ndimage
+
     kernel = gaussian_kernel(drawn("sigma", sigma, stream, least=1e-3, most=100))
     blurred = image.astype(np.float64)
     for axis in (0, 1):
@@ -32,7 +33,8 @@ def gaussian_kernel(sigma: float) -> np.ndarray:
     width = int(max(factor * sigma, 5))
     places = np.arange(width + (width % 2 == 0), dtype=np.float64)
     weights = np.exp(-0.5 * ((places - places.mean()) / sigma) ** 2)
-    return weights / weights.sum()
+    kernel: np.ndarray = weights / weights.sum()
+    return kernel
 
 
 @register("jpeg")

@@ -6,7 +6,6 @@ import math
 from typing import Literal
 
 import numpy as np
-from scipy import ndimage
 
 from levelfield.data.corruptions._registry import Span, drawn, register
 
@@ -62,6 +61,8 @@ def _ordered(points: np.ndarray) -> np.ndarray:
 def _read(
     image: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, mode: Literal["reflect", "nearest"]
 ) -> np.ndarray:
+    from scipy import ndimage
+
     channels = [
         ndimage.map_coordinates(channel, [rows, columns], output=np.float64, order=1, mode=mode)
         for channel in np.moveaxis(image, 2, 0)

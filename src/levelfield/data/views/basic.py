@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from PIL import Image
-
-import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
-
-# isort: split
-from torchvision.transforms import InterpolationMode
-from torchvision.transforms.v2 import functional
 
 from levelfield.errors import BadInput, BadSpecification, unknown
 
+if TYPE_CHECKING:
+    import torch
+
 AUGMENTS = ("none", "light", "standard")
+INTERPOLATIONS = ("bicubic", "bilinear", "nearest")
 
 # Part of every key: raise it when a view computes other pixels than before, so that no cache mixes the two.
 _VERSION = 1
@@ -75,7 +73,8 @@ class TestView:
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
         """The transformed image before normalisation."""
         resized = _shorter_side(image, self.image, self.crop, self.interpolation)
-        return functional.center_crop(resized, [self.image])
+        cropped: Image.Image = functional().center_crop(resized, [self.image])
+        return cropped
 
     def tensor(self, picture: Image.Image) -> torch.Tensor:
         return normalised(picture, self.mean, self.std)
@@ -109,17 +108,17 @@ class LightView:
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         draw = needed(stream).uniform
         resized = _shorter_side(image, self.image, self.crop, self.interpolation)
-        moved = functional.affine(
+        moved = functional().affine(
             resized,
             angle=float(draw(-self.rotation, self.rotation)),
             scale=float(draw(*self.scale)),
             translate=[float(draw(-self.shift, self.shift)) * self.image for _ in "xy"],
             shear=[0.0, 0.0],
-            interpolation=MODES[self.interpolation],
+            interpolation=mode(self.interpolation),
             fill=_WHITE,
         )
-        picture = functional.center_crop(moved, [self.image])
-        for adjust in (functional.adjust_brightness, functional.adjust_contrast, functional.adjust_saturation):
+        picture = functional().center_crop(moved, [self.image])
+        for adjust in (functional().adjust_brightness, functional().adjust_contrast, functional().adjust_saturation):
             picture = adjust(picture, float(draw(1 - self.colour, 1 + self.colour)))
         return normalised(picture, self.mean, self.std)
 
@@ -148,9 +147,9 @@ class StandardView:
         stream = needed(stream)
         top, left, height, width = crop_box(image.height, image.width, area=self.area, ratio=self.ratio, stream=stream)
         side = [self.image, self.image]
-        picture = functional.resized_crop(image, top, left, height, width, side, MODES[self.interpolation])
+        picture = functional().resized_crop(image, top, left, height, width, side, mode(self.interpolation))
         if stream.random() < self.flip:
-            picture = functional.horizontal_flip(picture)
+            picture = functional().horizontal_flip(picture)
         return normalised(picture, self.mean, self.std)
 
 
@@ -214,20 +213,40 @@ def crop_box(
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-MODES = {
-    mode.value: mode for mode in (InterpolationMode.BICUBIC, InterpolationMode.BILINEAR, InterpolationMode.NEAREST)
-}
+@functools.cache
+def functional() -> Any:
+    """torchvision's functions of images. It takes seconds to import, so the first image does it, not a study file."""
+    import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
+
+    # isort: split
+    from torchvision.transforms.v2 import functional
+
+    return functional
+
+
+@functools.cache
+def mode(interpolation: str) -> Any:
+    """torchvision's name of an interpolation."""
+    functional()
+    from torchvision.transforms import InterpolationMode
+
+    return InterpolationMode(interpolation)
 
 
 def _shorter_side(image: Image.Image, size: int, crop: float, interpolation: str) -> Image.Image:
     """Resize with Pillow: always antialiased, and bit-identical on any number of threads."""
-    return functional.resize(image, [max(size, round(size / crop))], MODES[interpolation], antialias=True)
+    side = [max(size, round(size / crop))]
+    resized: Image.Image = functional().resize(image, side, mode(interpolation), antialias=True)
+    return resized
 
 
 def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
     """RGB in 0..1 minus the mean, divided by the standard deviation: float32 (3, height, width)."""
-    pixels = functional.to_dtype(functional.pil_to_tensor(image), torch.float32, scale=True)
-    return functional.normalize(pixels, list(mean), list(std))
+    import torch
+
+    pixels = functional().to_dtype(functional().pil_to_tensor(image), torch.float32, scale=True)
+    normalized: torch.Tensor = functional().normalize(pixels, list(mean), list(std))
+    return normalized
 
 
 def needed(stream: np.random.Generator | None) -> np.random.Generator:
@@ -243,13 +262,15 @@ def common_key(view: Any) -> str:
     return f"image={view.image};interpolation={view.interpolation};mean={mean};std={std};version={_VERSION}"
 
 
-def _checked(image: int, crop: float, mean: Sequence[float], std: Sequence[float], interpolation: str) -> dict:
+def _checked(
+    image: int, crop: float, mean: Sequence[float], std: Sequence[float], interpolation: str
+) -> dict[str, Any]:
     if image < 1:
         raise BadSpecification(f"The image size must be at least 1, not {image}.")
     if not 0 < crop <= 1:
         raise BadSpecification(f"crop, the kept share of the shorter side, must be above 0 and at most 1, not {crop}.")
-    if interpolation not in MODES:
-        raise unknown("interpolation", interpolation, MODES)
+    if interpolation not in INTERPOLATIONS:
+        raise unknown("interpolation", interpolation, INTERPOLATIONS)
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
         raise BadSpecification(f"mean and std must have three numbers each, with std above 0; got {mean} and {std}.")
     return {

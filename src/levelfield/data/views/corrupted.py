@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from PIL import Image
 
 from levelfield.data import corruptions
 from levelfield.data.corruptions import Corruption
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import StepsView
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)

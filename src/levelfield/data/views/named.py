@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from levelfield.data.views.basic import TestView, common_key, needed, normalised, test_view
 from levelfield.data.views.steps import PICTURE_STEPS, RANDOM, STEPS, erase
 from levelfield.errors import BadSpecification, unknown
 from levelfield.settings import check_keywords, number, whole
+
+if TYPE_CHECKING:
+    import torch
 
 LARGEST = 4096  # pixels of a side
 Written = str | Mapping[str, Any]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from PIL import Image
 
-from levelfield.data.views.basic import MODES, crop_box
+from levelfield.data.views.basic import crop_box, functional, mode
 
-# isort: split
-from torchvision.transforms.v2 import functional
+if TYPE_CHECKING:
+    import torch
 
 Pair = tuple[float, float]
 _TRIES = 10  # draws of a rectangle before it is given up, as in torchvision
@@ -23,18 +23,21 @@ def resize(
 ) -> Image.Image:
     """Resize the shorter side to `size`, or both sides to [height, width]."""
     side = [size] if isinstance(size, int) else list(size)
-    return functional.resize(picture, side, MODES[interpolation], antialias=True)
+    resized: Image.Image = functional().resize(picture, side, mode(interpolation), antialias=True)
+    return resized
 
 
 def centre(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
-    """Crop the centre square."""
-    return functional.center_crop(picture, [size])
+    """The middle square."""
+    cropped: Image.Image = functional().center_crop(picture, [size])
+    return cropped
 
 
 def crop(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
     """Crop a random square."""
     top, left = (int(stream.integers(side - size + 1)) for side in (picture.height, picture.width))
-    return functional.crop(picture, top, left, size, size)
+    cropped: Image.Image = functional().crop(picture, top, left, size, size)
+    return cropped
 
 
 def resized_crop(
@@ -49,12 +52,13 @@ def resized_crop(
 ) -> Image.Image:
     """Crop a rectangle with a random share of the area and a random aspect ratio, and resize it to a square."""
     box = crop_box(picture.height, picture.width, area=area, ratio=ratio, stream=stream)
-    return functional.resized_crop(picture, *box, [size, size], MODES[interpolation], antialias=True)
+    cropped: Image.Image = functional().resized_crop(picture, *box, [size, size], mode(interpolation), antialias=True)
+    return cropped
 
 
 def flip(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, p: float = 0.5) -> Image.Image:
     """Flip horizontally with probability `p`."""
-    return functional.horizontal_flip(picture) if stream.random() < p else picture
+    return functional().horizontal_flip(picture) if stream.random() < p else picture
 
 
 def erase(
@@ -68,6 +72,7 @@ def erase(
 ) -> torch.Tensor:
     """With probability `p` set a rectangle of the normalised image to 0, the mean colour (Zhong et al. 2020).
 
+    >>> import torch
     >>> erased = erase(torch.ones(3, 64, 64), np.random.default_rng(0), p=1.0)
     >>> 0.02 < float((erased == 0).float().mean()) < 0.4
     True

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
-from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
 from levelfield.errors import BadInput, BadSpecification
@@ -27,6 +25,9 @@ def whitened_components(
     >>> bool(np.allclose((rows @ weight.T + bias).std(axis=0, ddof=1), 1, atol=1e-4))
     True
     """
+    # before any limit on threads, which reaches only libraries that are loaded
+    from sklearn.utils.extmath import randomized_svd
+
     rows, width = features.shape
     if dim > width:
         raise BadSpecification(
@@ -66,6 +67,8 @@ def lda(features: np.ndarray, labels: np.ndarray, dim: int, *, shrinkage: float 
     >>> bool(abs(weight[0, 0]) > 3 * abs(weight[0, 1]))
     True
     """
+    import scipy.linalg  # before any limit on threads
+
     classes, codes, counts = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
     if len(classes) < 2 or len(features) == len(classes):
         raise BadInput("Linear discriminants need at least two classes, and at least one of them with two images.")
@@ -104,9 +107,12 @@ def lda(features: np.ndarray, labels: np.ndarray, dim: int, *, shrinkage: float 
 
 def _row_basis(rows: np.ndarray) -> np.ndarray:
     """Orthonormal rows that span `rows`."""
+    import scipy.linalg
+
     values, vectors = scipy.linalg.eigh((rows @ rows.T).astype(np.float64))
     real = values > 1e-6 * values.max()
-    return ((vectors[:, real] / np.sqrt(values[real])).T.astype(np.float32)) @ rows
+    directions: np.ndarray = ((vectors[:, real] / np.sqrt(values[real])).T.astype(np.float32)) @ rows
+    return directions
 
 
 def _completed(components: np.ndarray, dim: int, seed: int) -> np.ndarray:

@@ -73,13 +73,14 @@ class Branches(nn.Module):
     def nodes(self, blocks: Tensor) -> Tensor:
         """(batch, branches, e) of blocks (branches, batch, width)."""
         raw = working(torch.baddbmm(self.node_bias, blocks, self.node_weight))
-        found: Tensor = UnitVectors.apply(raw.transpose(0, 1))
+        found: Tensor = UnitVectors.apply(raw.transpose(0, 1))  # type: ignore[no-untyped-call]
         return found
 
     def errors(self, blocks: Tensor, nodes: Tensor) -> Tensor:
         """(branches, batch)."""
         targets, known = blocks.detach(), nodes.detach().transpose(0, 1)
-        found: Tensor = Reconstruction.apply(targets, known, self.decoder_weight, self.decoder_bias)
+        decoder = self.decoder_weight, self.decoder_bias
+        found: Tensor = Reconstruction.apply(targets, known, *decoder)  # type: ignore[no-untyped-call]
         return found
 
     def potentials(self, blocks: Tensor, score: Tensor) -> Tensor:
@@ -184,7 +185,8 @@ class RelationHead(nn.Module):
         sent, received = working(potentials).permute(1, 2, 0).contiguous()  # (rows, K) each
         raw = ((sent + self.score_bias)[:, :, None] - received[:, None, :]).relu()
         total = raw.sum(1, keepdim=True)
-        return raw / total.masked_fill(total <= TINY, torch.inf)
+        shares: Tensor = raw / total.masked_fill(total <= TINY, torch.inf)
+        return shares
 
     def _integrated(self, nodes: Tensor, edges: Tensor) -> Tensor:
         """A message is a weighted sum of nodes, so the integrator can be applied first: once per node."""

@@ -42,7 +42,8 @@ class Reconstruction(torch.autograd.Function):
     def forward(ctx: Any, blocks: Tensor, nodes: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         missed = working(torch.baddbmm(bias, nodes, weight)).sub_(blocks)
         ctx.save_for_backward(missed, nodes)
-        return torch.linalg.vector_norm(missed, dim=-1).square_().div_(missed.shape[-1])
+        mean_square: Tensor = torch.linalg.vector_norm(missed, dim=-1).square_().div_(missed.shape[-1])
+        return mean_square
 
     @staticmethod
     @once_differentiable

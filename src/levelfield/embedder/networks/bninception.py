@@ -91,13 +91,14 @@ class BNInception(nn.Module):
         self.last_linear = nn.Linear(FEATURES, num_classes) if num_classes else nn.Identity()
 
     def forward_features(self, images: Tensor) -> Tensor:
-        maps = self.entrance(images)
+        maps: Tensor = self.entrance(images)
         for _, stage in self.stages:
             maps = stage(maps)
         return maps
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.last_linear(self.forward_features(images).mean(dim=(2, 3)))
+        logits: Tensor = self.last_linear(self.forward_features(images).mean(dim=(2, 3)))
+        return logits
 
 
 class Inception(nn.Module):
@@ -145,7 +146,8 @@ class _Entrance(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         maps = self.pool(_apply(self, images.flip(1), "conv1_7x7_s2"))  # RGB to BGR
-        return self.pool(_apply(self, maps, "conv2_3x3_reduce", "conv2_3x3"))
+        pooled: Tensor = self.pool(_apply(self, maps, "conv2_3x3_reduce", "conv2_3x3"))
+        return pooled
 
 
 def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

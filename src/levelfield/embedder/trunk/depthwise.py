@@ -66,8 +66,11 @@ class QuickDepthwise(nn.Conv2d):
         small = side < kernel or 2 * outputs < kernel
         trains = torch.is_grad_enabled() and weight.requires_grad
         if small and trains and input.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
-            return _Quick.apply(input, weight, bias, self.stride[0], int(self.padding[0]))
-        return super()._conv_forward(input, weight, bias)
+            how = self.stride[0], int(self.padding[0])
+            quick: Tensor = _Quick.apply(input, weight, bias, *how)  # type: ignore[no-untyped-call]
+            return quick
+        usual: Tensor = super()._conv_forward(input, weight, bias)
+        return usual
 
 
 class _Quick(torch.autograd.Function):

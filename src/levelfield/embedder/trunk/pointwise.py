@@ -43,9 +43,10 @@ class QuickPointwise(nn.Conv2d):
         trains = torch.is_grad_enabled() and weight.requires_grad
         flat = input.device.type == "cpu" and input.is_contiguous(memory_format=torch.channels_last)
         if trains and flat and not torch.is_autocast_enabled("cpu"):
-            result: Tensor = _Pointwise.apply(input, weight, bias)
+            result: Tensor = _Pointwise.apply(input, weight, bias)  # type: ignore[no-untyped-call]
             return result
-        return super()._conv_forward(input, weight, bias)
+        usual: Tensor = super()._conv_forward(input, weight, bias)
+        return usual
 
 
 class _Pointwise(torch.autograd.Function):

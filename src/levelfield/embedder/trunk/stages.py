@@ -91,7 +91,8 @@ class _Patches(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         tokens = self.network.patch_drop(self.network._pos_embed(self.network.patch_embed(images)))
-        return self.network.norm_pre(tokens)
+        normed: Tensor = self.network.norm_pre(tokens)
+        return normed
 
 
 class _Features(nn.Module):
@@ -101,7 +102,8 @@ class _Features(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         features = getattr(self.network, "forward_features", self.network)
-        return features(images)
+        maps: Tensor = features(images)
+        return maps
 
 
 def _children(name: str, stages: nn.Module) -> tuple[tuple[str, nn.Module], ...]:

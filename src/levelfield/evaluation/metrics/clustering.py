@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
@@ -127,6 +126,8 @@ def mutual_information(table: Table) -> float:
 
 def expected_mutual_information(table: Table) -> float:
     """Mean over all clusterings of these sizes (hypergeometric): a sum over pairs of distinct sizes, not over cells."""
+    from scipy.special import gammaln
+
     total = table.samples
     log_factorial = gammaln(np.arange(total + 1) + 1.0)
     sizes, often = np.unique(table.clusters, return_counts=True)

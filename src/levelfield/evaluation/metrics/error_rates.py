@@ -1,4 +1,4 @@
-"""How often pairs are decided wrongly at each similarity, and when classes are drawn again."""
+"""How often pairs are decided wrongly at each similarity, and what other classes of the kind would give."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet
-from levelfield.evaluation.statistics.bootstrap import bounds, resampled_counts
+from levelfield.evaluation.statistics import MIN_CLASSES, PairRate, differ
 
 RULES = ("equal_error", "balanced", "false_match")
-DRAWS = 2000
-_STEPS = 16  # edges on each side of the threshold that drawn classes can choose
+_STEPS = 16  # edges on each side of the threshold at which it is asked whether other classes could choose them
 _REACH = 40.0  # with C classes these cover odds of an error that are 1 + 40 / sqrt(C) times as large, and as small
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of pairs that were decided wrongly, with its interval over classes drawn again (NaN: none was asked)."""
+    """A share of pairs that were decided wrongly, with its interval over other classes. NaN: no interval was asked for,
+    or fewer than 5 classes have such pairs."""
 
     value: float
     low: float
@@ -74,12 +74,17 @@ class Rule:
             return int(np.abs(match - miss).argmin())
         return int((match + miss).argmin() if self.name == "balanced" else (match <= self.limit).argmax())
 
-    def drawn(self, match: Array, miss: Array, edges: Array) -> Array:
-        """What the rule chooses in each draw, from rates `[edges, draws]`: between two edges on a straight line."""
-        if self.name == "balanced":
-            result: Array = edges[(match + miss).argmin(axis=0)]
-            return result
-        return _crossing(match - (miss if self.name == "equal_error" else self.limit), edges)
+    def could_choose(self, edge: PairRates, chosen: PairRates, level: float) -> bool:
+        """Whether classes of the kind may choose this edge, as far as those that did choose can tell."""
+        if self.name == "equal_error":
+            return not differ(*edge, level)
+        if self.name == "balanced":  # pairs between the two edges: as many of the one kind as of the other?
+            return not differ(_between(edge[0], chosen[0]), _between(edge[1], chosen[1]), level)
+        found = edge[0].interval(level)
+        return found is not None and found.low <= self.limit <= found.high
+
+
+PairRates = tuple[PairRate, PairRate]  # false matches, false non-matches
 
 
 class Curve:
@@ -104,7 +109,7 @@ class Curve:
         return bool(self._alike(chosen - self.first)[0] == 0)
 
     def around(self, chosen: int) -> Array:
-        """Numbers of edges at which drawn classes are judged: even steps of the odds of both errors."""
+        """Numbers of edges at which other classes are judged: even steps of the odds of both errors."""
         reach = 1 + _REACH / math.sqrt(len(self.pairs.class_sizes))
         factors = reach ** np.linspace(-1, 1, 2 * _STEPS + 1)
         at = chosen - self.first
@@ -130,57 +135,50 @@ def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
     return result
 
 
-class Drawn:
-    """Counts by group of classes at some edges, and both rates when the groups are drawn again.
-
-    Pairs of two copies of one group are no pairs of that world and are left out.
-    """
+class ByClass:
+    """Errors of each class at some edges: intervals of their rates, and of the edge that a rule chooses."""
 
     def __init__(self, pairs: PairSet, counts: Counts) -> None:
         self.pairs = pairs
-        self.all_same, self.all_other = pairs.by_group()
-        self.matches, self.misses = counts.other, self.all_same - counts.same
+        same, other = pairs.by_class()
+        self.at = [
+            (PairRate(matches, other, 2), PairRate(same - above, same, 1))
+            for matches, above in zip(counts.other, counts.same, strict=True)
+        ]
 
-    def rates(self, ci: float | None, seed: int) -> Rates:
+    def rates(self, ci: float | None) -> Rates:
         """At the one edge."""
-        match = miss = (math.nan, math.nan)
-        matches, misses = int(self.matches.sum()), int(self.misses.sum())
-        if ci is not None:
-            drawn_match, drawn_miss = self.samples(seed)
-            classes = self.pairs.class_sizes
-            match = _interval(drawn_match[0], ci, matches, self.pairs.other_pairs, len(classes) // 2)
-            miss = _interval(drawn_miss[0], ci, misses, self.pairs.same_pairs, int((classes > 1).sum()))
-        return _rates(self.pairs, matches, misses, match, miss)
+        [(match, miss)] = self.at
+        return _rates(
+            self.pairs,
+            int(match.errors.sum()) // 2,
+            int(miss.errors.sum()),
+            *((math.nan, math.nan) if ci is None else _ends(rate, ci) for rate in (match, miss)),
+        )
 
-    def interval(self, rule: Rule, edges: Array, ci: float, seed: int) -> tuple[float, float]:
-        """Of the similarity that the rule chooses when classes are drawn again."""
-        return bounds(rule.drawn(*self.samples(seed), edges), ci)
-
-    def samples(self, seed: int) -> tuple[Array, Array]:
-        """Both rates `[edges, draws]`; draws without a pair of one kind are left out."""
-        counts = np.concatenate(list(resampled_counts(len(self.all_same), DRAWS, seed)))
-        all_other, all_same = _quadratic(self.all_other, counts), counts @ self.all_same
-        usable = (all_other > 0) & (all_same > 0)
-        match = [_quadratic(table, counts)[usable] / all_other[usable] for table in self.matches]
-        miss = [(counts @ row)[usable] / all_same[usable] for row in self.misses]
-        return np.array(match), np.array(miss)
-
-
-def _quadratic(table: Array, counts: Array) -> Array:
-    """Sum over g < h of counts_g counts_h table_gh, and over g of counts_g table_gg, for each draw."""
-    apart = np.triu(table, k=1).astype(np.float64)
-    result: Array = ((counts @ apart) * counts).sum(axis=1) + counts @ np.diagonal(table)
-    return result
+    def interval(self, rule: Rule, edges: Array, chosen: int, ci: float) -> tuple[float, float]:
+        """From the last edge below to the first edge above that other classes could not choose; to the end of the grid
+        where there is none. NaN if fewer than 5 classes have pairs of both kinds."""
+        if min(rate.classes for rate in self.at[chosen]) < MIN_CLASSES:
+            return math.nan, math.nan
+        possible = np.flatnonzero(
+            [number == chosen or rule.could_choose(rates, self.at[chosen], ci) for number, rates in enumerate(self.at)]
+        )
+        grid = self.pairs.grid
+        first, last = grid.edges(np.array([0, grid.bins]))
+        low = edges[possible[0] - 1] if possible[0] else first
+        high = edges[possible[-1] + 1] if possible[-1] + 1 < len(edges) else last
+        return float(low), float(high)
 
 
-def _interval(sample: Array, level: float, errors: int, pairs: int, units: int) -> tuple[float, float]:
-    """Percentiles of the drawn rates. Drawing again never finds what was not seen: without a single error (or success)
-    the open end is what `units` independent trials without one allow."""
-    if units < 2:
-        return (math.nan, math.nan)
-    low, high = bounds(sample, level)
-    unseen = 1 - ((1 - level) / 2) ** (1 / units)
-    return (1 - unseen if errors == pairs else low), (unseen if errors == 0 else high)
+def _between(one: PairRate, other: PairRate) -> PairRate:
+    """Of the pairs that two edges decide differently."""
+    return PairRate(np.abs(one.errors - other.errors), one.pairs, one.members)
+
+
+def _ends(rate: PairRate, level: float) -> tuple[float, float]:
+    found = rate.interval(level)
+    return (math.nan, math.nan) if found is None else (found.low, found.high)
 
 
 def _rates(
@@ -196,16 +194,3 @@ def _rates(
         len(pairs.rows),
         len(pairs.class_sizes),
     )
-
-
-def _crossing(excess: Array, edges: Array) -> Array:
-    """Where each column, which falls along the edges, reaches 0: on a straight line between two of them, or in the
-    middle of those where it is 0."""
-    draws = np.arange(excess.shape[1])
-    first, end = (excess > 0).sum(axis=0), (excess >= 0).sum(axis=0)
-    left, right = np.maximum(first - 1, 0), np.minimum(first, len(edges) - 1)
-    above, fall = excess[left, draws], excess[left, draws] - excess[right, draws]
-    part = np.clip(above / np.where(fall > 0, fall, 1.0), 0, 1)
-    between = edges[left] + part * (edges[right] - edges[left])
-    result: Array = np.where(end > first, (edges[right] + edges[np.maximum(end - 1, 0)]) / 2, between)
-    return result

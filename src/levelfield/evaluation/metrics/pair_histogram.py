@@ -22,7 +22,6 @@ from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 
 BINS = 2**18
-GROUPS = 200  # more classes than this are drawn again in groups
 _ROWS, _COLUMNS = 512, 1024  # of a block: 2 MB in float32
 _NEAR = 0.99  # the Euclidean grid spans the distances between this share of the rows; nobody wants a threshold beyond
 
@@ -42,18 +41,18 @@ class Grid:
     def bin_of(self, similarity: Array) -> Array:
         """The last edge at or below each similarity; what lies outside goes to the ends."""
         numbers = np.floor(similarity * similarity.dtype.type(1 / self.width)).astype(np.int64) - self.first
-        return np.clip(numbers, 0, self.bins - 1, out=numbers)
+        clipped: Array = np.clip(numbers, 0, self.bins - 1, out=numbers)
+        return clipped
 
 
 @dataclass(frozen=True)
 class PairSet:
-    """Rows ready to be paired, class by class. `group` is non-decreasing, and a class lies in one group."""
+    """Rows ready to be paired, class by class: `codes` is non-decreasing."""
 
     rows: Array
     half: Array | None
     scale: float
     codes: Array
-    group: Array
     grid: Grid
 
     @cached_property
@@ -73,34 +72,25 @@ class PairSet:
     def other_pairs(self) -> int:
         return len(self.rows) * (len(self.rows) - 1) // 2 - self.same_pairs
 
-    def by_group(self) -> tuple[Array, Array]:
-        """All pairs: of one class `[groups]`, of different classes `[groups, groups]` (groups g <= h at [g, h])."""
-        sizes = np.bincount(self.group)
-        pairs = self.class_sizes * (self.class_sizes - 1) // 2
-        same = np.bincount(self.group[self._starts], weights=pairs).astype(np.int64)
-        other = np.triu(sizes[:, None] * sizes, k=1)
-        np.fill_diagonal(other, sizes * (sizes - 1) // 2 - same)
-        return same, other
+    def by_class(self) -> tuple[Array, Array]:
+        """Pairs within each class, and between it and the others; the latter belong to two classes each."""
+        sizes = self.class_sizes
+        return sizes * (sizes - 1) // 2, sizes * (len(self.rows) - sizes)
 
     def sample(self, size: int, *, seed: int) -> PairSet:
-        """Random classes with `size` rows or more in all, of large classes only a part; one group."""
+        """Random classes with `size` rows or more in all, of large classes only a part."""
         most = max(size // min(len(self.class_sizes), 64), 2)
         position = np.arange(len(self.codes)) - np.repeat(self._starts, self.class_sizes)
         order = numpy_stream(seed, "pairs", "sample").permutation(len(self.class_sizes))
         enough = np.searchsorted(np.cumsum(np.minimum(self.class_sizes, most)[order]), size) + 1
         chosen = np.isin(np.repeat(np.arange(len(order)), self.class_sizes), order[: max(enough, 2)])
         kept = chosen & (position < most)
-        part = replace(
-            self,
-            rows=self.rows[kept],
-            half=None if self.half is None else self.half[kept],
-            codes=self.codes[kept],
-            group=np.zeros(int(kept.sum()), dtype=np.int64),
-        )
+        codes = np.unique(self.codes[kept], return_inverse=True)[1]
+        part = replace(self, rows=self.rows[kept], half=None if self.half is None else self.half[kept], codes=codes)
         return part if part.same_pairs else self
 
 
-def pair_set(rows: Array, codes: Array, *, distance: str, seed: int = 0, what: str = "embeddings") -> PairSet:
+def pair_set(rows: Array, codes: Array, *, distance: str, what: str = "embeddings") -> PairSet:
     """Rows sorted by class, and by their own bits within a class: the order they came in cannot matter.
 
     >>> found = pair_set(np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]), np.array([7, 3, 7]), distance="cosine")
@@ -116,36 +106,33 @@ def pair_set(rows: Array, codes: Array, *, distance: str, seed: int = 0, what: s
             f"{what}: each of the {classes} classes has one image, so no pair is of the same class. "
             "At least one class with two images is needed."
         )
-    groups = np.arange(classes)
-    if classes > GROUPS:
-        groups = numpy_stream(seed, "pairs", classes).permutation(classes) * GROUPS // classes
-    order = np.lexsort((row_numbers(rows), codes, groups[codes]))
+    order = np.lexsort((row_numbers(rows), codes))
     chosen = Chosen(rows, order)
     ready = prepare(chosen, chosen, distance=distance)
     grid = _grid(ready.query, ready.offset, distance)
-    return PairSet(ready.query, ready.offset, ready.scale, codes[order], groups[codes[order]], grid)
+    return PairSet(ready.query, ready.offset, ready.scale, codes[order], grid)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Pairs whose similarity is at or above each edge, by group, and those above the first edge in the grid's bins.
+    """Pairs whose similarity is at or above each edge, by class, and those above the first edge in the grid's bins.
 
-    The pairs of different classes from groups g <= h stand at `[edge, g, h]`.
+    A pair of two classes is counted for both of them.
     """
 
-    same: Array  # [edges, groups]
-    other: Array  # [edges, groups, groups]
+    same: Array  # [edges, classes]
+    other: Array  # [edges, classes]
     same_bins: Array
     other_bins: Array
 
 
 def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Progress = SILENT) -> Counts:
-    """Count all pairs once. edges: ascending. Without `fine` the bins stay empty.
+    """Count all pairs once. edges: ascending. Without `fine` the bins stay empty. Memory: O(edges * classes).
 
     Most pairs are of different classes and lie below the first edge: these cost one comparison.
     """
-    groups, levels = int(pairs.group[-1]) + 1, len(edges)
-    same, other = np.zeros((groups, levels), dtype=np.int64), np.zeros((groups, groups, levels), dtype=np.int64)
+    classes, levels = len(pairs.class_sizes), len(edges)
+    same, other = (np.zeros((classes, levels), dtype=np.int64) for _ in range(2))
     bins = np.zeros((2, pairs.grid.bins if fine else 0), dtype=np.int64)
     for similarity, positive, rows, columns in _blocks(pairs, progress):
         flat = similarity.ravel()
@@ -153,32 +140,24 @@ def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Pr
         found = flat[near]
         is_same = np.zeros(len(near), dtype=bool) if positive is None else positive.ravel()[near]
         row, column = np.divmod(near, similarity.shape[1])
-        place = _Place(pairs.group[rows], pairs.group[columns], levels)
-        key = place.key(row, column, np.searchsorted(edges, found, side="right") - 1)
-        other[place.window] += place.table(key[~is_same])
+        level = np.searchsorted(edges, found, side="right") - 1
+        _add(other, pairs.codes[rows], row[~is_same], level[~is_same])
+        _add(other, pairs.codes[columns], column[~is_same], level[~is_same])
         if positive is not None:
-            same[place.window[0]] += place.table(key[is_same]).sum(axis=1)
+            _add(same, pairs.codes[rows], row[is_same], level[is_same])
         if fine:
             numbers = pairs.grid.bin_of(found)
             for line, chosen in zip(bins, (is_same, ~is_same), strict=True):
                 line += np.bincount(numbers[chosen], minlength=len(line))
-    above = [np.moveaxis(np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1], -1, 0) for counts in (same, other)]
+    above = [np.cumsum(counts[:, ::-1], axis=1)[:, ::-1].T for counts in (same, other)]
     return Counts(above[0], above[1], bins[0], bins[1])
 
 
-class _Place:
-    """Where a block lies in the table of groups: only this window is touched."""
-
-    def __init__(self, rows: Array, columns: Array, levels: int) -> None:
-        self.rows, self.columns, self.levels = rows - rows[0], columns - columns[0], levels
-        self.shape = (int(self.rows[-1]) + 1, int(self.columns[-1]) + 1, levels)
-        self.window = (slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1))
-
-    def key(self, row: Array, column: Array, level: Array) -> Array:
-        return (self.rows[row] * self.shape[1] + self.columns[column]) * self.levels + level
-
-    def table(self, keys: Array) -> Array:
-        return np.bincount(keys, minlength=math.prod(self.shape)).reshape(self.shape)
+def _add(table: Array, codes: Array, at: Array, level: Array) -> None:
+    """Count pairs in the rows of a table that the classes of a block take up; the others are not touched."""
+    window = table[codes[0] : codes[-1] + 1]
+    keys = (codes[at] - codes[0]) * window.shape[1] + level
+    window += np.bincount(keys, minlength=window.size).reshape(window.shape)
 
 
 def _blocks(pairs: PairSet, progress: Progress) -> Iterator[tuple[Array, Array | None, slice, slice]]:

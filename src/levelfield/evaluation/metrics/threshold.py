@@ -1,7 +1,7 @@
 """Same or not: the similarity from which on two images count as the same, and how often that goes wrong.
 
 The threshold is chosen on validation classes and judged on test classes: on the classes that chose it, it looks better
-than it is. Pairs share images and images share classes, so every interval comes from drawing whole classes again.
+than it is. Pairs share images and images share classes, so every interval is over classes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput, unknown
-from levelfield.evaluation.inputs import Array, class_names, finite_rows
-from levelfield.evaluation.metrics.error_rates import Curve, Drawn, Rates, Rule
+from levelfield.evaluation.class_intervals import check_level
+from levelfield.evaluation.inputs import Array, Arrays, class_names, finite_rows
+from levelfield.evaluation.metrics.error_rates import ByClass, Curve, Rates, Rule
 from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_pairs, pair_set
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
-from levelfield.evaluation.statistics.bootstrap import check_level
 from levelfield.progress import SILENT, Progress
 
 _SAMPLE = 4096  # rows that tell where the threshold will be
@@ -27,7 +27,8 @@ _SAMPLE = 4096  # rows that tell where the threshold will be
 @dataclass(frozen=True)
 class Threshold:
     """From `value` on two images count as the same: a cosine or inner product at least that large, a distance or number
-    of different bits at most that large. `interval`: what other validation classes of the kind would have chosen."""
+    of different bits at most that large. `interval`: what other validation classes of the kind could choose (NaN below
+    5 classes with two images or more)."""
 
     value: float
     interval: tuple[float, float]
@@ -87,21 +88,22 @@ class Threshold:
         labels: Any,
         *,
         ci: float | None = 0.95,
-        seed: int = 0,
         progress: Progress = SILENT,
     ) -> Rates:
         """How often the threshold is wrong on all pairs of a test set, whose classes must not have chosen it."""
         self._check_columns(np.shape(embeddings)[-1], "test embeddings")
         rows, codes, classes = _read(embeddings, labels, "test", self.dim)
         _refuse_common(self.classes, classes)
-        pairs = pair_set(rows, codes, distance=self.distance, seed=seed, what="test embeddings")
+        if ci is not None:
+            check_level(ci)
+        pairs = pair_set(rows, codes, distance=self.distance, what="test embeddings")
         edge = np.array([self.similarity / pairs.scale**2])
-        return Drawn(pairs, count_pairs(pairs, edge, fine=False, progress=progress)).rates(ci, seed)
+        return ByClass(pairs, count_pairs(pairs, edge, fine=False, progress=progress)).rates(ci)
 
 
 def same_or_not(
-    validation_embeddings: Any,
-    validation_labels: Any,
+    validation_embeddings: Arrays,
+    validation_labels: Arrays,
     *,
     distance: str = "cosine",
     rule: str | Mapping[str, float] = "equal_error",
@@ -110,15 +112,15 @@ def same_or_not(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Threshold:
-    """The threshold for "same or not" of all pairs of validation images.
+    """The threshold for "same or not" of all pairs of validation images: embeddings (n, dim), labels (n,).
 
     rule: `equal_error` (as many of the different pairs are taken for the same as of the same ones for different),
     `balanced` (the mean of both rates is smallest), or `{"false_match": 0.01}` (at most that rate of false matches, and
     as few false non-matches as that allows). Where several thresholds make the same decisions, it is the middle one.
 
     The threshold is one of some 200,000 evenly spaced values (cosine: steps of 2^-17; Hamming: every number of
-    bits), its rates are exact counts over all pairs. More than 200 classes are drawn again in 200 random groups. Costs
-    half of the n x n product. Memory: a sorted copy of the embeddings, and about 150 MB for any n.
+    bits), its rates are exact counts over all pairs. seed: of the sample that tells where to look. Costs half of the
+    n x n product. Memory: a sorted copy of the embeddings, about 100 MB for any n, and 1 KB for each class.
 
     >>> rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
     >>> found = same_or_not(rows, ["a", "a", "b", "b"], ci=None)
@@ -131,13 +133,14 @@ def same_or_not(
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
     rows, codes, classes = _read(validation_embeddings, validation_labels, "validation", dim)
-    pairs = pair_set(rows, codes, distance=distance, seed=seed, what="validation embeddings")
+    pairs = pair_set(rows, codes, distance=distance, what="validation embeddings")
     curve, counts, numbers = _counted(pairs, wanted, seed, progress)
     chosen = curve.choose(wanted)
     low = high = math.nan
     if ci is not None:
-        drawn = Drawn(pairs, counts).interval(wanted, pairs.grid.edges(numbers), ci, seed)
-        low, high = sorted(_in_units(bound, distance, pairs.scale) for bound in drawn)
+        at = min(int(np.searchsorted(numbers, chosen)), len(numbers) - 1)
+        ends = ByClass(pairs, counts).interval(wanted, pairs.grid.edges(numbers), at, ci)
+        low, high = sorted(_in_units(bound, distance, pairs.scale) for bound in ends)
     edge = float(pairs.grid.edges(np.array(chosen)))
     return Threshold(
         _in_units(edge, distance, pairs.scale),
@@ -161,7 +164,7 @@ def _counted(
 ) -> tuple[Curve, Counts, Array]:
     """One pass over all pairs that looks closely at those near the threshold only; a sample tells where that is.
 
-    Returns the exact curve there, counts by group, and the numbers of the edges they were counted at.
+    Returns the exact curve there, counts by class, and the numbers of the edges they were counted at.
     """
     sample = pairs.sample(_SAMPLE, seed=seed)
     guess = Curve(sample, count_pairs(sample, pairs.grid.edges(np.zeros(1))), 0)

@@ -9,6 +9,7 @@ from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison, chan
 from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Differences, Table
 from levelfield.evaluation.statistics.intervals import Interval, class_interval, figure_intervals, t_interval
 from levelfield.evaluation.statistics.needed import Needed, detectable_effect
+from levelfield.evaluation.statistics.pair_rates import PairRate, differ
 
 __all__ = [
     "ALPHA",
@@ -17,11 +18,13 @@ __all__ = [
     "Differences",
     "Interval",
     "Needed",
+    "PairRate",
     "Table",
     "chances",
     "class_interval",
     "compare_all",
     "detectable_effect",
+    "differ",
     "figure_intervals",
     "holm",
     "joint",

@@ -6,17 +6,18 @@ about methods must survive both (a crossed design, as in studies of many readers
 Metz 1992; Gallas 2009). With D = A[i] - A[j]:
 
     V_c = spread of mean_s D over classes         the pair's own, and one class more with that of the average pair
-    V_s = v_i / S_i + v_j / S_j                   v: a method's variance over seeds
+    V_s = (v_i + v_j) / min(S_i, S_j)             v: a method's variance over seeds
     V_r = what V_c and V_s both contain           seeds that move single classes
     V   = max(V_c, V_s, V_c + V_s - V_r),  t = mean(D) / sqrt(V)
     df: Satterthwaite's, from V_c and an upper bound of V_s
 
 Three seeds say little about one method's variance, and all methods together say nothing about a method that is noisier
 than the others. So v is a mean of the method's own variance, which counts as its S - 1 degrees of freedom, and that of
-all methods, which counts as PRIOR. Where that variance is small by chance, t is large; degrees of freedom from the same
-estimate would be many just then, as if seeds did not matter. So they are those of the largest variance over seeds that
-is not UNLIKELY. Where seeds change nothing they are the classes'. `benchmarks/calibration.py` simulates what all this
-does to false verdicts.
+all methods, which counts as PRIOR. Rows with different numbers of seeds are compared as if both had as many as the one
+with fewer: the many seeds of a calm method say nothing about a noisy one that has two. Where the variance is small by
+chance, t is large; degrees of freedom from the same estimate would be many just then, as if seeds did not matter. So
+they are those of the largest variance over seeds that is not UNLIKELY. Where seeds change nothing they are the
+classes'. `benchmarks/calibration.py` simulates what all this does to false verdicts.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class Differences:
     classes: int
     classes_freedom: float
     seeds: np.ndarray  # of each row
+    fewest: Floats  # of the two rows' seeds, which their variance is of
 
 
 @dataclass(frozen=True)
@@ -136,22 +138,25 @@ class Table:
             len(self.weights),
             self.weights.freedom,
             self.seeds,
+            self._fewest(first, second),
         )
 
     def variance(self, by_classes: Floats, *members: np.ndarray) -> Variance:
         """Of figures (one array of positions) or of differences (two), given the part that classes have in it."""
         known = self._freedom()
-        pool = known / max(known.sum(), 1)  # the share of each method in the pooled variance
-        counted = np.where(self.fixed, 0.0, 1 / ((PRIOR + known) * self.seeds))
-        own, common = known * counted, sum(PRIOR * counted[rows] for rows in members)
+        pool = (known > 0) / max((known > 0).sum(), 1)  # the share of each method in the pooled variance
+        fewest = self._fewest(*members)
+        counted = [np.where(self.fixed[rows], 0.0, 1 / ((PRIOR + fewest - 1) * fewest)) for rows in members]
+        own, common = [(fewest - 1) * part for part in counted], PRIOR * np.sum(counted, axis=0)
         seeds, residual = (
-            common * (pool @ part) + sum((own * part)[rows] for rows in members) for part in (self.noise, self.residual)
+            common * (pool @ part) + sum(share * part[rows] for share, rows in zip(own, members, strict=True))
+            for part in (self.noise, self.residual)
         )
-        squares = self.noise**2 / np.maximum(known, 1)  # of the noise's estimates, over degrees of freedom
+        squares = self.noise**2 / known[known > 0].min(initial=np.inf)  # of the noise's estimates, over their freedom
         doubt = common**2 * (pool**2 @ squares)
-        for rows in members:
+        for alone, rows in zip(own, members, strict=True):
             share = common * pool[rows]
-            doubt = doubt + ((own[rows] + share) ** 2 - share**2) * squares[rows]
+            doubt = doubt + ((alone + share) ** 2 - share**2) * squares[rows]
         total = np.maximum(np.maximum(by_classes, seeds), by_classes + seeds - residual)
         seeds_freedom = np.where(doubt > 0, seeds**2 / np.where(doubt > 0, doubt, 1.0), np.inf)
         freedom = degrees_of_freedom(by_classes, self.weights.freedom, seeds, seeds_freedom)
@@ -164,6 +169,12 @@ class Table:
         average = (rows * np.trace(self.spread) - self.spread.sum()) / max(rows * (rows - 1) / 2, 1)
         more: Floats = ((classes - 1) * by_classes + average) / classes
         return more
+
+    def _fewest(self, *members: np.ndarray) -> Floats:
+        """Seeds of the row that has fewest, of those that seeds change; 1 if there is none."""
+        trained = [np.where(self.fixed, np.inf, self.seeds)[rows] for rows in members]
+        fewest: Floats = np.min(trained, axis=0)
+        return np.where(np.isfinite(fewest), fewest, 1.0)
 
     def _freedom(self) -> Floats:
         freedom: Floats = np.where(self.fixed, 0.0, self.seeds - 1.0)

@@ -31,24 +31,28 @@ class Interval:
 
 
 def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | None]:
-    """For each row of a table; None below 5 classes, and where all classes have the same figure.
+    """For each row of a table; None below 5 classes, and where all classes have the same figure that is not 0 or 1.
 
     Student's t with Satterthwaite's degrees of freedom, on the logit (where the figure lies in (0, 1), as all
     retrieval metrics do): an interval never leaves [0, 1], and is longer on the side where there is more room. Few
     classes may all be easy by chance and then vary too little, so one class more is counted, with the largest variance
-    that a figure in [0, 1] can have, mean (1 - mean).
+    that a figure in [0, 1] can have, mean (1 - mean). A figure of exactly 0 or 1 has a bound on one side, from the
+    share of classes that may be different although none was drawn.
 
     >>> [found] = figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0, 0.9]]}, [5] * 5))
     >>> round(found.low, 3), round(found.mean, 3), round(found.high, 3)
     (0.475, 0.86, 0.977)
     >>> figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0]], "b": [[0.5, 0.5, 0.5, 0.5]]}, [5] * 4))
     [None, None]
+    >>> [perfect] = figure_intervals(Table.of({"a": [[1.0] * 20]}, [5] * 20))
+    >>> round(perfect.low, 3), perfect.high
+    (0.832, 1.0)
     """
     from scipy.special import expit, logit, stdtrit
 
     means, weights = table.means, table.weights
     known = np.diagonal(table.spread) > 1e-15
-    if len(weights) < MIN_CLASSES or not known.any():
+    if len(weights) < MIN_CLASSES:
         return [None] * len(means)
     inside = (means > 0) & (means < 1)
     room = np.where(inside, means * (1 - means), 1.0)
@@ -59,13 +63,36 @@ def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | No
     centre = logit(np.where(inside, means, 0.5))
     low, high = (np.where(inside, expit(centre + sign * half / room), means + sign * half) for sign in (-1, 1))
     bounds = zip(means.tolist(), low.tolist(), high.tolist(), known.tolist(), strict=True)
-    return [Interval(mean, least, most, level) if is_known else None for mean, least, most, is_known in bounds]
+    return [Interval(mean, least, most, level) if is_known else _one_sided(mean, 1 / weights.concentration, level)
+            for mean, least, most, is_known in bounds]  # fmt: skip
 
 
 def class_interval(values: npt.ArrayLike, queries: npt.ArrayLike, *, level: float = 0.95) -> Interval | None:
     """Interval of one figure over other test classes; values `[seeds, classes]` or `[classes]`."""
     means = np.atleast_2d(np.asarray(values, dtype=np.float64)).mean(axis=0)
     return figure_intervals(Table.of({"figure": means}, queries, fixed=["figure"]), level=level)[0]
+
+
+def largest_share(seen: float, units: float, level: float) -> float:
+    """Upper end of Clopper and Pearson's interval for a share `seen` in so many units, which need not be whole.
+
+    >>> round(largest_share(0.0, 5, 0.95), 3), round(largest_share(0.2, 5, 0.95), 3), largest_share(1.0, 5, 0.95)
+    (0.522, 0.716, 1.0)
+    """
+    from scipy.special import betaincinv
+
+    count = seen * units
+    if count > units - 1e-9:
+        return 1.0
+    return float(betaincinv(count + 1, units - count, (1 + level) / 2))
+
+
+def _one_sided(mean: float, units: float, level: float) -> Interval | None:
+    """Of a figure that is 0 or 1 in every class, up to rounding."""
+    unlike = largest_share(0.0, units, level)
+    if abs(mean) < 1e-12:
+        return Interval(mean, 0.0, unlike, level)
+    return Interval(mean, 1 - unlike, 1.0, level) if abs(mean - 1) < 1e-12 else None
 
 
 def t_interval(values: Sequence[float] | Floats, *, level: float = 0.95) -> Interval | None:

@@ -124,7 +124,7 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
     at = np.flatnonzero(ties & (found.difference != 0) & (found.variance.classes > 0))
     if not len(at) or found.classes < 2:
         return result
-    seeds = np.maximum(found.seeds[found.first], found.seeds[found.second])[at].astype(np.float64)
+    seeds = found.fewest[at]
     part = found.variance
     mixed = np.minimum(np.minimum(part.residual, part.classes), part.seeds)[at]
     design = Design(

@@ -39,7 +39,8 @@ class Drawn:
 
     def spectrum(self, kind: str) -> np.ndarray:
         """Mean over seeds of the training embeddings' spectrum."""
-        return np.mean([read(result.folder, kind) for result in self.results], axis=0)
+        mean: np.ndarray = np.mean([read(result.folder, kind) for result in self.results], axis=0)
+        return mean
 
     @property
     def regularised(self) -> bool:

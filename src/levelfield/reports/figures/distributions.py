@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from levelfield.reports.figures._possible import nothing_trains
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 from levelfield.reports.figures._style import COLOURS
-from levelfield.studies.runs.distributions import Distributions, distributions_of
-from levelfield.studies.specification.study import Study
+
+if TYPE_CHECKING:
+    from levelfield.studies.runs.distributions import Distributions
+    from levelfield.studies.specification.study import Study
 
 MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the picture
 
@@ -30,11 +32,13 @@ def _no_hist(study: Study) -> str | None:
 
 @register(
     "distributions",
-    "the class distributions learned by `hist`: similarities of their means, and their spreads",
+    "what `hist` learned of its classes: similarities of their means, and their spreads",
     why_not=_no_hist,
 )
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw the first seed of every HIST row: a matrix of similarities and a scatter plot of spreads."""
+    from levelfield.studies.runs.distributions import distributions_of
+
     shown = [row for row in rows if row.results and learns_distributions(row.method)]
     folders = {row.row.label: row.results[0].folder for row in shown}
     found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}

@@ -27,6 +27,8 @@ def _import(name: str) -> None:
         watcher.join()  # a process that is to be forked has one thread
 
 
-_import("levelfield.studies.execution.workers")
+# the second and third are imported where a run first needs them, which would be in every process anew
+for _name in ("levelfield.studies.execution.workers", "sklearn.utils.extmath", "torchvision.transforms.v2.functional"):
+    _import(_name)
 gc.freeze()  # what was imported is never searched for garbage, so that forks go on sharing its memory
 atexit.register(os._exit, 0)  # taking torch apart takes seconds, and nobody waits for anything of a fork server

@@ -112,9 +112,15 @@ class Leaderboard:
         return board_notebook.table(self, of)
 
     def as_data(self) -> dict[str, Any]:
+        """Everything as plain data, as it is read again from leaderboard.json."""
+        plain: dict[str, Any] = json.loads(json.dumps(self.content()))
+        return plain
+
+    def content(self) -> dict[str, Any]:
+        """What leaderboard.json holds, to be written: no copy where one would take long."""
         pairs = [_plain(one) for one in self.comparisons]
         rest = asdict(replace(self, comparisons=[]))  # which copies deeply, and pairs may be tens of thousands
-        return json.loads(json.dumps({**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}))
+        return {**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}
 
 
 def _plain(one: Comparison) -> dict[str, Any]:

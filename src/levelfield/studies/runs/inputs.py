@@ -22,11 +22,12 @@ from levelfield.data.views.named import StepsView, steps_view
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import in_blocks
-from levelfield.embedder.trunk.cache import FeatureCache, Rows
+from levelfield.embedder.trunk.cache import FeatureCache
+from levelfield.embedder.trunk.chunks import Rows
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
+from levelfield.studies.specification.choices import EMBEDDED, Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
@@ -306,9 +307,6 @@ def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInpu
         }
     )
     return _inputs(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
-
-
-EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import (
     BaseModel,
@@ -16,13 +16,15 @@ from pydantic import (
 )
 from pydantic_core import to_jsonable_python
 
-from levelfield import data as datasets
-from levelfield.data import Catalog, protocols
 from levelfield.errors import nearest
 from levelfield.registry import is_file_reference
 from levelfield.settings import accepted
-from levelfield.training import Conditions
+from levelfield.training.conditions import Conditions
 
+if TYPE_CHECKING:  # rooms that a study file needs only for some of its keys: they cost more than reading it
+    from levelfield.data import Catalog, protocols
+
+EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
 _LONGEST_NAME = 200  # bytes; a file system takes 255, and temporary names are longer than the names themselves
 _BESIDE = "write it beside, as in margin: {{{0}}}"
 _FAIR = "what is chosen, and when one looks, is the same for all"
@@ -55,7 +57,9 @@ class Data(BaseModel):
         >>> Data(name="photos/birds").is_a_place, Data(name="emoji").is_a_place
         (True, False)
         """
-        return self.name in ("folder", "csv") or self.name not in datasets.names()
+        from levelfield import data
+
+        return self.name in ("folder", "csv") or self.name not in data.names()
 
 
 class ProtocolChoice(BaseModel):
@@ -71,6 +75,8 @@ class ProtocolChoice(BaseModel):
 
     @property
     def folds(self) -> int:
+        from levelfield.data import protocols
+
         if not is_file_reference(self.name) and self.name not in protocols.registry:
             return 1
         return protocols.fold_count(self.name, self.settings)
@@ -82,12 +88,19 @@ class ProtocolChoice(BaseModel):
         return self.validation > 0 or is_file_reference(self.name) or self.folds > 1
 
     def divide(self, catalog: Catalog) -> list[protocols.Fold]:
+        from levelfield.data import protocols
+
         return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
 
     @model_validator(mode="after")
     def _settings_are_known(self) -> ProtocolChoice:
         """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
-        if self.settings and self.name in protocols.registry:
+        if not self.settings:
+            return self
+
+        from levelfield.data import protocols
+
+        if self.name in protocols.registry:
             takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
             for key in self.settings:
                 if key not in takes:

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from levelfield.data import corruptions
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
 from levelfield.plain_yaml import read_yaml
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, check_folder_name
 from levelfield.studies.specification.claims import Claim
 from levelfield.studies.specification.messages import explain
-from levelfield.training import Conditions
+from levelfield.training.conditions import Conditions
 
 MOST_SEEDS = 10_000
 _VARIABLE = ("data", "protocol", "conditions", "methods")
@@ -88,8 +87,13 @@ class Study(BaseModel):
     @classmethod
     def _all_or_some(cls, value: Any) -> Any:
         """`all`, or names: every run is also measured on test images that are corrupted."""
+        if not value:
+            return ()
+
+        from levelfield.data import corruptions
+
         try:
-            return corruptions.chosen(value) if value else ()
+            return corruptions.chosen(value)
         except LevelfieldError as error:
             raise ValueError(str(error).rstrip(".")) from error
 

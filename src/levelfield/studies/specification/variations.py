@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import is_file_reference
 from levelfield.studies.specification.study import Study, assign, parse_study
@@ -25,6 +24,8 @@ def variations(study: Study) -> Iterator[tuple[Study, Variation]]:
 
 def check_methods(study: Study) -> None:
     """Build every method once with two classes, so that a wrong name or setting is found before anything trains."""
+    from levelfield import methods  # which needs torch; everything else about a study file does not
+
     for varied, _ in variations(study):
         for method in varied.methods:
             try:

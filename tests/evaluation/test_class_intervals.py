@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from levelfield import evaluate
 from levelfield.errors import BadSpecification
+from levelfield.evaluation.class_intervals import intervals
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.result import mean_of
-from levelfield.evaluation.statistics.bootstrap import intervals, resampled_counts
+from levelfield.evaluation.result import class_means, mean_of
+from levelfield.evaluation.statistics import class_interval
 
 
 def drawn(seed: int, *, classes: int, spread: float) -> tuple[Array, Array]:
@@ -29,50 +30,37 @@ def one(values: Array, codes: Array, **settings: object):
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
-def test_class_intervals_hold_the_truth_as_often_as_they_say(average: str) -> None:
+def test_intervals_hold_the_truth_as_often_as_they_say(average: str) -> None:
     repeats, level = 300, 0.9
     samples = (drawn(seed, classes=60, spread=0.4) for seed in range(repeats))
-    found = [one(*sample, average=average, level=level, draws=300) for sample in samples]
-    held = np.mean([low <= 0.6 <= high for low, high in (each.classes for each in found)])
-    error = math.sqrt(level * (1 - level) / repeats)
-    assert abs(held - level) < 4 * error
-    # single queries are not independent here, and the interval that takes them for it is too narrow
-    naive = np.mean([low <= 0.6 <= high for low, high in (each.queries for each in found)])
-    assert naive < held - 4 * error
-
-
-@pytest.mark.parametrize("average", ["query", "class"])
-@pytest.mark.parametrize("classes", [5, 10])
-def test_class_intervals_hold_the_truth_with_few_classes_too(average: str, classes: int) -> None:
-    """Percentiles of drawn classes cover it in 78 and 87 % of these cases."""
-    repeats = 400
-    samples = (drawn(seed, classes=classes, spread=0.4) for seed in range(repeats))
-    found = [one(*sample, average=average, draws=1).classes for sample in samples]
-    held = np.mean([low <= 0.6 <= high for low, high in found if not math.isnan(low)])
-    assert held > 0.93 - 2 * math.sqrt(0.05 * 0.95 / repeats)
-
-
-@pytest.mark.parametrize("average", ["query", "class"])
-def test_query_intervals_hold_the_truth_where_classes_do_not_matter(average: str) -> None:
-    repeats, level = 300, 0.9
-    samples = (drawn(seed, classes=60, spread=0.0) for seed in range(repeats))
-    found = [one(*sample, average=average, level=level, draws=300) for sample in samples]
-    held = np.mean([low <= 0.6 <= high for low, high in (each.queries for each in found)])
+    found = [one(*sample, average=average, level=level) for sample in samples]
+    held = np.mean([each.low <= 0.6 <= each.high for each in found])
     assert abs(held - level) < 4 * math.sqrt(level * (1 - level) / repeats)
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
-def test_query_intervals_are_those_of_a_plain_loop(average: str) -> None:
+@pytest.mark.parametrize("classes", [5, 10])
+def test_intervals_hold_the_truth_with_few_classes_too(average: str, classes: int) -> None:
+    """Percentiles of drawn classes cover it in 78 and 87 % of these cases."""
+    repeats = 400
+    samples = (drawn(seed, classes=classes, spread=0.4) for seed in range(repeats))
+    found = [one(*sample, average=average) for sample in samples]
+    held = np.mean([each.low <= 0.6 <= each.high for each in found if not math.isnan(each.low)])
+    assert held > 0.93 - 2 * math.sqrt(0.05 * 0.95 / repeats)
+
+
+@pytest.mark.parametrize("average", ["query", "class"])
+def test_an_interval_is_that_of_the_classes_means(average: str) -> None:
     values, codes = drawn(1, classes=9, spread=0.4)
-    order = np.lexsort((values, codes if average == "class" else 0 * codes))
-    values, codes = values[order], codes[order]
-    whole = np.ones(len(codes), dtype=bool)
-    samples = []
-    for counts in np.concatenate(list(resampled_counts(len(codes), 200, 3))):
-        chosen = np.repeat(np.arange(len(codes)), counts.astype(int))
-        samples.append(mean_of(values[chosen], codes[chosen], whole[: len(chosen)], average=average))
-    found = one(values, codes, average=average, level=0.8, draws=200, seed=3)
-    np.testing.assert_allclose(found.queries, np.quantile(samples, [0.1, 0.9]), rtol=1e-12)
+    counted = np.ones(len(codes), dtype=bool)
+    _, means, queries = class_means(values, codes, counted)
+    found, known = (
+        one(values, codes, average=average),
+        class_interval(means, queries if average == "query" else [1] * 9),
+    )
+    assert known is not None
+    assert [found.low, found.mean, found.high] == pytest.approx([known.low, known.mean, known.high])
+    assert found.mean == pytest.approx(mean_of(values, codes, counted, average=average))
 
 
 @settings(deadline=None, max_examples=30)
@@ -85,43 +73,40 @@ def test_the_order_of_queries_changes_no_bit(seed: int, average: str, lone: str)
     assert evaluate(rows, labels, **asked).intervals == evaluate(rows[order], labels[order], **asked).intervals
 
 
-def test_an_interval_depends_on_the_seed_and_its_metric_alone() -> None:
-    values, codes = drawn(2, classes=20, spread=0.3)
+def test_an_interval_depends_on_its_metric_alone() -> None:
+    _, codes = drawn(2, classes=20, spread=0.3)
     counted = np.ones(len(codes), dtype=bool)
     values = np.random.default_rng(2).random(len(codes))
     alone = intervals({"a": values}, codes, counted)["a"]
     beside = intervals({"b": 1 - values / 2, "a": values}, codes, counted)["a"]
-    np.testing.assert_allclose([*alone.queries, *alone.classes], [*beside.queries, *beside.classes], rtol=1e-14)
-    assert alone == intervals({"a": values}, codes, counted)["a"]
-    other = intervals({"a": values}, codes, counted, seed=1)["a"]
-    assert alone.queries != other.queries
-    assert alone.classes == other.classes  # nothing is drawn for it
+    np.testing.assert_allclose([alone.low, alone.high], [beside.low, beside.high], rtol=1e-14)
 
 
-def test_lone_queries_are_not_drawn_when_they_do_not_count() -> None:
+def test_lone_queries_count_only_as_misses() -> None:
     random = np.random.default_rng(0)
     rows, labels = random.normal(size=(40, 4)), np.repeat(np.arange(8), 5)
     extra = np.concatenate([rows, 9 + random.normal(size=(20, 4))])  # twenty classes of one
     names = np.concatenate([labels, 100 + np.arange(20)])
     out, missed = (evaluate(extra, names, metrics=["map"], lone=lone, ci=0.95) for lone in ("exclude", "miss"))
-    low, high = out.intervals["map"].queries
-    assert low < out["map"] < high
     kept = intervals({"map": out.per_query["map"][:40]}, labels, np.ones(40, dtype=bool))["map"]
     assert kept == out.intervals["map"]
-    low, high = missed.intervals["map"].queries
-    assert low < missed["map"] < high
-    assert high < out["map"]
+    for each in (out, missed):
+        assert each.intervals["map"].low < each["map"] < each.intervals["map"].high
+    assert missed.intervals["map"].mean == pytest.approx(40 / 60 * out["map"])
 
 
-def test_few_classes_no_query_or_equal_queries_have_no_interval() -> None:
-    rows = np.random.default_rng(0).normal(size=(6, 2))
-    one_class = evaluate(rows, np.zeros(6, dtype=int), metrics=["map"], ci=0.95).intervals["map"]
-    assert all(map(math.isnan, one_class.classes))
-    assert all(map(math.isnan, one_class.queries)), "1.0 to 1.0 would be no interval"
-    four = evaluate(rows, [0, 0, 1, 1, 2, 2], metrics=["map"], ci=0.95).intervals["map"]
-    assert all(map(math.isnan, four.classes))
-    nobody = evaluate(rows, np.arange(6), metrics=["map"], ci=0.95).intervals["map"]
-    assert all(map(math.isnan, [*nobody.queries, *nobody.classes]))
+def test_few_classes_and_no_query_have_no_interval() -> None:
+    rows = np.random.default_rng(0).normal(size=(8, 2))
+    for labels in ([0] * 8, [0, 0, 1, 1, 2, 2, 3, 3], range(8)):
+        found = evaluate(rows, labels, metrics=["map"], ci=0.95).intervals["map"]
+        assert math.isnan(found.low)
+        assert math.isnan(found.high)
+
+
+def test_a_perfect_figure_is_bounded_below_by_the_number_of_classes() -> None:
+    rows, labels = np.repeat(np.eye(7), 3, axis=0), np.repeat(np.arange(7), 3)
+    found = evaluate(rows, labels, metrics=["recall@1"], ci=0.95).intervals["recall@1"]
+    assert (found.low, found.high) == (pytest.approx(0.025 ** (1 / 7)), 1.0)
 
 
 def test_clustering_has_its_spread_and_no_interval() -> None:

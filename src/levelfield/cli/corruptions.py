@@ -1,0 +1,37 @@
+"""`levelfield corruptions`: one image under every corruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levelfield.cli.console import console
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    example = "Example: levelfield corruptions photo.jpg --out sheet.png"
+    app.command("corruptions", epilog=example, rich_help_panel=panel)(sheet)
+
+
+def sheet(
+    image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
+    out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("corruptions.png"),
+    only: Annotated[str, typer.Option("--only", help="Which, with commas between.")] = "all",
+    side: Annotated[
+        int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
+    ] = 224,
+) -> None:
+    """Draw one image under the corruptions, such as the nine of lim2022, as a run's test images would be."""
+    from levelfield.data import corruptions, read_image
+    from levelfield.registry import references_in
+    from levelfield.reports.figures import check_name
+    from levelfield.reports.figures.corruptions import draw_corruptions
+    from levelfield.trust import trust
+
+    check_name(out)
+    names = corruptions.chosen(only)
+    trust(*references_in(names))
+    path = draw_corruptions(read_image(image), names, out, side=side)
+    console.print(f"Written: {path}", soft_wrap=True)

@@ -1,0 +1,177 @@
+"""What `levelfield evaluate` measures and how: its options read, and refused where they mean nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.cli.arrays import read_array, read_labels
+from levelfield.cli.console import bar
+from levelfield.errors import BadInput
+from levelfield.evaluation import Rates, Threshold, same_or_not, split
+from levelfield.evaluation.inputs import check_dim
+from levelfield.evaluation.metrics.geometry import refuse_undefined
+from levelfield.evaluation.metrics.registry import parse_all
+from levelfield.evaluation.search.distances import Distance, distance_called
+from levelfield.methods.refine.choice import Refinement
+from levelfield.studies.runs.finished import (
+    PARTS,
+    embed_part,
+    how_many_bits,
+    how_many_models,
+    how_refined,
+    refiner,
+    stored_test,
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured. `arrays` are the arguments of `evaluate`."""
+
+    arrays: dict[str, Any]
+    names: np.ndarray
+    paths: list[str] | None = None
+    refined: str = ""
+    models: int = 1
+    found: list[str] | None = None  # paths of what is looked through
+    bits: int | None = None  # of one number, where a run says so
+
+
+def read_subject(
+    run: Path | None,
+    embeddings: Path | None,
+    labels: Path | None,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    query_ids: Path | None,
+) -> Subject:
+    if (run is None) == (embeddings is None and labels is None):
+        raise BadInput("Give a run folder, or --embeddings with --labels.")
+    if run is not None:
+        if gallery or gallery_labels or query_ids:
+            raise BadInput(
+                "--gallery, --gallery-labels and --query-ids go with --embeddings: a run knows which of its "
+                "test images are searched."
+            )
+        rows, items = stored_test(run)
+        shown = items.arrays(rows)
+        paths = [path for path, asked in zip(items.paths, items.queries, strict=True) if asked]
+        found = [path for path, asked in zip(items.paths, items.queries, strict=True) if not asked]
+        made = (how_refined(run), how_many_models(run), found or paths, how_many_bits(run))
+        return Subject(shown, shown["labels"], paths, *made)
+    if embeddings is None or labels is None:
+        raise BadInput("--embeddings and --labels belong together: one label per row.")
+    names = read_labels(labels)
+    arrays: dict[str, Any] = {"embeddings": read_array(embeddings), "labels": names}
+    if gallery is not None:
+        arrays["gallery"] = read_array(gallery)
+    if gallery_labels is not None:
+        arrays["gallery_labels"] = read_labels(gallery_labels)
+    if query_ids is not None:
+        arrays["query_ids"] = read_labels(query_ids)
+    return Subject(arrays, names)
+
+
+def read_ways(run: Path | None, text: str, dims: bool, threshold: bool) -> list[Refinement]:
+    """What --refine names; refused where it means nothing."""
+    if run is None:
+        raise BadInput("--refine needs a run folder: the messages are those of its trained network.")
+    if dims:
+        raise BadInput("--refine and --dim do not go together: messages are made of whole embeddings.")
+    if threshold:
+        raise BadInput("--refine and --threshold do not go together: the classes that choose it are not refined.")
+    return [Refinement.parse(each) for each in words("refine", text)]
+
+
+def refined(run: Path, subject: Subject, ways: list[Refinement]) -> Iterator[Subject]:
+    """The same images after each way to refine their stored rows."""
+    if not ways:
+        return
+    objective = refiner(run).objective
+    for way in ways:
+        with bar(f"refining ({way.text})") as progress:
+            rows = way(objective, subject.arrays["embeddings"], subject.arrays.get("gallery"), progress=progress)
+        yield replace(subject, arrays={**subject.arrays, "embeddings": rows}, refined=way.text, bits=None)
+
+
+def check(
+    subject: Subject, settings: dict[str, Any], distances: Sequence[str], dims: list[int], nearest: int, by_query: bool
+) -> None:
+    """Refuse at once what would fail only after much has been measured."""
+    wanted = parse_all(settings["metrics"], k=settings["k"])
+    for each in distances:
+        refuse_undefined(wanted, each)
+    if by_query and not any(metric.kind == "retrieval" for metric in wanted):
+        raise BadInput(
+            "None of these metrics has a value per query or class: --per-class and --per-query need one of "
+            "retrieval, as recall@1."
+        )
+    rows, gallery = subject.arrays["embeddings"], subject.arrays.get("gallery")
+    if rows.ndim != 2 or (gallery is not None and gallery.ndim != 2):
+        return  # refused by `evaluate`, before anything is measured
+    for each_dim in dims:
+        check_dim(each_dim, rows.shape[1], "embeddings")
+    most = len(rows) - 1 if gallery is None else len(gallery)
+    if nearest > most:
+        raise BadInput(f"--nearest {nearest}: there are {most} other rows to find.")
+
+
+def read_chooser(
+    run: Path | None, choose_on: str, validation: Path | None, validation_labels: Path | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings and labels that choose the threshold."""
+    if run is not None:
+        if validation or validation_labels:
+            raise BadInput("--validation and --validation-labels go with --embeddings: a run embeds its own classes.")
+        if choose_on not in PARTS:
+            raise BadInput(f"--choose-on {choose_on}: {' or '.join(PARTS)} is possible.")
+        with bar("embedding") as progress:
+            return embed_part(run, choose_on, progress=progress)
+    if validation is None or validation_labels is None:
+        raise BadInput(
+            "--threshold needs --validation and --validation-labels: embeddings of classes that are not "
+            "tested, to choose it on."
+        )
+    return read_array(validation), read_labels(validation_labels)
+
+
+def decide(
+    chooser: tuple[np.ndarray, np.ndarray],
+    subject: Subject,
+    rule: str | dict[str, float],
+    distance: str,
+    dim: int | None,
+    ci: float | None,
+    seed: int,
+) -> tuple[Threshold, Rates]:
+    with bar("choosing the threshold") as progress:
+        chosen = same_or_not(*chooser, distance=distance, rule=rule, dim=dim, ci=ci, seed=seed, progress=progress)
+    with bar("judging the threshold") as progress:
+        rows, labels = subject.arrays["embeddings"], subject.names
+        return chosen, chosen.rates(rows, labels, ci=ci, progress=progress)
+
+
+def read_distances(distance: str | None, binary: bool) -> list[Distance]:
+    named = [distance_called(word) for word in words("distance", distance)] if distance is not None else []
+    if binary:
+        named.append("hamming")
+    return list(dict.fromkeys(named)) or ["cosine"]
+
+
+def words(flag: str, text: str) -> list[str]:
+    found = split(text)
+    if not found:
+        raise BadInput(f"--{flag} names none" + ("; see `levelfield list metrics`." if flag == "metrics" else "."))
+    return list(found)
+
+
+def numbers(flag: str, text: str) -> list[int]:
+    found = words(flag, text)
+    if not all(word.isdecimal() and len(word) < 19 and int(word) > 0 for word in found):
+        raise BadInput(f"--{flag} {text}: whole numbers above 0 with commas between are needed, as in 1,10,100.")
+    return [int(word) for word in found]

@@ -1,0 +1,97 @@
+"""`levelfield list`: the parts by name, and all that is known about one."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from levelfield.cli.console import console
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    objectives = "objectives"
+    miners = "miners"
+    batchings = "batchings"
+    datasets = "datasets"
+    metrics = "metrics"
+    backbones = "backbones"
+    methods = "methods"
+    protocols = "protocols"
+    corruptions = "corruptions"
+    figures = "figures"
+    studies = "studies"
+
+
+_ROOMS = {
+    Kind.objectives: "levelfield.objectives",
+    Kind.miners: "levelfield.miners",
+    Kind.batchings: "levelfield.batching",
+    Kind.datasets: "levelfield.data",
+    Kind.metrics: "levelfield.evaluation",
+    Kind.backbones: "levelfield.embedder.trunk.backbones",
+    Kind.protocols: "levelfield.data.protocols",
+    Kind.methods: "levelfield.methods",
+    Kind.corruptions: "levelfield.data.corruptions",
+    Kind.figures: "levelfield.reports.figures",
+    Kind.studies: "levelfield.library",
+}
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("list", epilog="Example: levelfield list objectives margin", rich_help_panel=panel)(list_names)
+
+
+def list_names(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
+) -> None:
+    """List parts by kind (objectives, miners, batchings, metrics, ...), or the studies that ship with levelfield."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from levelfield.cli.facts import all_facts, first_fact
+    from levelfield.wording import plural
+
+    room: Any = importlib.import_module(_ROOMS[kind])
+    if name is not None and name not in room.names() and (within := _with(name, room.names())):
+        names = plural(len(within), "name has it in it", "names have it in them")
+        console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
+        return
+    if name is not None:
+        console.print(all_facts(name, room.describe(name)), highlight=False)
+        return
+    if kind is Kind.backbones:
+        names = room.names()
+        console.print(
+            f"{len(names):,} backbones; embedded weights: tf_efficientnet_lite0. `levelfield list backbones NAME` "
+            "shows one and its stages.",
+            highlight=False,
+        )
+        console.print("  ".join(names), highlight=False)
+        return
+    table = Table(pad_edge=False)
+    table.add_column("name")
+    table.add_column("what")
+    if kind is Kind.studies:
+        table.add_column("needs")
+    for entry in room.names():
+        needs = [Text(room.describe(entry).needs)] if kind is Kind.studies else []
+        table.add_row(entry, Text(first_fact(room.describe, entry)), *needs)
+    console.print(table)
+
+
+def _with(part: str, names: Iterable[str]) -> list[str]:
+    """The names with a part in them, whatever is between its words.
+
+    >>> _with("vit dino", ["vit_base_patch14_dinov2", "resnet18"])
+    ['vit_base_patch14_dinov2']
+    """
+    words = [word for word in re.split(r"[\W_]+", part.lower()) if word]
+    return [name for name in names if words and all(word in name.lower() for word in words)]

@@ -1,0 +1,64 @@
+"""`levelfield report`: the leaderboard of finished runs, again. Trains nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levelfield.cli.console import bar, console
+from levelfield.cli.options import FullOption, ImagesOption, TrustOption
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("report", epilog="Example: levelfield report runs/demo", rich_help_panel=panel)(report)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A study's folder, such as runs/demo.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Where the tables go; default: the study's folder.")] = None,
+    metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
+    figures: Annotated[
+        list[str] | None, typer.Option("--figure", help="A figure; repeatable. See `levelfield list figures`.")
+    ] = None,
+    leaks: Annotated[
+        bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
+    ] = False,
+    root: ImagesOption = None,
+    full: FullOption = False,
+    trust_files: TrustOption = None,
+) -> None:
+    """Print the leaderboard of existing runs, write it as CSV, JSON and Markdown, draw figures. Trains nothing.
+
+    Without --figure those are drawn that the study names. --leaks needs the images, all else does not.
+    """
+    from levelfield import evaluation
+    from levelfield.registry import references_in
+    from levelfield.reports.figures import check_figures, figures_of
+    from levelfield.reports.finish import finish
+    from levelfield.studies.runs.folder import read_plan
+    from levelfield.studies.specification.locations import images_in
+    from levelfield.studies.specification.yaml_file import read_study
+    from levelfield.trust import trust
+
+    trust(*references_in([evaluation.split(metrics or ""), figures or []]))
+    runs = read_plan(folder)
+    study = read_study(folder / "study.yaml")
+    chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
+    for name in chosen:
+        evaluation.parse(name)
+    wanted = check_figures(figures or figures_of(study))
+    with bar("looking for leaks") as progress, images_in(root):
+        made = finish(
+            study,
+            runs,
+            folder,
+            out=out,
+            metrics=chosen if metrics else (),
+            figures=wanted,
+            near_leaks=leaks,
+            progress=progress,
+        )
+    made.show(console, full=full)
+    made.refuse_if_not_drawn()

@@ -1,0 +1,42 @@
+"""Whether the methods of a study exist, from the files of the package: nothing that needs torch is imported."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from levelfield.errors import unknown
+from levelfield.registry import is_file_reference, is_pml_reference
+from levelfield.studies.specification.study import Study
+
+_OBJECTIVES = Path(__file__).parents[2] / "objectives"
+_REGISTERED = re.compile(r'^@register\(\s*"([^"]+)"', re.MULTILINE)
+_OTHERS = ("dreml", "drml", "ensemble", "lda", "random_projection", "start", "untrained")  # of levelfield.methods
+
+
+@cache
+def known_methods() -> frozenset[str]:
+    """What `levelfield.methods.names()` says where no plugin is installed.
+
+    >>> {"lda", "margin", "triplet"} <= known_methods()
+    True
+    """
+    files = (file for file in sorted(_OBJECTIVES.glob("*.py")) if not file.name.startswith("_"))
+    return frozenset({*_OTHERS, *(name for file in files for name in _REGISTERED.findall(file.read_text("utf-8")))})
+
+
+def check_method_names(study: Study) -> None:
+    """Refuse a method that does not exist.
+
+    With a plugin installed nothing is refused here, since only importing it tells what it adds: `check_methods` does.
+    """
+    for method in study.methods:
+        name = method.name
+        if name in known_methods() or is_file_reference(name) or is_pml_reference(name):
+            continue
+        if entry_points(group="levelfield"):
+            return
+        told = unknown("method", name, known_methods(), see="levelfield list methods")
+        raise type(told)(f"Method '{method.label}': {told}")

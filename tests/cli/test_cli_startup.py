@@ -1,0 +1,138 @@
+"""Light commands stay light: which heavy packages they import, and that what they repeat of the rooms is true."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from cli_room import Levelfield
+
+from levelfield import methods
+from levelfield.cli import check, datasets, report, toy
+from levelfield.cli.app import app
+from levelfield.data.checks.leaks import RADIUS
+from levelfield.data.files.roots import VARIABLE
+from levelfield.papers.toy.experiment import PREFERRED_SWITCH
+from levelfield.registry import Registry
+from levelfield.reports.figures import FIGURES
+from levelfield.studies.specification.method_names import check_method_names, known_methods
+from levelfield.studies.specification.study import parse_study
+from levelfield.testing import CLASSES, DIM
+
+HEAVY = ("torch", "torchvision", "timm", "scipy", "sklearn", "numba", "matplotlib")
+# each command in turn in one process: what a command imports first is what it is blamed for
+SCRIPT = """
+import contextlib, io, json, sys
+from levelfield.cli import main
+told = []
+for words in json.loads(sys.argv[1]):
+    before, printed = set(sys.modules), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            main(words)
+        except SystemExit as end:
+            code = end.code
+    heavy = [name for name in json.loads(sys.argv[2]) if name in sys.modules and name not in before]
+    told.append([words, code, heavy, printed.getvalue()])
+print(json.dumps(told))
+"""
+
+
+def ran(commands: list[list[str]], folder: Path) -> list[tuple[list[str], int, list[str], str]]:
+    """For each command: its words, its exit code, the heavy packages that it was the first to import, its output."""
+    script = [sys.executable, "-c", SCRIPT, json.dumps(commands), json.dumps(HEAVY)]
+    done = subprocess.run(script, capture_output=True, text=True, check=True, cwd=folder)
+    return [tuple(one) for one in json.loads(done.stdout)]
+
+
+def every_help() -> list[list[str]]:
+    commands: Any = typer.main.get_command(app)
+    found = [["--help"], ["--version"]]
+    for name, command in commands.commands.items():
+        found += [[name, "--help"], *([name, inner, "--help"] for inner in getattr(command, "commands", {}))]
+    return found
+
+
+def test_no_help_imports_anything_heavy(tmp_path: Path) -> None:
+    for words, code, heavy, _ in ran(every_help(), tmp_path):
+        assert (words, code, heavy) == (words, 0, [])
+
+
+WRONG = {
+    "unknown command": (["compar"], 2, "compare"),
+    "unknown option": (["compare", "--job", "2"], 2, "--jobs"),
+    "no such study": (["compare", "studdy.yaml"], 1, "study.yaml"),
+    "misspelt key": (["compare", "key.yaml"], 1, "Did you mean 'dim'?"),
+    "misspelt override": (["compare", "study.yaml", "conditions.dimm=3"], 1, "Did you mean 'dim'?"),
+    "wrong type": (["compare", "study.yaml", "conditions.dim=many"], 1, "conditions.dim"),
+    "no YAML": (["compare", "broken.yaml"], 1, "broken.yaml is not readable YAML"),
+    "unknown method": (["compare", "method.yaml"], 1, "Did you mean 'margin'?"),
+    "unknown method to train": (["train", "study.yaml", "--method", "tripet"], 1, "Did you mean 'triplet'?"),
+}
+
+
+def test_no_wrong_usage_and_no_wrong_study_imports_anything_heavy(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dim: 8, batch: 4x2}}")
+    (tmp_path / "key.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dimm: 8}}")
+    (tmp_path / "method.yaml").write_text("{data: emoji, methods: [margn]}")
+    (tmp_path / "broken.yaml").write_text("{data: emoji, methods: [")
+    found = ran([words for words, _, _ in WRONG.values()], tmp_path)
+    for (_, code, text), (words, ended, heavy, printed) in zip(WRONG.values(), found, strict=True):
+        assert (words, ended, heavy) == (words, code, [])
+        assert text in " ".join(printed.split())
+
+
+def test_lists_import_torch_at_most(tmp_path: Path) -> None:
+    for _, code, heavy, _ in ran([["list", "objectives"], ["list", "metrics"], ["list", "methods"]], tmp_path):
+        assert code == 0
+        assert set(heavy) <= {"torch"}
+
+
+def test_a_report_without_figures_needs_no_network_and_no_drawing(compared: Path) -> None:
+    [(_, code, heavy, _)] = ran([["report", "runs/small"]], compared)
+    assert code == 0
+    assert set(heavy) <= {"torch", "scipy"}
+
+
+def test_the_first_help_fits_on_a_screen(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 100)
+    lines = levelfield("--help").printed.splitlines()
+    assert len(lines) <= 42
+    for panel in ("Compare", "Use", "Look", "Papers", "Parts"):
+        assert any(f" {panel} " in line for line in lines)
+
+
+def test_python_m_levelfield_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "levelfield", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("levelfield ")
+
+
+def test_methods_known_without_torch_are_those_that_there_are() -> None:
+    assert sorted(known_methods()) == methods.names()
+
+
+def test_a_method_of_a_plugin_is_not_refused_before_the_plugin_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = parse_study({"data": "emoji", "methods": ["from_a_plugin"]})
+    monkeypatch.setattr("levelfield.studies.specification.method_names.entry_points", lambda group: [group])
+    check_method_names(study)
+
+
+def _default(command: Any, name: str) -> Any:
+    return inspect.signature(command).parameters[name].default
+
+
+def test_defaults_that_the_command_line_repeats_are_those_of_the_rooms() -> None:
+    assert _default(check.check, "num_classes") == CLASSES
+    assert _default(check.check, "dim") == DIM
+    assert _default(toy.toy, "switch") == PREFERRED_SWITCH
+    assert _default(datasets.leaks, "radius") == RADIUS
+    assert VARIABLE in inspect.getsource(datasets)
+    figures = FIGURES.names() if isinstance(FIGURES, Registry) else FIGURES
+    assert report._FIGURES.split(", ") == sorted(figures)
