@@ -10,8 +10,8 @@ import yaml
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.files import write_finished, write_training
-from levelfield.studies.runs.folder import claim, write_plan
+from levelfield.studies.runs.folder.files import write_finished, write_training
+from levelfield.studies.runs.folder.store import claim, write_plan
 from levelfield.studies.specification.study import parse_study
 
 CLASSES, EACH = 774, 6  # test classes and images of each, as in the demo

@@ -12,7 +12,7 @@ from cli_room import Levelfield
 from PIL import Image
 
 from levelfield.cli.console import console
-from levelfield.studies.runs.files import read_training, write_training
+from levelfield.studies.runs.folder.files import read_training, write_training
 
 
 def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained: Path) -> None:

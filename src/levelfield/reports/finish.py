@@ -18,7 +18,7 @@ from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness, write_robustness
 from levelfield.studies.leaderboard.board import gather
-from levelfield.studies.runs.folder import Result, read_result
+from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 

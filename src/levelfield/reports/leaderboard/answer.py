@@ -10,7 +10,7 @@ from levelfield.reports.leaderboard import cells
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row
-from levelfield.studies.runs.folder import Result
+from levelfield.studies.runs.folder.store import Result
 from levelfield.training import Conditions
 
 _SHOWN = 6  # rows that are named; the table has all

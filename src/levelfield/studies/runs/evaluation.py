@@ -11,9 +11,9 @@ import numpy as np
 from levelfield.evaluation import evaluate
 from levelfield.files import write_whole
 from levelfield.progress import Progress
-from levelfield.studies.runs.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
-from levelfield.studies.runs.folder import read_result
-from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.folder.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
+from levelfield.studies.runs.folder.items import Items
+from levelfield.studies.runs.folder.store import read_result
 
 
 def refined_text(measured: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files import write_json, write_text
 from levelfield.plain_yaml import read_written
 from levelfield.registry import is_file_reference
-from levelfield.studies.runs.files import (
+from levelfield.studies.runs.folder.files import (
     FAILED,
     FINISHED,
     MADE,
