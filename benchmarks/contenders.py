@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from samples import Sample, Shape
@@ -39,6 +40,12 @@ def short(sample: Sample) -> Any:
     return ours(sample, SHORT)
 
 
+def in_torch(sample: Sample) -> Any:
+    """As `ours` without numba: rows of the similarity matrix are sorted in torch."""
+    with patch("levelfield.evaluation.engine.best_way", lambda inputs: "panels"):
+        return ours(sample)
+
+
 def pml(sample: Sample) -> Any:
     """Precision@1, R-precision, MAP@R, mAP@1000 and MRR; no recall@K, no ties."""
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
@@ -69,7 +76,13 @@ def share(who: str, sample: Sample) -> float:
     return most / len(sample.query) if most is not None and len(sample.query) > 4 * most else 1.0
 
 
-CALLS: dict[str, Callable[[Sample], Any]] = {"product": product, "ours": ours, "short": short, "PML": pml}
+CALLS: dict[str, Callable[[Sample], Any]] = {
+    "product": product,
+    "ours": ours,
+    "short": short,
+    "torch": in_torch,
+    "PML": pml,
+}
 
 
 def warm_up(who: str) -> None:

@@ -47,7 +47,7 @@ class ProxyContest:
 
     @property
     def sizes(self) -> list[Classes]:
-        return sorted({*self.products, *self.faster})
+        return sorted({*self.products, *self.faster, *at.FEW, *at.DEMO})
 
 
 SEMIHARD = ("TripletMarginMiner", {"margin": 0.2, "type_of_triplets": "semihard"})

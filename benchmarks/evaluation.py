@@ -61,6 +61,7 @@ EVERYTHING = (
     "uniformity",
 )
 STARTS, FULL = 3, 2.0  # of k-means; times the sum of the bounds
+WITHOUT_NUMBA, PAYS = ("CUB-like", "20k"), 1.2  # the smallest and a middle set; what numba must gain to stay
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,13 @@ class Benchmark:
     def of_set(self, name: str) -> Iterator[Figure]:
         """Times against the bound and PML, and the peak memory, of one set."""
         sample = (QUICK if self.quick else SHAPES)[name].sample()
-        lanes = ["product", "ours", "short", *(["PML"] if self.pml else [])]
+        lanes = [
+            "product",
+            "ours",
+            "short",
+            *(["torch"] if name in WITHOUT_NUMBA else []),
+            *(["PML"] if self.pml else []),
+        ]
         for who in lanes:
             warm_up(who)
         taken: dict[str, list[float]] = {who: [] for who in lanes}
@@ -95,6 +102,9 @@ class Benchmark:
             name, "every retrieval metric", "product", least["ours"] / least["product"], must, True, good, facts=facts
         )
         yield Figure(name, "recall, R-precision, MAP@R", "product", least["short"] / least["product"], None, True)
+        if "torch" in least:
+            without = least["torch"] / least["ours"]
+            yield Figure(name, "every retrieval metric", "without numba, in torch", without, PAYS, False)
         if self.pml:
             must, good = FASTER_THAN_PML[name]
             yield Figure(

@@ -97,6 +97,6 @@ def ratio(ours: list[Sample], peer: list[Sample], *, clock: str = "wall") -> flo
     return median(getattr(a, clock) / getattr(b, clock) for a, b in zip(ours, peer, strict=True))
 
 
-def typical(samples: list[Sample]) -> float:
-    """Median seconds of a step on the clock."""
-    return median(sample.wall for sample in samples)
+def typical(samples: list[Sample], *, clock: str = "wall") -> float:
+    """Median seconds of a step, on the clock or (`cpu`) of computing."""
+    return median(getattr(sample, clock) for sample in samples)

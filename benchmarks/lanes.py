@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder import Trunk
+from levelfield.embedder.trunk.depthwise import QuickDepthwise
 from levelfield.progress import SILENT, CallbackProgress
 from levelfield.studies import RunSpec
 from levelfield.studies.runs.inputs import inputs_for
@@ -142,6 +143,18 @@ class Bare:
         """What the untrained network gives for the first batch."""
         with torch.no_grad():
             return self.network(self.batch(self.order[0])[0])
+
+
+def with_torchs_gradients(bare: Bare) -> Bare:
+    """A copy that takes torch's own gradients where `bare` has convolutions of ours."""
+    copied = copy.copy(bare)
+    copied.network, copied.objective = copy.deepcopy(bare.network), copy.deepcopy(bare.objective)
+    for module in copied.network.modules():
+        if type(module) is QuickDepthwise:
+            module.__class__ = nn.Conv2d
+    copied.optimiser = torch.optim.AdamW(copied.network.parameters(), fused=True)
+    copied.rates = copied.rates[:1]
+    return copied
 
 
 def check_same_work(ours: Ours, bare: Bare) -> None:

@@ -2,7 +2,8 @@
 
     python benchmarks/objectives.py [--quick] [--only triplet] [--batch 512] [--no-pml]
 
-Each is measured in turns with its bound (see targets.py) and, where that is installed and can be run at all, with
+Each is measured in turns with its bound (see targets.py), where it has a closed form with its own definition (median
+of the rounds; below 1.2 a closed form does not pay), and, where that is installed and can be run at all, with
 pytorch-metric-learning. Rows of 512 numbers, float32, classes in random order. Prints a table and writes
 results/objectives.json beside this file; figures that were not measured this time are kept there.
 """
@@ -22,12 +23,13 @@ import targets as at
 import torch
 from contests import CONTESTS, PROXY_CONTESTS, Contest, ProxyContest
 from figures import Figure, save, table
-from interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns
+from interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns, typical
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from levelfield import objectives
+from levelfield.objectives._given import Given
 
 HERE = Path(__file__).parent
 DIM = 512
@@ -63,10 +65,12 @@ class Benchmark:
             rows, labels = batch_of(layout.batch, layout.per_class, contest.noise)
             ours = _ours(contest.objective, contest.settings, rows, labels, int(labels.max()) + 1)
             lanes = {"ours": ours, "sim": _sim(rows)}
+            lanes |= _definition(contest.objective, contest.settings, rows, labels, int(labels.max()) + 1)
             if layout.per_class == 4:
                 lanes |= self._pml(contest, layout, rows, labels)
             taken = self._taken(lanes)
             yield _times(contest.name, str(layout), "sim", taken, bound)
+            yield from _over_definition(contest.name, str(layout), taken)
             if "PML" in taken:
                 yield _faster(contest.name, str(layout), taken, contest.faster[layout])
             must, good = at.MEMORY.get(layout, (None, None)) if bound else (None, None)
@@ -82,9 +86,11 @@ class Benchmark:
             vectors = size.classes * contest.centres
             ours = _ours(contest.objective, contest.settings, rows, labels, size.classes)
             lanes = {"ours": ours, "products": _products(rows, vectors)}
+            lanes |= _definition(contest.objective, contest.settings, rows, labels, size.classes)
             lanes |= self._pml(contest, size, rows, labels, num_classes=size.classes, embedding_size=DIM)
             taken = self._taken(lanes)
             yield _times(contest.name, str(size), "products", taken, contest.products.get(size))
+            yield from _over_definition(contest.name, str(size), taken)
             if "PML" in taken:
                 yield _faster(contest.name, str(size), taken, contest.faster[size])
             gradient, logits = vectors * DIM * 4e-6, vectors * size.batch * 4e-6
@@ -153,6 +159,29 @@ def _ours(name: str, settings: Any, rows: Tensor, labels: Tensor, classes: int) 
     return _lane(objective, rows, labels, generator=torch.Generator().manual_seed(0))
 
 
+class _ByDefinition(nn.Module):
+    """An objective without its closed form."""
+
+    def __init__(self, objective: objectives.Objective) -> None:
+        super().__init__()
+        self.objective = objective
+
+    def forward(self, rows: Tensor, labels: Tensor, **more: Any) -> Tensor:
+        return self.objective.total(self.objective.terms(rows, labels, **more))
+
+
+def _definition(
+    name: str, settings: Any, rows: Tensor, labels: Tensor, classes: int
+) -> dict[str, Callable[[], Sample]]:
+    """The lane of the objective's own definition, if a batch such as this is computed in closed form."""
+    objective = objectives.create(name, num_classes=classes, dim=DIM, **settings)
+    draw = torch.Generator().manual_seed(0)
+    given = Given(rows.detach(), labels, None, None, None, draw)
+    if not isinstance(objective, objectives.Objective) or objective.quick(given) is None:
+        return {}
+    return {"definition": _lane(_ByDefinition(objective), rows, labels, generator=draw)}
+
+
 def _lane(loss: nn.Module, rows: Tensor, labels: Tensor, **more: Any) -> Callable[[], Sample]:
     """A call that goes there and back, timed; gradients are dropped outside the time, as an optimiser would."""
 
@@ -202,6 +231,13 @@ def _times(part: str, what: str, peer: str, taken: dict[str, list[Sample]], boun
     return Figure(part, what, peer, best(taken["ours"]) / best(taken[peer]), must, True, good, facts=facts)
 
 
+def _over_definition(part: str, what: str, taken: dict[str, list[Sample]]) -> Iterator[Figure]:
+    """What a closed form gains over the definition."""
+    if "definition" in taken:
+        gained = typical(taken["definition"], clock="cpu") / typical(taken["ours"], clock="cpu")
+        yield Figure(part, what, "definition", gained, at.PAYS, False)
+
+
 def _faster(part: str, what: str, taken: dict[str, list[Sample]], bound: at.Bound | None) -> Figure:
     must, good = bound or (None, None)
     return Figure(part, what, "PML", best(taken["PML"]) / best(taken["ours"]), must, False, good)
@@ -213,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     parser.add_argument("--quick", action="store_true", help="batch 112 and 100 classes, few rounds: whether it works")
     parser.add_argument("--only", action="append", metavar="NAME", help="an objective; may be repeated")
     parser.add_argument("--batch", action="append", type=int, metavar="N", help="112, 512 or 2048; may be repeated")
-    parser.add_argument("--classes", action="append", type=int, metavar="N", help="100, 11318 or 100000")
+    parser.add_argument("--classes", action="append", type=int, metavar="N", help="25, 100, 774, 11318 or 100000")
     parser.add_argument("--no-pml", action="store_true", help="without pytorch-metric-learning")
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: results/objectives.json; --quick: none")
     chosen = parser.parse_args(arguments)
@@ -229,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     benchmark = Benchmark(
         QUICK if chosen.quick else FULL,
         chosen.batch or ([112] if chosen.quick else [112, 512, 2048]),
-        chosen.classes or ([100] if chosen.quick else [100, 11_318, 100_000]),
+        chosen.classes or ([100] if chosen.quick else [25, 100, 774, 11_318, 100_000]),
         with_pml,
         say,
     )

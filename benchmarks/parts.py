@@ -13,7 +13,7 @@ from typing import Any
 from figures import Figure
 from interleaved import Sample, between, clocks, interleave, ratio, typical
 from jobs import timed
-from lanes import Bare, Ours, check_same_work
+from lanes import Bare, Ours, check_same_work, with_torchs_gradients
 
 from levelfield.studies import Study, parse_study, plan
 from levelfield.training import Pace, Progress
@@ -54,7 +54,13 @@ class Parts:
         self.ours = cache(self._ours)
 
     def all(self) -> dict[str, Callable[[], Iterator[Figure]]]:
-        return {"loop": self.loop, "cached": self.cached, "cache": self.against_no_cache, "jobs": self.jobs}
+        return {
+            "loop": self.loop,
+            "cached": self.cached,
+            "gradients": self.gradients,
+            "cache": self.against_no_cache,
+            "jobs": self.jobs,
+        }
 
     def loop(self) -> Iterator[Figure]:
         """The loop against a bare one. The checkpoint, every 20 seconds, is added by its share."""
@@ -103,6 +109,25 @@ class Parts:
                 target=0.05,
                 at_most=True,
                 unit="%",
+            )
+
+    def gradients(self) -> Iterator[Figure]:
+        """What our weight gradient of depthwise convolutions gains on a step; below 1.2 it would not pay."""
+        for cut in ("last-1", "last-2"):
+            bare = Bare(self.ours(cut), gathered=True)
+            lanes = {
+                "ours": partial(bare.slice, self.size.trunk_steps),
+                "torch": partial(with_torchs_gradients(bare).slice, self.size.trunk_steps),
+            }
+            samples = interleave(lanes, self.size.rounds)
+            yield Figure(
+                part="gradients",
+                what=f"step, {cut}",
+                peer="torch's own gradients",
+                value=ratio(samples["torch"], samples["ours"], clock="cpu"),
+                target=1.2,
+                at_most=False,
+                facts=_milliseconds(samples),
             )
 
     def against_no_cache(self) -> Iterator[Figure]:

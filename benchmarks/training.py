@@ -21,7 +21,7 @@ from rich.console import Console
 from levelfield.studies import parse_study, read_study
 
 HERE = Path(__file__).parent
-PARTS = ("loop", "cached", "cache", "jobs")
+PARTS = ("loop", "cached", "gradients", "cache", "jobs")
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Figure]:

@@ -1,11 +1,12 @@
-"""For all tests: what one command says aloud is not silenced by another that ran in the same process before, and what
-was imported for all of them is not searched for garbage again and again."""
+"""For all tests: what one command says aloud is not silenced by another that ran in the same process before, what was
+imported for all of them is not searched for garbage again and again, and coverage is measured in fast tests only."""
 
 from __future__ import annotations
 
 import gc
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,8 @@ LONG = (
     "studies/test_papers.py",
     "benchmarks/test_training_benchmark.py",
 )
+# What `make check` runs: files and folders, one per line.
+FAST = [Path(__file__).parents[1] / line for line in (Path(__file__).parent / "fast.txt").read_text().split()]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,6 +33,16 @@ def pytest_collection_finish() -> None:
     """Every training begins with a search for garbage, and what was collected and imported until now is none."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """With `--cov` the tracer of Python 3.11 takes 60 to 70 % of a test's time again: too much for all of them."""
+    plugin = item.config.pluginmanager.getplugin("_cov")
+    control = plugin and plugin.cov_controller
+    measured = any(item.path.is_relative_to(place) for place in FAST)
+    if control and measured != control.started:
+        control.resume() if measured else control.pause()
 
 
 @pytest.fixture(autouse=True)

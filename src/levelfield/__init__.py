@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         errors,
         evaluation,
         geometry,
+        library,
         methods,
         miners,
         objectives,
@@ -50,6 +51,7 @@ __all__ = [
     "evaluate",
     "evaluation",
     "geometry",
+    "library",
     "load",
     "methods",
     "miners",
@@ -65,13 +67,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public function or room when it is first asked for, so that one room does not import all."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in __all__:
-        return importlib.import_module(f"levelfield.{name}")
-    raise AttributeError(f"module 'levelfield' has no attribute '{name}'")
+if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """Load a public function or room when it is first asked for, so that one room does not import all."""
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        if name in __all__:
+            return importlib.import_module(f"levelfield.{name}")
+        raise AttributeError(f"module 'levelfield' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

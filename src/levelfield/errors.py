@@ -5,6 +5,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "BadInput",
+    "BadSpecification",
+    "Damaged",
+    "LevelfieldError",
+    "MissingData",
+    "MissingExtra",
+    "NotTrusted",
+    "RunFailed",
+    "Unfair",
+    "UnknownName",
+    "UnreadableImage",
+    "nearest",
+    "unknown",
+]
+
 
 class LevelfieldError(Exception):
     """Root of every error that levelfield raises on purpose. Its text is one clear message."""

@@ -9,6 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+__all__ = [
+    "Geometry",
+    "gather",
+    "unit",
+]
+
 TINY = 1e-12  # a row no longer than this counts as the zero row
 _HALVES = (torch.float16, torch.bfloat16)
 
@@ -38,7 +44,8 @@ def unit(rows: Tensor) -> Tensor:
 def lengths_of(rows: Tensor) -> Tensor:
     """Lengths (n, 1); a zero row counts as infinitely long, so that dividing by it gives 0."""
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return length.masked_fill(length <= TINY, torch.inf)
+    safe: Tensor = length.masked_fill(length <= TINY, torch.inf)
+    return safe
 
 
 def _root(squared: Tensor, coincident: Tensor) -> Tensor:
@@ -52,15 +59,19 @@ def gather(embeddings: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor,
 
 
 class Geometry:
-    """Rows against columns (n, d) x (m, d): one batch with itself, with proxies, support with query.
+    """Similarities and distances of rows and columns: one batch with itself, with proxies, support with query.
 
-    rows, columns: raw embeddings. Without `columns` the rows are compared with themselves and the distance's diagonal
-    is exactly 0. normalize: both sides are first brought to unit length, so that similarities are cosines. Each matrix
-    is computed when it is first asked for and then kept; gradients flow back to the rows, and those of coincident
-    points are 0 instead of infinite. Memory: O(n * m) for each matrix that is asked for.
+    Each matrix (n, m) is computed when it is first asked for and then kept; gradients flow back to the rows, and those
+    of coincident points are 0 instead of infinite. Memory: O(n * m) for each matrix that is asked for.
 
     A miner or an objective makes its own from plain embeddings. Make one where several parts should share the
     matrices, or where a miner should compare raw rows (`normalize=False`).
+
+    Args:
+        rows: (n, dim) raw embeddings.
+        columns: (m, dim) raw embeddings or proxies; without them the rows are compared with themselves, and the
+            diagonal of the distances is exactly 0.
+        normalize: divide both sides by their lengths first, so that similarities are cosines.
 
     >>> geometry = Geometry(torch.tensor([[2.0, 0.0], [0.0, 3.0], [5.0, 0.0]]), normalize=True)
     >>> geometry.similarity

@@ -13,6 +13,16 @@ import numpy as np
 if TYPE_CHECKING:  # torch takes seconds, and numpy's streams need none
     import torch
 
+__all__ = [
+    "drawn_from",
+    "is_chosen",
+    "isolated",
+    "numpy_stream",
+    "reseed",
+    "seed_globals",
+    "stream",
+]
+
 
 def _number(seed: int, names: tuple[int | str, ...]) -> int:
     """63 bits from the seed and the names; 1 and "1" are different names."""

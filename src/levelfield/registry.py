@@ -21,7 +21,7 @@ from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
 from levelfield.trust import permitted
 
 T = TypeVar("T")
-_Entry = TypeVar("_Entry", bound=Callable[..., Any])
+Entry = TypeVar("Entry", bound=Callable[..., Any])
 _OF_FILES = "levelfield_user_"
 _ASKED = re.compile(r"(@\d+)?(\[[^\[\]]*\])?$")  # what a metric's name says behind the name itself
 
@@ -54,10 +54,10 @@ class Registry(Generic[T]):
         self._lock = threading.RLock()
         self._complete = False
 
-    def register(self, name: str, facts: Any = None) -> Callable[[_Entry], _Entry]:
+    def register(self, name: str, facts: Any = None) -> Callable[[Entry], Entry]:
         """Decorator: enter a class or function under `name`, with `facts` as data beside it."""
 
-        def enter(entry: _Entry) -> _Entry:
+        def enter(entry: Entry) -> Entry:
             known = self._entries.get(name, entry)
             if known is not entry and not _is_of_a_file(known):  # a file that was edited is run again
                 raise LevelfieldError(f"The {self.kind} '{name}' is registered twice.")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from levelfield.errors import BadSpecification, nearest
+
+T = TypeVar("T")
 
 
 def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
@@ -88,7 +90,7 @@ def whole(name: str, value: Any, *, least: int = 0, most: float = math.inf) -> i
     return int(value)
 
 
-def one_of(name: str, value: Any, choices: Iterable[Any]) -> Any:
+def one_of(name: str, value: T, choices: Iterable[object]) -> T:
     """`value` if it is one of `choices`.
 
     >>> one_of("mode", "nearest", ["random", "closest"])

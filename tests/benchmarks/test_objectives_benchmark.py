@@ -54,6 +54,15 @@ def test_every_figure_has_its_bound_and_a_verdict(measured: tuple[str, list[dict
     assert "targets reached" in printed
 
 
+def test_closed_forms_are_measured_against_their_own_definition(measured: tuple[str, list[dict[str, Any]]]) -> None:
+    _, figures = measured
+    against = {figure["part"] for figure in figures if figure["peer"] == "definition"}
+    assert {"nt_xent", "triplet, all", "triplet, semihard all"} <= against
+    mined_or_few_classes = {"triplet, semihard random", "proxy_anchor"}
+    assert not mined_or_few_classes & against
+    assert mined_or_few_classes < {figure["part"] for figure in figures}
+
+
 def test_pml_is_measured_in_the_same_run_or_its_absence_said(measured: tuple[str, list[dict[str, Any]]]) -> None:
     printed, figures = measured
     against = {figure["part"] for figure in figures if figure["peer"] == "PML"}

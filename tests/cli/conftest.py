@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ SMALL = {"backbone": "test_resnet", "weights": "w.safetensors", "image": 32, "di
 def _in_this_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(sys.modules["levelfield.studies.pipeline"], "run_all", in_this_process)
+        patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
+        patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
         # a trunk copies the network it is given, so it may be read once
         patch.setattr(backbones, "create", _once(backbones.create))
         yield

@@ -40,7 +40,7 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
         (["conditions.weights=small.yaml"], "small.yaml"),
         (["conditions.pooling=middle"], "average"),
         (["--device", "cuba"], "cuba"),
-        (["conditions.batch=30x2"], "A batch of 60 does not fit 16 images"),
+        (["conditions.batch=30x2"], "A batch of 60 is too large for 16 images"),
         (["conditions.accumulate=2"], "contrastive"),
         (["vary={conditions.dmi: [1]}"], "'dim'"),
     ],

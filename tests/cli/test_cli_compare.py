@@ -255,7 +255,7 @@ def test_real_worker_processes_give_the_same_figures(
     levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one test with processes of their own."""
-    monkeypatch.setattr(sys.modules["levelfield.studies.pipeline"], "run_all", run_all)
+    monkeypatch.setattr("levelfield.studies.pipeline.run_all", run_all)
     words = ["methods=[contrastive]", "seeds=1"]
     assert levelfield("compare", "small.yaml", *words, "--out", "real").code == 0
     [real] = Path("real").rglob("embeddings.npy")
@@ -320,7 +320,7 @@ def test_a_study_folder_stands_for_its_best_run(levelfield: Levelfield, compared
 
 def test_a_figure_that_cannot_be_drawn_is_found_before_training(levelfield: Levelfield, room: Path) -> None:
     refused = levelfield("compare", "small.yaml", "figures=[leaderboard, sweep]").error
-    assert "'sweep' cannot be drawn of this study: nothing varies" in refused
+    assert "'sweep' cannot be drawn for this study: nothing varies" in refused
     assert not Path("runs").exists()
 
 

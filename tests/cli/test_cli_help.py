@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,7 +58,7 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["levelfield.studies.pipeline"], "run_all", interrupted)
+    monkeypatch.setattr("levelfield.studies.pipeline.run_all", interrupted)
     ended = levelfield("compare", "small.yaml")
     assert ended.code == 130
     assert "the same command goes on where it was" in ended.err

@@ -10,7 +10,7 @@ from cli_room import Levelfield
 
 import levelfield as package
 from levelfield import library
-from levelfield.reports import figures
+from levelfield.reports.figures import _registry as figures
 from levelfield.studies import read_study
 
 
@@ -102,7 +102,7 @@ def test_in_python_a_figure_that_cannot_be_drawn_is_a_warning(
     def broken(*_: object, **__: object) -> None:
         raise ValueError("no ink")
 
-    monkeypatch.setitem(figures.FIGURES, "leaderboard", broken)
+    monkeypatch.setitem(figures._FIGURES._entries, "leaderboard", broken)
     study = read_study("small.yaml", ["figures=[leaderboard]"])
     with caplog.at_level(logging.WARNING, "levelfield"):
         report = package.compare(study)

@@ -14,13 +14,11 @@ import typer
 from cli_room import Levelfield
 
 from levelfield import methods
-from levelfield.cli import check, datasets, report, toy
+from levelfield.cli import check, datasets, toy
 from levelfield.cli.app import app
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.files.roots import VARIABLE
 from levelfield.papers.toy.experiment import PREFERRED_SWITCH
-from levelfield.registry import Registry
-from levelfield.reports.figures import FIGURES
 from levelfield.studies.specification.method_names import check_method_names, known_methods
 from levelfield.studies.specification.study import parse_study
 from levelfield.testing import CLASSES, DIM
@@ -134,5 +132,3 @@ def test_defaults_that_the_command_line_repeats_are_those_of_the_rooms() -> None
     assert _default(toy.toy, "switch") == PREFERRED_SWITCH
     assert _default(datasets.leaks, "radius") == RADIUS
     assert VARIABLE in inspect.getsource(datasets)
-    figures = FIGURES.names() if isinstance(FIGURES, Registry) else FIGURES
-    assert report._FIGURES.split(", ") == sorted(figures)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +52,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
-        patch.setattr(sys.modules["levelfield.studies.pipeline"], "run_all", in_this_process)
+        patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
+        patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
         patch.setattr(experiment, "STEPS", 5)
         run(["compare", "demo"])
         yield room

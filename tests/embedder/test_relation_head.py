@@ -14,7 +14,6 @@ import levelfield
 from levelfield.embedder import Backbone, Embedder, Trunk, save_model
 from levelfield.embedder.head.linear import whitened_components
 from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
-from levelfield.embedder.head.relation_gradients import Reconstruction, UnitVectors
 from levelfield.errors import BadSpecification
 from levelfield.randomness import stream
 
@@ -187,14 +186,6 @@ def test_half_precision_keeps_nodes_and_errors_in_full_precision() -> None:
     torch.testing.assert_close(rows.float(), exact, atol=0.02, rtol=0.02)
     (rows.float().sum() + steps.errors.sum()).backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in head.parameters())
-
-
-def test_slopes_written_by_hand_are_the_derivatives() -> None:
-    vectors = drawn(3, 2, 4).transpose(0, 1).requires_grad_()
-    assert torch.autograd.gradcheck(UnitVectors.apply, [vectors])
-    blocks, nodes = drawn(2, 3, 5), drawn(2, 3, 4)
-    weight, bias = drawn(2, 4, 5).requires_grad_(), drawn(2, 1, 5).requires_grad_()
-    assert torch.autograd.gradcheck(lambda w, b: Reconstruction.apply(blocks, nodes, w, b), [weight, bias])
 
 
 def test_a_saved_model_with_this_head_is_loaded_without_being_given_one(

@@ -10,7 +10,6 @@ from levelfield.objectives import _class_scores
 
 CLASSES, DIM = 11, 6
 NAMES = [
-    "softmax",
     "normalized_softmax",
     "arcface",
     "cosface",
@@ -37,7 +36,16 @@ def loss_and_gradients(name: str) -> list[torch.Tensor]:
 def test_chunks_of_any_size_give_the_same_loss_and_gradients(
     name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_class_scores, "MANY", 0)
     whole = loss_and_gradients(name)
     monkeypatch.setattr(_class_scores, "AT_ONCE", at_once)
     for one, other in zip(loss_and_gradients(name), whole, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_closed_form_is_taken_where_it_pays(name: str) -> None:
+    for classes, expected in ((_class_scores.MANY - 1, name == "soft_triple"), (_class_scores.MANY, True)):
+        objective = objectives.create(name, num_classes=classes, dim=DIM)
+        loss = objective(torch.ones(2, DIM, requires_grad=True), torch.tensor([0, 1]))
+        assert ("Attached" in type(loss.grad_fn).__name__) == expected

@@ -16,6 +16,8 @@ from levelfield.objectives._distributions import distances, quick_distances
 from levelfield.objectives._hypergraph import propagation
 from levelfield.randomness import stream
 
+pytestmark = pytest.mark.usefixtures("form")
+
 CLASSES, DIM, HIDDEN, LABELS = 5, 4, 3, torch.tensor([3, 0, 3, 1, 0, 3, 4])  # of class 2 there is nobody
 FORMS: dict[str, dict[str, Any]] = {
     "paper": {},

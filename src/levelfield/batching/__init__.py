@@ -1,4 +1,4 @@
-"""Which images come together in a batch. One file each; a new file here is found by itself.
+"""Batchings: which images form a batch. One file each; a new file here is found automatically.
 
 >>> {"random", "spc", "episodes"} <= set(names())
 True
@@ -6,15 +6,29 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from levelfield.batch_layout import Layout
 from levelfield.batching._registry import create, describe, maker, names, register
 from levelfield.batching.base import Batching, Common, Promise
 from levelfield.batching.choice import Choice
 from levelfield.batching.fitting import Fit, check_fit, fits, fitting
-from levelfield.batching.layout import Layout, fit_batch
+from levelfield.batching.layout import fit_batch
 from levelfield.batching.report import PlanReport, report
 from levelfield.registry import import_files
+
+if TYPE_CHECKING:  # written by make docs
+    from levelfield.batching.balanced import Balanced as Balanced
+    from levelfield.batching.d2_coreset import D2Coreset as D2Coreset
+    from levelfield.batching.ddm import DistanceMatching as DistanceMatching
+    from levelfield.batching.episodes import Episodes as Episodes
+    from levelfield.batching.frd import FrechetMatching as FrechetMatching
+    from levelfield.batching.greedy_coreset import GreedyCoreset as GreedyCoreset
+    from levelfield.batching.m_per_class import MPerClass as MPerClass
+    from levelfield.batching.n_pair import Pairs as Pairs
+    from levelfield.batching.random import Random as Random
+    from levelfield.batching.spc import SamplesPerClass as SamplesPerClass
+    from levelfield.batching.spc_r import RandomWithPair as RandomWithPair
 
 __all__ = [
     "Batching",
@@ -38,16 +52,12 @@ __all__ = [
 
 
 def _offer_classes() -> None:
-    """Import every public file of this room and offer the batchings that are registered in it."""
+    """Import every public file of this package and export its registered batchings."""
     for module in import_files(__name__):
         for name, value in vars(module).items():
             if isinstance(value, type) and value.__module__ == module.__name__ and vars(value).get("name"):
                 globals()[name] = value
                 __all__.append(name)
-
-
-def __getattr__(name: str) -> Any:  # tells type checkers that names come from the files
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 _offer_classes()

@@ -1,4 +1,4 @@
-"""The batchings by name."""
+"""Batchings by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Entry = TypeVar("_Entry", bound=type[Batching])
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a batching: a sentence, its text, and what can be set, with defaults."""
+    """Facts about a batching: a sentence, its full text, and its settings with defaults."""
 
     what: str
     text: str
@@ -30,7 +30,7 @@ class About:
 
 
 def describe(name: str) -> About:
-    """All there is to say about a batching.
+    """The facts about a batching.
 
     >>> describe("spc").settings
     {'samples_per_class': 2, 'small': 'repeat', 'replace': False}
@@ -43,7 +43,7 @@ def describe(name: str) -> About:
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
-    """Decorator: enter a batching under `name`, with a sentence on what comes together."""
+    """Decorator: register a batching under `name`, with a sentence on what a batch contains."""
 
     def enter(entry: _Entry) -> _Entry:
         entry.name = name
@@ -54,7 +54,7 @@ def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
 
 
 def _about_settings(made: Any) -> list[str]:
-    """What a class and those it comes from say about settings: paragraphs that begin with the names of some."""
+    """Documentation of settings from a class and its parents: paragraphs that begin with names of settings."""
     inherited = [paragraph for kind in made.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
     return [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
 
@@ -71,7 +71,15 @@ def maker(name: str) -> Callable[..., Batching]:
 def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | None, **settings: Any) -> Batching:
     """A batching by name (or `my_batches.py:MyBatching`) over `labels`.
 
-    settings: seed=0, batches_per_epoch=None, rank=0, world=1, and the batching's own.
+    Args:
+        name: see `names()`; a class such as `batching.SamplesPerClass` makes the same with typed keywords.
+        labels: (images,) integers, the class of each image.
+        batch_size: images in a batch; None only for `m_per_class`, which can do without.
+        **settings: seed=0, batches_per_epoch=None, rank=0, world=1, and the batching's own.
+
+    Returns:
+        A `Batching`: it yields the batches of an epoch as lists of positions in `labels`, and fits `batch_sampler` of
+        a torch DataLoader.
 
     >>> batches = create("spc", [0, 0, 1, 1, 2, 2], batch_size=4, samples_per_class=2)
     >>> batches.plan(0).shape
@@ -80,7 +88,7 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
     make = maker(name)
     check_keywords(f"batching '{name}'", settings, make)
     if batch_size is None and (accepted(make) or {}).get("batch_size", 0) is not None:
-        raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class can do without.")
+        raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class works without one.")
     try:
         return make(labels, batch_size=batch_size, **settings)
     except LevelfieldError:
@@ -88,4 +96,4 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
     except Exception as error:  # somebody's own code may raise anything
         if not is_file_reference(name):
             raise
-        raise BadSpecification(f"The batching '{name}' cannot be made: {type(error).__name__}: {error}") from error
+        raise BadSpecification(f"The batching '{name}' cannot be created: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""DDM: of a few candidate batches the one whose distances are distributed most like those of the pool."""
+"""DDM: the candidate batch whose distribution of distances is closest to that of the pool."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class DistanceScorer:
         self.reference = reference or self._own(low, high)
 
     def __call__(self, candidates: np.ndarray) -> np.ndarray:
+        scores: np.ndarray
         if self.bins:
             width = (self.reference.high - self.reference.low) / self.bins
             scores = width * np.abs(self.shares(candidates).cumsum(axis=1) - self.reference.cumulated).sum(axis=1)
@@ -51,7 +52,8 @@ class DistanceScorer:
             return scores
         chosen, (mean, std) = self.rows[candidates], self.reference.moments
         gaps = chosen.mean(axis=1) - mean, chosen.std(axis=1) - std
-        return WEIGHT * scores + np.linalg.norm(gaps[0], axis=1) + np.linalg.norm(gaps[1], axis=1)
+        scores = WEIGHT * scores + np.linalg.norm(gaps[0], axis=1) + np.linalg.norm(gaps[1], axis=1)
+        return scores
 
     def shares(self, candidates: np.ndarray) -> np.ndarray:
         """(candidates, bins): which share of a batch's pairs lies in each bin."""
@@ -60,7 +62,8 @@ class DistanceScorer:
         for found, rows in zip(counts, candidates, strict=True):
             found[:] = np.bincount(self._codes[rows].take(rows, axis=1).ravel(), minlength=self.bins)
         counts[:, 0] -= size  # the diagonal: distance 0 is in the first bin
-        return counts / (size * (size - 1))
+        shares: np.ndarray = counts / (size * (size - 1))
+        return shares
 
     def _own(self, low: float, high: float) -> Distances:
         """`Distances.of` the rows, from the matrix that is there anyway."""
@@ -72,7 +75,7 @@ class DistanceScorer:
         return Distances(self.rows, low, high, counts / (count * (count - 1)), np.empty(0))
 
 
-@register("ddm", "the best of 10 SPC batches: distances of its embeddings distributed most like those of a pool")
+@register("ddm", "the best of 10 SPC batches: its distribution of distances is closest to that of a pool")
 class DistanceMatching(BestOfCandidates):
     """Roth et al. 2020, DDM. O(pool^2 dim + candidates batch^2) a batch.
 

@@ -1,4 +1,4 @@
-"""How the pairwise distances of some rows are distributed."""
+"""The distribution of pairwise distances of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCK = 256  # rows whose distances to all others are computed at once
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """What is compared with: how the distances of `rows` are distributed.
+    """The reference distribution: pairwise distances of `rows`.
 
     >>> found = Distances.of(np.array([[0.0], [1.0], [3.0]]), bins=2)
     >>> found.low, found.high, found.shares.round(2).tolist()
@@ -59,7 +59,8 @@ class Distances:
     @cached_property
     def _integral(self) -> np.ndarray:
         """Of the quantile function, up to each of the ordered distances."""
-        return np.r_[0.0, np.cumsum(self.ordered)] / len(self.ordered)
+        sums: np.ndarray = np.r_[0.0, np.cumsum(self.ordered)] / len(self.ordered)
+        return sums
 
     def wasserstein(self, sample: np.ndarray) -> float:
         """1-Wasserstein distance of `sample` (ascending) from the distances themselves.
@@ -82,7 +83,7 @@ class Distances:
 def pairwise(rows: np.ndarray) -> np.ndarray:
     """(n, n) Euclidean distances. Centred first: what is far from the origin would be rounded away."""
     rows = rows - rows.mean(axis=0)
-    result = rows @ rows.T
+    result: np.ndarray = rows @ rows.T
     squares = result.diagonal().copy()
     result *= -2
     result += squares

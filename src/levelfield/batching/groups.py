@@ -1,4 +1,4 @@
-"""n images of one class: where they are, what happens to classes that have fewer."""
+"""Groups of n images of one class, and the treatment of classes that have fewer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = ("repeat", "skip", "error")
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The classes that may come, and groups of `n` images of them.
+    """The usable classes, and groups of `n` images of them.
 
     small: for classes with fewer than n images: `repeat` (all once, then again in a new order), `skip` the class,
     `refill` (take what there is and more classes, see `fill`), `replace` (draw n with replacement), or `error`.
@@ -88,7 +88,8 @@ class Groups:
 
     def at(self, classes: np.ndarray, cards: np.ndarray) -> np.ndarray:
         """Positions of the images `cards` (groups, n), counted inside each class of `classes` (groups,)."""
-        return self.images[self.starts[classes, None] + cards]
+        dealt: np.ndarray = self.images[self.starts[classes, None] + cards]
+        return dealt
 
     def dealt(self, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """[groups, n] positions: each class deals from a deck of its own, so its images come equally often."""
@@ -121,4 +122,5 @@ class Groups:
         images = groups[np.arange(self.n) < length[:, None]]
         batch = np.repeat(np.repeat(np.arange(len(hands)), [len(hand) for hand in hands]), length)
         place = np.arange(len(batch)) - np.searchsorted(batch, batch)
-        return images[place < batch_size].reshape(len(hands), batch_size)
+        batches: np.ndarray = images[place < batch_size].reshape(len(hands), batch_size)
+        return batches

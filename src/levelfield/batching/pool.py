@@ -1,4 +1,4 @@
-"""Pools: the images of which a batch is chosen by their embeddings."""
+"""Pools: the images from which a batch is chosen by embedding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.ra
     first = np.flatnonzero(np.r_[True, classes[1:] != classes[:-1]])  # where the groups of a class begin
     each = np.diff(np.r_[first, len(classes)])
     chosen = stream.random((count, len(first))).argsort(axis=1)[:, :hand]
-    return first[chosen] + (stream.random((count, hand)) * each[chosen]).astype(np.int64)
+    drawn: np.ndarray = first[chosen] + (stream.random((count, hand)) * each[chosen]).astype(np.int64)
+    return drawn
 
 
 def draw_images(

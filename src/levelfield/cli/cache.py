@@ -21,7 +21,10 @@ def cache(
         bool, typer.Option("--clear", help="Delete what is stored; it is computed again when needed.")
     ] = False,
 ) -> None:
-    """Show (or clear) what was computed once and kept: features, images that were looked at, unpacked archives."""
+    """Show (or clear) what was computed once and kept.
+
+    Features, images that were looked at, unpacked archives.
+    """
     from rich.table import Table
 
     from levelfield.data.cache_contents import kept

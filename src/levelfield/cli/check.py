@@ -32,8 +32,9 @@ def check(
     dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Try every law on a loss: gradients, order and names, degenerate batches, precision, state, randomness.
+    """Try every law on a loss, yours or ours.
 
+    Gradients, order and names, degenerate batches, precision, state, randomness.
     Ends with 1 if one is broken.
     """
     from levelfield.registry import references_in

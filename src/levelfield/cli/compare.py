@@ -69,7 +69,7 @@ def compare(
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Train every method of a study under equal conditions and say which is best, and how sure that is."""
+    """Train every method of a study under equal conditions; say which is best, how sure."""
     from levelfield.registry import references_in
     from levelfield.studies.specification.method_names import check_method_names
     from levelfield.studies.specification.named_code import named_by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def measure(
     run: Path | None,
     wanted: str,
     settings: dict[str, Any],
-    distances: list[str],
+    distances: Sequence[str],
     dims: list[int],
     *,
     out: Path | None,

@@ -23,7 +23,7 @@ def sheet(
         int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
     ] = 224,
 ) -> None:
-    """Draw one image under the corruptions, such as the nine of lim2022, as a run's test images would be."""
+    """Draw one image under corruptions, such as the nine of lim2022."""
     from levelfield.data import corruptions, read_image
     from levelfield.registry import references_in
     from levelfield.reports.figures import check_name

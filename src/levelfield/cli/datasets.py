@@ -33,7 +33,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 @group.callback(epilog="Example: levelfield datasets")
 def list_datasets(context: typer.Context) -> None:
-    """List the benchmarks with their official numbers, check a copy of one, or look for leaks across the split."""
+    """List the benchmarks, check a copy of one, or look for leaks across the split."""
     if context.invoked_subcommand is not None:
         return
 

@@ -41,7 +41,10 @@ def ensemble(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Join finished runs: embeddings side by side, measured, and one model that does the same to new images."""
+    """Join finished runs to one model: embeddings side by side, measured.
+
+    The model does the same to new images.
+    """
     if len(runs) < 2:
         raise BadInput("An ensemble needs two runs or more.")
 

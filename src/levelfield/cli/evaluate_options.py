@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ import numpy as np
 
 from levelfield.cli.arrays import read_array, read_labels
 from levelfield.cli.console import bar
-from levelfield.errors import BadInput, unknown
+from levelfield.errors import BadInput
 from levelfield.evaluation import Rates, Threshold, same_or_not, split
 from levelfield.evaluation.inputs import check_dim
 from levelfield.evaluation.metrics.geometry import refuse_undefined
 from levelfield.evaluation.metrics.registry import parse_all
-from levelfield.evaluation.search.distances import DISTANCES
+from levelfield.evaluation.search.distances import Distance, distance_called
 from levelfield.methods.refine.choice import Refinement
 from levelfield.studies.runs.finished import (
     PARTS,
@@ -100,13 +100,11 @@ def refined(run: Path, subject: Subject, ways: list[Refinement]) -> Iterator[Sub
 
 
 def check(
-    subject: Subject, settings: dict[str, Any], distances: list[str], dims: list[int], nearest: int, by_query: bool
+    subject: Subject, settings: dict[str, Any], distances: Sequence[str], dims: list[int], nearest: int, by_query: bool
 ) -> None:
     """Refuse at once what would fail only after much has been measured."""
     wanted = parse_all(settings["metrics"], k=settings["k"])
     for each in distances:
-        if each not in DISTANCES:
-            raise unknown("distance", each, DISTANCES)
         refuse_undefined(wanted, each)
     if by_query and not any(metric.kind == "retrieval" for metric in wanted):
         raise BadInput(
@@ -158,9 +156,11 @@ def decide(
         return chosen, chosen.rates(rows, labels, ci=ci, progress=progress)
 
 
-def read_distances(distance: str | None, binary: bool) -> list[str]:
-    named = words("distance", distance) if distance is not None else []
-    return list(dict.fromkeys([*(named or ([] if binary else ["cosine"])), *(["hamming"] if binary else [])]))
+def read_distances(distance: str | None, binary: bool) -> list[Distance]:
+    named = [distance_called(word) for word in words("distance", distance)] if distance is not None else []
+    if binary:
+        named.append("hamming")
+    return list(dict.fromkeys(named)) or ["cosine"]
 
 
 def words(flag: str, text: str) -> list[str]:

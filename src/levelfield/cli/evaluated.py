@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -12,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import console
-from levelfield.evaluation import Evaluation, Rate, Rates, Signature, Threshold
+from levelfield.evaluation import Evaluation, Rate, Rates, Representation, Signature, Threshold
 from levelfield.evaluation.statistics import MIN_CLASSES
 
 _DECISIONS = {
@@ -46,7 +45,7 @@ class Evaluated:
         return math.ceil(self.dim * self._representation.bits / 8)
 
     @property
-    def _representation(self) -> Any:
+    def _representation(self) -> Representation:
         return self._declared(next(iter(self.result.signatures.values()))).representation
 
     def signature(self, name: str) -> str:

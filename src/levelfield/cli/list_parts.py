@@ -52,7 +52,7 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
 ) -> None:
-    """List parts by kind (objectives, miners, batchings, metrics, ...), or the studies that ship with levelfield."""
+    """List parts by kind (objectives, miners, metrics ...), or the studies that ship."""
     from rich.table import Table
     from rich.text import Text
 

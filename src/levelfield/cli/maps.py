@@ -27,7 +27,10 @@ def maps(
     channels: Annotated[int, typer.Option("--channels", min=1, max=100, help="Strongest channels to draw.")] = 3,
     out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("maps.png"),
 ) -> None:
-    """Draw the strongest channels of each run's last feature map over images: a row each, the baseline first."""
+    """Draw the strongest channels of each run's last feature map over images.
+
+    A row for each run, the baseline first.
+    """
     import numpy as np
     import torch
 

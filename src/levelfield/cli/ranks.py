@@ -33,7 +33,7 @@ def ranks(
     out: Annotated[Path | None, typer.Option("--out", help="A folder for ranks.json and the diagram.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Mean ranks of methods over datasets, Friedman's test, and who cannot be told apart (Nemenyi)."""
+    """Rank methods over several datasets: mean ranks, Friedman's and Nemenyi's test."""
     from levelfield import evaluation
     from levelfield.evaluation.statistics.ranks import rank
     from levelfield.studies.leaderboard.across import across

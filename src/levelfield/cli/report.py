@@ -29,8 +29,9 @@ def report(
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Print the leaderboard of existing runs, write it as CSV, JSON and Markdown, draw figures. Trains nothing.
+    """Print the leaderboard of existing runs; write its files and figures.
 
+    Trains nothing. The files are CSV, JSON and Markdown.
     Without --figure those are drawn that the study names. --leaks needs the images, all else does not.
     """
     from levelfield import evaluation

@@ -39,7 +39,10 @@ def toy(
         float, typer.Option("--switch", min=0, max=1, help="The switch that is compared with none and the published.")
     ] = 0.7,  # PREFERRED_SWITCH of the experiment; a test compares them
 ) -> None:
-    """Train the line experiments of roth2020 (figures 6 and 12): what becomes of a direction that no class needs."""
+    """Train the line experiments of roth2020 (figures 6 and 12).
+
+    They show what becomes of a direction that no class needs.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -53,7 +53,10 @@ def train(
     tensorboard: TensorboardOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Train one method of a study, by default the winner. The compared models saw only half of the classes."""
+    """Train one method of a study, by default the winner.
+
+    The compared models saw only half of the classes: see --all-classes.
+    """
     from levelfield.studies.specification.method_names import check_method_names
     from levelfield.studies.specification.named_code import named_by
     from levelfield.studies.specification.study import assign, parse_study

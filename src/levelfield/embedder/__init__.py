@@ -1,4 +1,4 @@
-"""Images to embedding rows: a trunk (timm network, cut and taps), a head, and a store for what does not change."""
+"""Images to embedding rows: a trunk (timm network, cut and taps), a head, and a cache for frozen features."""
 
 from __future__ import annotations
 
@@ -60,10 +60,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a part when it is first asked for: timm takes seconds, and the store alone does not need it."""
-    if name == "backbones":
-        return importlib.import_module("levelfield.embedder.trunk.backbones")
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"levelfield.embedder.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'levelfield.embedder' has no attribute '{name}'")
+if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """Import a name on first use: timm takes seconds to import, and the cache alone does not need it."""
+        if name == "backbones":
+            return importlib.import_module("levelfield.embedder.trunk.backbones")
+        if name in _HOMES:
+            return getattr(importlib.import_module(f"levelfield.embedder.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'levelfield.embedder' has no attribute '{name}'")

@@ -6,45 +6,44 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.class_intervals import check_level, intervals
-from levelfield.evaluation.inputs import Array, Inputs, check_inputs
+from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
 from levelfield.evaluation.metrics.clustering import tabulate
 from levelfield.evaluation.metrics.geometry import measure, pairs_of, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
 from levelfield.evaluation.metrics.registry import Metric, parse_all
 from levelfield.evaluation.metrics.retrieval import reach
-from levelfield.evaluation.result import AVERAGES, LONE, Evaluation, mean_of
+from levelfield.evaluation.result import AVERAGES, LONE, Average, Evaluation, Lone, mean_of
 from levelfield.evaluation.search.arrangement import arrange
 from levelfield.evaluation.search.budget import check_copies, pairs_within
-from levelfield.evaluation.search.distances import DISTANCES, Chosen, prepare
+from levelfield.evaluation.search.distances import DISTANCES, Chosen, Distance, prepare
 from levelfield.evaluation.search.neighbours import neighbours
 from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.ranking import best_way, search
-from levelfield.evaluation.search.ranks import TIES, tie_groups
+from levelfield.evaluation.search.ranks import TIES, Ties, tie_groups
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.progress import SILENT, Progress, Stage
 
 
 def evaluate(
-    embeddings: Any,
-    labels: Any,
+    embeddings: Arrays,
+    labels: Arrays,
     *,
-    gallery: Any = None,
-    gallery_labels: Any = None,
-    query_ids: Any = None,
+    gallery: Arrays | None = None,
+    gallery_labels: Arrays | None = None,
+    query_ids: Arrays | None = None,
     metrics: Iterable[str] | None = None,
     k: int | Iterable[int] = (1, 2, 4, 8),
-    distance: str = "cosine",
-    average: str = "query",
-    ties: str = "expected",
-    lone: str = "exclude",
+    distance: Distance = "cosine",
+    average: Average = "query",
+    ties: Ties = "expected",
+    lone: Lone = "exclude",
     dim: int | None = None,
     starts: int = 3,
     ci: float | None = None,
@@ -54,23 +53,37 @@ def evaluate(
 ) -> Evaluation:
     """Measure embeddings: each query is searched among all others, itself left out by id, or in a gallery.
 
-    embeddings: (n, dim) array or tensor; labels: (n,) whole numbers or text. With `gallery` and `gallery_labels` the
-    embeddings are searched there; `query_ids[i]` then names the gallery row that is query i itself (-1: none). If all
-    queries are in the gallery and no ids leave them out, there is a warning: each would find itself.
-    metrics: see `names()`; None means all usual retrieval metrics and no clustering. A bare `recall` stands for
-    recall@K with each `k`. distance: cosine, euclidean, dot or hamming. ties: the mean over all orders of rows that are
-    level (expected), or the worst or best of them (pessimistic, optimistic). lone: queries without positives are left
-    out (exclude) or count as 0 (miss). dim: only the first columns. starts: k-means starts of the clustering metrics,
-    which cluster the queries into as many clusters as they have classes. Metrics of geometry describe the queries too:
-    their rows of unit length under cosine, their bits under hamming, otherwise the rows as they are. ci: the level of
-    intervals of the retrieval metrics, over classes (0.95); None: none.
-
     The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
     number of threads wherever measured, but the matrix library promises equal bits for one thread only.
-    memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings once
-    more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in several rounds.
-    Clustering and geometry need the queries once more and, for k-means, the centres four times.
-    progress: one stage, whose steps are similarities.
+
+    Args:
+        embeddings: (n, dim) numbers, the queries: an array, a tensor or lists.
+        labels: (n,) whole numbers or text.
+        gallery: (m, dim), the rows to search in; without it, the other embeddings. If all queries are in the gallery
+            and no ids leave them out, there is a warning: each query would find itself.
+        gallery_labels: (m,), needed with a gallery.
+        query_ids: (n,) whole numbers: the gallery row that is query i itself, -1 if there is none.
+        metrics: see `names()`; None means all usual retrieval metrics and no clustering. A bare `recall` stands for
+            recall@K with each `k`. Clustering metrics cluster the queries into as many clusters as they have classes.
+            Metrics of geometry describe the queries too: their rows of unit length under cosine, their bits under
+            hamming, otherwise the rows as they are.
+        k: the K of metrics without a number of their own.
+        distance: what "near" means.
+        average: over queries, or over the means of classes.
+        ties: the mean over all orders of rows at equal distance (expected), or the worst or best of them.
+        lone: queries without positives are left out (exclude) or count as 0 (miss).
+        dim: use only the first columns.
+        starts: k-means starts of the clustering metrics.
+        ci: the level of intervals of the retrieval metrics, over classes (0.95); None: none.
+        seed: of k-means.
+        memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings
+            once more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in
+            several rounds. Clustering and geometry need the queries once more and, for k-means, the centres four times.
+        progress: one stage, whose steps are similarities.
+
+    Returns:
+        An `Evaluation`: a mapping of metric names to figures, which also has `per_query` (n,) for each retrieval
+        metric, the `intervals`, and the `signature` that says how each figure was made.
 
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1], metrics=["recall@1", "map@r"])
     >>> dict(result)
@@ -175,7 +188,8 @@ def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Represent
 def _lone_queries(inputs: Inputs) -> Array:
     positives = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))[inputs.query_codes]
     itself = (inputs.query_ids >= 0) & (inputs.gallery_codes[inputs.query_ids] == inputs.query_codes)
-    return positives == itself
+    alone: Array = positives == itself
+    return alone
 
 
 def _retrieval(

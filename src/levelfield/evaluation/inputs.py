@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from levelfield.errors import BadInput
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = ArrayLike | torch.Tensor  # what people have: arrays, lists, tensors on any device
 _CHUNK = 256
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from levelfield.evaluation.signature import Signature
 from levelfield.evaluation.statistics import Interval
 from levelfield.notebook import frame, html_table
 
-AVERAGES = ("query", "class")
-LONE = ("exclude", "miss")
+Average = Literal["query", "class"]
+Lone = Literal["exclude", "miss"]
+AVERAGES: tuple[Average, ...] = get_args(Average)
+LONE: tuple[Lone, ...] = get_args(Lone)
 TABLES = ("metrics", "queries", "classes")
 
 

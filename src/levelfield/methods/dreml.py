@@ -21,7 +21,8 @@ from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, Setting
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import ProxyNCA
-from levelfield.objectives._proxies import check_classes, mean_entropy
+from levelfield.objectives._given import check_classes
+from levelfield.objectives._proxies import mean_entropy
 from levelfield.randomness import numpy_stream
 from levelfield.settings import number, one_of, whole
 

@@ -98,7 +98,8 @@ class Student(Method):
         >>> Student.requires({"student": {"teacher": "big", "form": "imitate"}})
         ('big',)
         """
-        return (Lesson.of(settings["student"]).teacher,)
+        said = settings.get("student")  # what else is wrong with it is said when it is created
+        return (str(said["teacher"]),) if isinstance(said, Mapping) and "teacher" in said else ()
 
     def taught(self, outputs: np.ndarray) -> None:
         """Take the teacher's outputs, one row for each training image; they are no part of the method's state."""

@@ -1,4 +1,4 @@
-"""Miners: `(embeddings, labels) -> tuples`. One file each; a new file here is found by itself.
+"""Miners: `(embeddings, labels) -> tuples`. One file each; a new file here is found automatically.
 
 >>> import torch
 >>> from levelfield import miners
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Any
+from typing import TYPE_CHECKING
 
 from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.miners._contract import (
@@ -23,6 +23,17 @@ from levelfield.miners._contract import (
     register,
     resolve,
 )
+
+if TYPE_CHECKING:  # written by make docs
+    from levelfield.miners.all import All as All
+    from levelfield.miners.batch_hard import BatchHard as BatchHard
+    from levelfield.miners.distance_weighted import DistanceWeighted as DistanceWeighted
+    from levelfield.miners.multi_similarity import MultiSimilarityMiner as MultiSimilarityMiner
+    from levelfield.miners.n_pair import NPairMiner as NPairMiner
+    from levelfield.miners.random import Random as Random
+    from levelfield.miners.semihard import Semihard as Semihard
+    from levelfield.miners.softhard import Softhard as Softhard
+    from levelfield.miners.switch import Switched as Switched
 
 __all__ = [
     "BaseMiner",
@@ -39,7 +50,7 @@ __all__ = [
 
 
 def _offer_classes() -> None:
-    """Import every public file of this room and offer the miner classes written in it."""
+    """Import every public file of this package and export its miner classes."""
     for found in pkgutil.iter_modules(__path__):
         if not found.name.startswith("_"):
             module = importlib.import_module(f"{__name__}.{found.name}")
@@ -47,10 +58,6 @@ def _offer_classes() -> None:
                 if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_"):
                     globals()[name] = value
                     __all__.append(name)
-
-
-def __getattr__(name: str) -> Any:  # tells type checkers that names come from the files
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 _offer_classes()

@@ -10,10 +10,41 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Any
+from typing import TYPE_CHECKING
 
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._create import as_objective, create, describe, names
+
+if TYPE_CHECKING:  # written by make docs
+    from levelfield.objectives.angular import Angular as Angular
+    from levelfield.objectives.arcface import ArcFace as ArcFace
+    from levelfield.objectives.contrastive import Contrastive as Contrastive
+    from levelfield.objectives.cosface import CosFace as CosFace
+    from levelfield.objectives.cross_batch_memory import CrossBatchMemory as CrossBatchMemory
+    from levelfield.objectives.fast_ap import FastAP as FastAP
+    from levelfield.objectives.generalized_lifted import GeneralizedLifted as GeneralizedLifted
+    from levelfield.objectives.group_loss import GroupLoss as GroupLoss
+    from levelfield.objectives.hist import Hist as Hist
+    from levelfield.objectives.histogram import Histogram as Histogram
+    from levelfield.objectives.lifted_structure import LiftedStructure as LiftedStructure
+    from levelfield.objectives.margin import Margin as Margin
+    from levelfield.objectives.message_passing import MessagePassing as MessagePassing
+    from levelfield.objectives.multi_similarity import MultiSimilarity as MultiSimilarity
+    from levelfield.objectives.n_pair import NPair as NPair
+    from levelfield.objectives.normalized_softmax import NormalizedSoftmax as NormalizedSoftmax
+    from levelfield.objectives.nt_xent import NTXent as NTXent
+    from levelfield.objectives.prototypical import Prototypical as Prototypical
+    from levelfield.objectives.proxy_anchor import ProxyAnchor as ProxyAnchor
+    from levelfield.objectives.proxy_nca import ProxyNCA as ProxyNCA
+    from levelfield.objectives.proxy_nca_pp import ProxyNCAPlusPlus as ProxyNCAPlusPlus
+    from levelfield.objectives.proxy_triplet import ProxyTriplet as ProxyTriplet
+    from levelfield.objectives.quadruplet import Quadruplet as Quadruplet
+    from levelfield.objectives.ranked_list import RankedList as RankedList
+    from levelfield.objectives.snr import SNR as SNR
+    from levelfield.objectives.soft_triple import SoftTriple as SoftTriple
+    from levelfield.objectives.softmax import Softmax as Softmax
+    from levelfield.objectives.structured_clustering import StructuredClustering as StructuredClustering
+    from levelfield.objectives.triplet import Triplet as Triplet
 
 __all__ = ["Facts", "Given", "Objective", "as_objective", "create", "describe", "names", "register"]
 
@@ -27,10 +58,6 @@ def _offer_classes() -> None:
                 if isinstance(value, type) and issubclass(value, Objective) and value.__module__ == module.__name__:
                     globals()[name] = value
                     __all__.append(name)
-
-
-def __getattr__(name: str) -> Any:  # tells type checkers that names come from the files
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 _offer_classes()

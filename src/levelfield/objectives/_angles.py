@@ -95,4 +95,5 @@ def once_each(table: ClassTable) -> Tensor:
 def _within(matrix: Tensor, start: int, stop: int, size: int) -> Tensor:
     """The entries within each class of this size, as a view (classes, size, size)."""
     square = matrix[start:stop, start:stop].unflatten(1, (-1, size)).unflatten(0, (-1, size))
-    return square.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
+    blocks: Tensor = square.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
+    return blocks

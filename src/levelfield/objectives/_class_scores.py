@@ -18,6 +18,7 @@ from levelfield.geometry import lengths_of
 from levelfield.objectives._closed import LOG2_E, attached, through_unit, wants_slope
 from levelfield.objectives._contract import Given
 
+MANY = 700  # class vectors: from 774 on benchmarks/objectives.py finds gains of 1.2 to 1.6, with 100 of 0.9 to 1.2
 AT_ONCE = 1024  # class vectors in a chunk
 LOWEST = -1e30  # below every score, and finite: differences of infinities are not numbers
 
@@ -32,8 +33,13 @@ class Chunk(NamedTuple):
 Weights = Callable[[Chunk, Tensor], Tensor]  # slope of the loss by a chunk's scores, in a buffer (vectors, b)
 
 
+def many(classes: int) -> bool:
+    """Whether there are so many classes that a closed form pays."""
+    return classes >= MANY
+
+
 class ClassScores:
-    """Scores s_ic = x_i . v_c (+ bias_c), or cosines with `normalize`, kept class by class in `matrix` (C, b).
+    """Cosines of rows and class vectors, kept class by class in `matrix` (C, b).
 
     per_class: how many of the vectors, one after another, belong to each class.
 
@@ -44,21 +50,11 @@ class ClassScores:
 
     matrix: Tensor
 
-    def __init__(
-        self,
-        rows: Tensor,
-        vectors: Tensor,
-        labels: Tensor,
-        *,
-        normalize: bool = True,
-        bias: Tensor | None = None,
-        per_class: int = 1,
-    ) -> None:
+    def __init__(self, rows: Tensor, vectors: Tensor, labels: Tensor, *, per_class: int = 1) -> None:
         rows, self.vectors = rows.detach(), vectors.detach()
-        self.lengths = lengths_of(rows) if normalize else None
-        self.rows = rows if self.lengths is None else rows / self.lengths
-        self.inverse = rows.new_empty(len(vectors), 1) if normalize else None  # 1 / length of each vector
-        self.bias = None if bias is None else bias.detach()
+        self.lengths = lengths_of(rows)
+        self.rows = rows / self.lengths
+        self.inverse = rows.new_empty(len(vectors), 1)  # 1 / length of each vector
         self.labels, self.per_class = labels, per_class
         self.step = per_class * max(1, AT_ONCE // per_class)
         self.chunks = self._chunks()
@@ -87,11 +83,8 @@ class ClassScores:
     def compute(self, chunk: Chunk, out: Tensor) -> Tensor:
         """The chunk's scores, written to `out` (vectors, b)."""
         vectors = self.vectors[chunk.vectors]
-        if self.bias is not None:
-            return torch.addmm(self.bias[chunk.vectors, None], vectors, self.rows.T, out=out)
         torch.mm(vectors, self.rows.T, out=out)
-        if self.inverse is not None:
-            out *= torch.reciprocal(lengths_of(vectors), out=self.inverse[chunk.vectors])
+        out *= torch.reciprocal(lengths_of(vectors), out=self.inverse[chunk.vectors])
         return out
 
     def buffer(self) -> Tensor:
@@ -108,7 +101,7 @@ class ClassScores:
 
 
 class Gradients:
-    """Gradients of the raw rows, the raw class vectors and their bias, collected chunk by chunk."""
+    """Gradients of the raw rows and the raw class vectors, collected chunk by chunk."""
 
     def __init__(self, scores: ClassScores, gradient: Tensor | float) -> None:
         self.scores, self.gradient = scores, gradient
@@ -116,7 +109,6 @@ class Gradients:
         self._scaled_rows = scores.rows * gradient  # small, where the gradient of the vectors is large
         self.vectors = torch.empty_like(scores.vectors)
         self._scratch = scores.buffer()
-        self.bias = None if scores.bias is None else torch.empty_like(scores.bias)
 
     def add(self, chunk: Chunk, values: Tensor, weights: Tensor, inward: Tensor | None = None) -> Tensor:
         """Take in a chunk with the scores `values` and their slopes `weights` (overwritten); its vectors' gradient.
@@ -124,17 +116,12 @@ class Gradients:
         inward: what else there is to take off along each vector (vectors, 1).
         """
         vectors, slope = self.scores.vectors[chunk.vectors], self.vectors[chunk.vectors]
-        if self.bias is not None:
-            torch.sum(weights, 1, out=self.bias[chunk.vectors]).mul_(self.gradient)
-        if self.scores.inverse is None:
-            torch.mm(weights, self._scaled_rows, out=slope)
-        else:
-            inverse = self.scores.inverse[chunk.vectors]
-            along = torch.mul(weights, values, out=self._scratch[: len(values)]).sum(1, keepdim=True)
-            along = along if inward is None else along + inward
-            weights *= inverse
-            torch.mm(weights, self._scaled_rows, out=slope)
-            slope.addcmul_(along * inverse * inverse * self.gradient, vectors, value=-1)
+        inverse = self.scores.inverse[chunk.vectors]
+        along = torch.mul(weights, values, out=self._scratch[: len(values)]).sum(1, keepdim=True)
+        along = along if inward is None else along + inward
+        weights *= inverse
+        torch.mm(weights, self._scaled_rows, out=slope)
+        slope.addcmul_(along * inverse * inverse * self.gradient, vectors, value=-1)
         self._rows.addmm_(weights.T, vectors)
         return slope
 
@@ -147,9 +134,7 @@ class Gradients:
 
     @property
     def rows(self) -> Tensor:
-        lengths = self.scores.lengths
-        slope = self._rows * self.gradient
-        return slope if lengths is None else through_unit(slope, self.scores.rows, lengths)
+        return through_unit(self._rows * self.gradient, self.scores.rows, self.scores.lengths)
 
 
 Target = Callable[[Tensor], tuple[Tensor, Tensor | float]]  # own scores -> their logits, and the slope of that
@@ -219,48 +204,21 @@ def cross_entropy(
     return Loss(terms.sum() / samples, weights)
 
 
-def classified(
-    given: Given,
-    vectors: Tensor,
-    plain: Callable[[], Tensor],
-    *,
-    scale: float,
-    normalize: bool = True,
-    bias: Tensor | None = None,
-    target: Target | None = None,
-    smoothing: float = 0.0,
-    include_true: bool = True,
-) -> Tensor | None:
-    """`cross_entropy` of a batch as a differentiable number; None where only the definition will do."""
-    if given.weights is not None or given.embeddings.dtype != vectors.dtype:
-        return None
-    scores = ClassScores(given.embeddings, vectors, given.labels, normalize=normalize, bias=bias).filled()
-    loss = cross_entropy(scores, scale=scale, target=target, smoothing=smoothing, include_true=include_true)
-
-    def weights(chunk: Chunk, buffer: Tensor) -> Tensor:
-        return loss.weights(chunk, scores.matrix[chunk.vectors], buffer)
-
-    return differentiable(
-        loss.value, given.embeddings, vectors, bias, lambda gradient: scores.back(weights, gradient), plain
-    )
+def pays(given: Given, vectors: Tensor) -> bool:
+    """Whether scores by chunks are quicker than the definition, and have all that it has."""
+    return many(len(vectors)) and given.weights is None and given.embeddings.dtype == vectors.dtype
 
 
 def differentiable(
-    value: Tensor,
-    embeddings: Tensor,
-    vectors: Tensor,
-    bias: Tensor | None,
-    back: Callable[[Tensor], Gradients],
-    plain: Callable[[], Tensor],
+    value: Tensor, given: Given, vectors: Tensor, back: Callable[[Tensor], Gradients], plain: Callable[[], Tensor]
 ) -> Tensor:
     """`value` with the gradients that `back(upstream gradient)` finds."""
-    inputs = {"rows": embeddings, "vectors": vectors, "bias": bias}
-    wanted = {name: tensor for name, tensor in inputs.items() if tensor is not None and tensor.requires_grad}
-    if not wants_slope(*wanted.values()):
+    inputs = [given.embeddings, vectors]
+    if not wants_slope(*inputs):
         return value
 
-    def slopes(gradient: Tensor) -> list[Tensor]:
+    def slopes(gradient: Tensor) -> list[Tensor | None]:
         found = back(gradient)
-        return [getattr(found, name) for name in wanted]
+        return [found.rows if inputs[0].requires_grad else None, found.vectors]
 
-    return attached(value, list(wanted.values()), slopes, plain)
+    return attached(value, inputs, slopes, plain)

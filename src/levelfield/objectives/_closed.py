@@ -7,9 +7,8 @@ value with its slope. `attached` ties both into one differentiable node. Second 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,23 +16,8 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry, full_precision
 
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # nothing a user could do about it
-
 LOG2_E = math.log2(math.e)  # exponentials are taken in base 2: natural ones are slow where they underflow
-_SMALL = 256
 Matrix = Literal["similarity", "distance", "squared_distance"]
-
-
-class Entries(NamedTuple):
-    """A sparse slope: `values[t]` at (`rows[t]`, `columns[t]`); the same place may come more than once.
-
-    `distance` (t,) is needed for slopes of the distance. Up to about 3 entries a row this is quicker than a matrix.
-    """
-
-    rows: Tensor
-    columns: Tensor
-    values: Tensor
-    distance: Tensor | None = None
 
 
 def log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,7 +31,7 @@ def log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tens
     return total.log().add_(top), powers.div_(total)
 
 
-def back_to_rows(geometry: Geometry, slope: Tensor | Entries, matrix: Matrix) -> Tensor:
+def back_to_rows(geometry: Geometry, slope: Tensor, matrix: Matrix) -> Tensor:
     """Gradient of the raw rows (n, d) from the slope dL/dM of one of the geometry's matrices; `slope` is kept.
 
     With V the slope of x.y (for distances -W/d, 0 where d = 0) the gradient of the rows is (V + V') X, plus the row
@@ -56,18 +40,15 @@ def back_to_rows(geometry: Geometry, slope: Tensor | Entries, matrix: Matrix) ->
     rows = geometry.rows
     if matrix != "similarity" and not geometry.normalized:
         rows = rows - rows[:1]  # changes no distance, and far from the origin the sums below would lose all digits
-    if isinstance(slope, Entries):
-        gradient = _sparse_product(rows, slope, matrix, normalized=geometry.normalized)
-    else:
-        both = slope.T.contiguous()  # a transposed copy and an addition in place: four times as quick as W + W.T
-        both += slope
-        if matrix == "distance":  # where d = 0 the slope is 0
-            both /= functional.threshold(geometry.distance, 0.0, torch.inf)
-        gradient = both @ rows
-        if matrix != "similarity":
-            if not geometry.normalized:
-                gradient = gradient.addcmul_(both.sum(1, keepdim=True), rows, value=-1)
-            gradient = gradient.mul_(-2 if matrix == "squared_distance" else -1)
+    both = slope.T.contiguous()  # a transposed copy and an addition in place: four times as quick as W + W.T
+    both += slope
+    if matrix == "distance":  # where d = 0 the slope is 0
+        both /= functional.threshold(geometry.distance, 0.0, torch.inf)
+    gradient = both @ rows
+    if matrix != "similarity":
+        if not geometry.normalized:
+            gradient = gradient.addcmul_(both.sum(1, keepdim=True), rows, value=-1)
+        gradient = gradient.mul_(-2 if matrix == "squared_distance" else -1)
     return gradient if geometry.lengths is None else through_unit(gradient, rows, geometry.lengths)
 
 
@@ -75,37 +56,6 @@ def through_unit(gradient: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
     """Gradient of raw rows from that of unit rows (changed in place): the part along the row is taken off."""
     inward = (gradient * rows).sum(1, keepdim=True)
     return gradient.addcmul_(inward, rows, value=-1).div_(lengths)
-
-
-def _sparse_product(rows: Tensor, slope: Entries, matrix: Matrix, *, normalized: bool) -> Tensor:
-    values, n = slope.values, len(rows)
-    if matrix == "distance":
-        assert slope.distance is not None
-        values = values / slope.distance.masked_fill(slope.distance == 0, torch.inf)
-    first, second = torch.cat((slope.rows, slope.columns)), torch.cat((slope.columns, slope.rows))
-    twice = torch.cat((values, values))
-    both = _small_matrix(first, second, twice, n) if n <= _SMALL else _compressed_rows(first, second, twice, n)
-    gradient = both @ rows
-    if matrix == "similarity":
-        return gradient
-    if not normalized:
-        sums = torch.zeros(n, dtype=values.dtype, device=rows.device).index_add_(0, first, twice)
-        gradient = gradient.addcmul_(sums[:, None], rows, value=-1)
-    return gradient.mul_(-2 if matrix == "squared_distance" else -1)
-
-
-def _small_matrix(first: Tensor, second: Tensor, values: Tensor, n: int) -> Tensor:
-    """The sum of all entries at their places, as a full matrix: up to `_SMALL` rows its product is quicker."""
-    return values.new_zeros(n * n).index_add_(0, second.add(first, alpha=n), values).view(n, n)
-
-
-def _compressed_rows(first: Tensor, second: Tensor, values: Tensor, n: int) -> Tensor:
-    """The same as compressed rows: a third of the time of adding row by row."""
-    order = first.argsort(stable=True)
-    counts = torch.zeros(n + 1, dtype=torch.int64, device=first.device)
-    counts.index_add_(0, first + 1, torch.ones_like(first))
-    columns, values = second.index_select(0, order), values.index_select(0, order)
-    return torch.sparse_csr_tensor(counts.cumsum(0), columns, values, (n, n), check_invariants=False)
 
 
 Slopes = Callable[[Tensor], Sequence[Tensor | None]]
@@ -148,7 +98,7 @@ def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Cal
     >>> first.item(), torch.autograd.grad(first, x)[0].item()
     (6.0, 2.0)
     """
-    result: Tensor = _Attached.apply(value, slopes, plain, *inputs)
+    result: Tensor = _Attached.apply(value, slopes, plain, *inputs)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -161,13 +111,13 @@ def closed(
     embeddings: Tensor,
     geometry: Geometry,
     value: Tensor,
-    slope: Tensor | Entries | None,
+    slope: Tensor,
     matrix: Matrix,
     plain: Callable[[], Tensor],
 ) -> Tensor:
-    """`value` with the gradient that `slope` = dL/d`matrix` implies. Without a slope, the bare value."""
-    if slope is None or not wants_slope(embeddings):
+    """`value` with the gradient that `slope` = dL/d`matrix` implies."""
+    if not wants_slope(embeddings):
         return value
-    for name in ("similarity", "squared_distance", *(() if isinstance(slope, Tensor) else ("distance",))):
+    for name in ("similarity", "squared_distance"):
         geometry.__dict__.pop(name, None)  # not needed on the way back, and as large as the slope
     return attached(value, [embeddings], lambda g: [back_to_rows(geometry, slope, matrix).mul_(g)], plain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,8 @@ from levelfield.geometry import Geometry, full_precision
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
 from levelfield.miners.switch import Switched, switched_share
-from levelfield.objectives._given import Given, checked
+from levelfield.objectives._given import Given as Given
+from levelfield.objectives._given import checked
 from levelfield.randomness import stream
 from levelfield.registry import Registry
 from levelfield.settings import accepted
@@ -56,6 +57,7 @@ class Objective(nn.Module):
     facts: ClassVar[Facts] = Facts(paper="", formula="")
     active: Tensor | int | None = None  # tuples or terms that were not zero in the last call
     dim: int | None = None  # how many numbers a row must have; None if any
+    num_classes: int | None = None  # labels must be 0 to num_classes - 1; None if any
     switched: Tensor | None = None  # share of the last call's tuples that `switch` changed
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
@@ -99,8 +101,24 @@ class Objective(nn.Module):
         roles: Any = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The loss. embeddings: raw rows (b, d). labels: (b,) integers. weights: (b,), one per anchor."""
+        """The loss of a batch.
+
+        Args:
+            embeddings: (batch, dim) raw rows; the objective divides them by their lengths if its definition says so.
+            labels: (batch,) integers; objectives with a vector per class need 0..num_classes-1.
+            tuples: triplets (t, 3) or pairs (t, 2) of positions in the batch, or positive (p, 2) and negative (q, 2)
+                pairs, to use in place of the miner's.
+            weights: (batch,) factors of each anchor's terms; the divisor stays as it is.
+            roles: who plays which part in the batch, as the batching says (`Batching.roles`).
+            generator: where random choices come from; without one, the objective's own.
+
+        Returns:
+            The loss, a tensor of shape () with gradients.
+        """
         return self.loss_of(self._given(embeddings, labels, tuples, weights, roles, generator))
+
+    if TYPE_CHECKING:  # torch says `Callable[..., Any]` of every module
+        __call__ = forward
 
     def loss_of(self, given: Given) -> Tensor:
         """The loss of checked input, in closed form where there is one."""
@@ -167,6 +185,10 @@ class Objective(nn.Module):
     def takes_weights(self) -> bool:
         return self.facts.weights
 
+    def takes_everything(self, given: Given) -> bool:
+        """Whether all of the batch counts: no tuples were handed in, and no miner chooses any."""
+        return given.tuples is None and self.miner is None
+
     def chosen(self, geometry: Geometry, given: Given) -> Tuples | None:
         """The tuples handed in, else the mined ones; None means all of the batch."""
         if given.tuples is not None:
@@ -207,7 +229,8 @@ class Objective(nn.Module):
     ) -> Given:
         raw = Given(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
         takes = self.facts.tuples != "none"
-        return checked(raw, self._label, dim=self.dim, takes_tuples=takes, takes_weights=self.takes_weights)
+        sizes = {"dim": self.dim, "num_classes": self.num_classes}
+        return checked(raw, self._label, **sizes, takes_tuples=takes, takes_weights=self.takes_weights)
 
 
 class _Definition(nn.Module):

@@ -53,13 +53,19 @@ def create(
 ) -> Objective:
     """The objective `name`, `my_losses.py:MyLoss`, or `pml:CircleLoss` of pytorch-metric-learning.
 
-    `num_classes`, `dim` and `generator` go only to those that ask.
+    Args:
+        name: see `names()`; a class such as `objectives.Margin` makes the same with typed keywords.
+        num_classes: how many classes train; goes only to objectives that ask, as do `dim` and `generator`.
+        dim: how many numbers an embedding has.
+        miner: a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; without it the
+            objective's own default.
+        generator: decides how proxies and the like start.
+        preset: a paper's settings: "roth2020", "roth2020/cars", "mlrc/cub" (all: `describe(name).presets`). What is
+            given beside it wins; without it the defaults are the normative form.
+        **hyperparameters: the objective's own (`describe(name).defaults`).
 
-    `preset` sets a paper's options: "roth2020", "roth2020/cars", "mlrc/cub" (all: `describe(name).presets`). What is
-    given beside it wins; without it the defaults are the normative form.
-
-    `miner` is a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; without it the
-    objective's own default. `generator` decides how proxies and the like start.
+    Returns:
+        A module: `objective(embeddings, labels)` with embeddings (batch, dim) and labels (batch,) is the loss, ().
 
     >>> objective = create("margin", beta=0.6, miner="distance_weighted")
     >>> round(objective(torch.eye(4), torch.tensor([0, 0, 1, 1])).item(), 4)

@@ -1,13 +1,12 @@
 """Distances of rows to one normal distribution per class (lim2022 section 3.1), without a rows x classes x dim tensor.
 
 The square is multiplied out, so that a distance is two products of matrices. `distances` is the definition;
-`Distances` gives the same with its gradients in chunks of classes that stay near the processor.
+`quick_distances` gives the same with its gradients in chunks of classes that stay near the processor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -44,58 +43,31 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
     >>> torch.allclose(*(f(rows, means, log_vars, log_var_clamp=(0, 6)) for f in (distances, quick_distances)))
     True
     """
-    wanted, matrix = wants_slope(rows, means, log_vars), rows.new_empty(len(means), len(rows))
+    inputs = [rows, means, log_vars]
+    wanted = wants_slope(*inputs)
     with torch.no_grad():
-        found = Distances(rows, means, log_vars, log_var_clamp, out=matrix, way_back=wanted)
+        found = _Distances(rows, means, log_vars, log_var_clamp, way_back=wanted)
     if not wanted:
-        return matrix.T
+        return found.matrix.T
     return attached(
-        matrix.T,
-        [rows, means, log_vars],
-        lambda upstream: found.back(lambda part, out: out.copy_(upstream[:, part].T)),
-        lambda: distances(rows, means, log_vars, log_var_clamp=log_var_clamp),
+        found.matrix.T, inputs, found.back, lambda: distances(rows, means, log_vars, log_var_clamp=log_var_clamp)
     )
 
 
-Slope = Callable[[slice, Tensor], Tensor]  # dL/dD of some classes, written to a buffer (classes, b)
-
-
-class Gradients(NamedTuple):
-    """Of a loss by what the distances come from."""
-
-    rows: Tensor
-    means: Tensor
-    log_vars: Tensor
-
-
-class Distances:
-    """`scale` * D class by class, written to `out` (C, b), and the way back from the slope of D. Call without autograd.
+class _Distances:
+    """D class by class, `matrix` (C, b), and the way back from its slope.
 
     Means are never normalised: what they give is divided by their lengths. With `way_back` 1/v and mean/v stay where
     the gradients of log_vars and means will be written, so that they cost neither a second computation nor memory.
-
-    >>> found = torch.empty(1, 2)
-    >>> _ = Distances(torch.eye(2), torch.tensor([[0.0, 3.0]]), torch.tensor([[0.5, 8.0]]), (0, 6), out=found)
-    >>> found.add_(1)
-    tensor([[1.6090, 1.0000]])
     """
 
-    def __init__(
-        self,
-        rows: Tensor,
-        means: Tensor,
-        log_vars: Tensor,
-        bounds: Bounds,
-        *,
-        out: Tensor,
-        scale: float = 1.0,
-        way_back: bool = False,
-    ) -> None:
+    def __init__(self, rows: Tensor, means: Tensor, log_vars: Tensor, bounds: Bounds, *, way_back: bool) -> None:
         self.means, self.log_vars, self.bounds, self.lengths = means, log_vars, bounds, lengths_of(rows)
         self.x = rows / self.lengths
         self.squares = self.x.square()
         self.inverse = lengths_of(means).reciprocal_()  # 1 / |mean| (C, 1)
         self.energy = torch.empty_like(self.inverse)  # sum mean^2 / v (C, 1)
+        self.matrix = rows.new_empty(len(means), len(rows))
         self.across = rows.new_empty(len(means) if way_back else min(AT_ONCE, len(means)), len(rows))  # mean/v . x
         self.rooms = self._rooms(len(means)) if way_back else None
         rooms, scratch = self.rooms or self._rooms(AT_ONCE), self._scratch()
@@ -106,19 +78,22 @@ class Distances:
             self._fill(mean, log_vars[part], pulled, precision)
             torch.sum(torch.mul(mean, pulled, out=scratch[: len(mean)]), 1, keepdim=True, out=energy)
             torch.mm(pulled, self.x.T, out=across)
-            offset = (energy * inverse).mul_(inverse).mul_(scale)
-            block = torch.addcmul(offset, across, inverse, value=-2 * scale, out=out[part])
-            block.addmm_(precision, self.squares.T, alpha=scale)
+            offset = (energy * inverse).mul_(inverse)
+            block = torch.addcmul(offset, across, inverse, value=-2, out=self.matrix[part])
+            block.addmm_(precision, self.squares.T)
 
-    def back(self, slope: Slope) -> Gradients:
-        """With W the slope: of x 2 (x * W'/v - W'(m/v)), of m 2 (W1 * m - W x) / v, of 1/v W (x - m)^2."""
+    def back(self, slope: Tensor) -> list[Tensor]:
+        """Gradients of rows, means and log_vars from the slope (b, C), here W'.
+
+        Of x it is 2 (x * W'/v - W'(m/v)), of m 2 (W1 * m - W x) / v, of 1/v W (x - m)^2.
+        """
         of_means, of_log_vars = self._taken_rooms()
         buffer = self.across.new_empty(min(AT_ONCE, len(self.means)), len(self.x))
         spread, of_x = torch.empty_like(self.x), torch.empty_like(self.x)
         logs_scratch, mean_scratch = self._scratch(), self._scratch()
         for part in self._parts():
             mean, inverse, pulled, precision = self.means[part], self.inverse[part], of_means[part], of_log_vars[part]
-            weights, kept = slope(part, buffer[: len(mean)]), 1 if part.start else 0
+            weights, kept = buffer[: len(mean)].copy_(slope[:, part].T), 1 if part.start else 0
             of_logs, of_mean = logs_scratch[: len(mean)], mean_scratch[: len(mean)]
             spread.addmm_(weights.T, precision, beta=kept, alpha=2)
             torch.addmm(of_logs, weights, self.squares, beta=0, alpha=-1, out=of_logs)
@@ -133,7 +108,7 @@ class Distances:
             inward.mul_(inverse).mul_(inverse)
             torch.mul(of_mean, precision, out=pulled).addcmul_(inward, mean, value=-2)
             _through_clamp(of_logs, self.log_vars[part], self.bounds, out=precision)
-        return Gradients(through_unit(of_x.addcmul_(spread, self.x), self.x, self.lengths), of_means, of_log_vars)
+        return [through_unit(of_x.addcmul_(spread, self.x), self.x, self.lengths), of_means, of_log_vars]
 
     def _parts(self) -> Iterator[slice]:
         return (slice(start, min(start + AT_ONCE, len(self.means))) for start in range(0, len(self.means), AT_ONCE))

@@ -39,13 +39,17 @@ class Given(NamedTuple):
         return class_masks(self.labels, len(self.embeddings))
 
 
-def checked(given: Given, objective: str, *, dim: int | None, takes_tuples: bool, takes_weights: bool) -> Given:
-    """`given` as the objective of that name computes with it. `dim`: the only width it can have, None for any."""
+def checked(
+    given: Given, objective: str, *, dim: int | None, num_classes: int | None, takes_tuples: bool, takes_weights: bool
+) -> Given:
+    """`given` as the objective of that name computes with it. `dim`, `num_classes`: what it was made for, None: any."""
     rows, labels, tuples, weights, roles, generator, _ = given
     _check_batch(rows, labels, objective, dim)
     if not isinstance(generator, torch.Generator):
         raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; a torch.Generator is needed.")
     rows, labels = working(rows), labels.long().contiguous()
+    if num_classes is not None:
+        check_classes(labels, num_classes, objective)
     if tuples is not None:
         if not takes_tuples:
             raise BadInput(f"Objective '{objective}' takes no tuples: it uses the whole batch by its own rule.")
@@ -60,6 +64,18 @@ def checked(given: Given, objective: str, *, dim: int | None, takes_tuples: bool
             )
         weights = weights.to(rows.dtype)
     return Given(rows, labels, tuples, weights, roles, generator)
+
+
+def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
+    """Refuse labels that name no class. On other devices torch's own check applies: reading would wait for them."""
+    if labels.device.type == "cpu" and labels.numel():
+        low, high = (int(bound) for bound in torch.aminmax(labels))
+        if low < 0 or high >= num_classes:
+            wrong = low if low < 0 else high
+            raise BadInput(
+                f"Objective '{objective}' has {num_classes} classes and got the label {wrong}: labels must be "
+                f"0 to {num_classes - 1}."
+            )
 
 
 def check_rows(rows: Tensor, batch: int, objective: str, what: str, *, least: int = 0) -> None:

@@ -112,7 +112,8 @@ class _Batch:
         return -np.where(moves, to, near).sum(1), self._delta(joint, clusters)
 
     def _sum_of_logs(self, groups: np.ndarray) -> np.ndarray:
-        return self.table[np.bincount(groups)].sum()
+        entropy: np.ndarray = self.table[np.bincount(groups)].sum()
+        return entropy
 
     def _entropy(self, sum_of_logs: np.ndarray) -> np.ndarray:
         entropy = np.log(self.samples) - sum_of_logs / self.samples

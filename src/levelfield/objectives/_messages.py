@@ -21,7 +21,8 @@ Drop = Callable[[Tensor], Tensor]
 
 def split(rows: Tensor, heads: int) -> Tensor:
     """(..., n, d) -> (..., heads, n, d / heads): each head has a block of consecutive columns."""
-    return rows.unflatten(-1, (heads, -1)).transpose(-3, -2)
+    divided: Tensor = rows.unflatten(-1, (heads, -1)).transpose(-3, -2)
+    return divided
 
 
 def attention(queries: Tensor, keys: Tensor, *, heads: int, null_logit: bool) -> Tensor:
@@ -150,7 +151,7 @@ class Network(nn.Module):
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """Torch's linear layer, started as there, but from `generator`: uniform within 1 / sqrt(inputs)."""
-    made = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    made: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
     for parameter in made.parameters():
         nn.init.uniform_(parameter, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator=generator)
     return made
@@ -158,7 +159,7 @@ def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
 
 def attending(dim: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer of the attention: Xavier's start, bias 0 (authors' code)."""
-    made = nn.utils.skip_init(nn.Linear, dim, dim)
+    made: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
     nn.init.xavier_uniform_(made.weight, generator=generator)
     nn.init.zeros_(made.bias)
     return made

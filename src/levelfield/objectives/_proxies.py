@@ -1,4 +1,4 @@
-"""One vector per class: how they start, the check that every label has one, and the cross-entropy over them."""
+"""One vector per class: how they start, and the cross-entropy over them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives._contract import Objective
+from levelfield.errors import BadSpecification
+from levelfield.geometry import Geometry
+from levelfield.objectives._class_scores import Chunk, ClassScores, Target, cross_entropy, differentiable, pays
+from levelfield.objectives._contract import Given, Objective
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of
 
@@ -51,18 +53,37 @@ class ProxyObjective(Objective):
     proxies: nn.Parameter
 
     def __init__(
-        self,
-        num_classes: int,
-        dim: int,
-        *,
-        init: ProxyInit,
-        lr_multiplier: float,
-        generator: torch.Generator | None,
+        self, num_classes: int, dim: int, init: ProxyInit, lr_multiplier: float, generator: torch.Generator | None
     ) -> None:
         super().__init__()
-        self.dim = dim
+        self.num_classes, self.dim = num_classes, dim
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", lr_multiplier, least=0)
         self.proxies = start_proxies(num_classes, dim, init=init, generator=generator)
+
+    def cosine(self, embeddings: Tensor) -> Tensor:
+        """Cosines (b, num_classes) of raw rows and proxies."""
+        return Geometry(embeddings, self.proxies, normalize=True).similarity
+
+    def quick_entropy(
+        self,
+        given: Given,
+        *,
+        scale: float,
+        target: Target | None = None,
+        smoothing: float = 0.0,
+        include_true: bool = True,
+    ) -> Tensor | None:
+        """Mean cross-entropy of scaled cosines in closed form, see `cross_entropy`; None where it does not pay."""
+        if not pays(given, self.proxies):
+            return None
+        scores = ClassScores(given.embeddings, self.proxies, given.labels).filled()
+        loss = cross_entropy(scores, scale=scale, target=target, smoothing=smoothing, include_true=include_true)
+
+        def weights(chunk: Chunk, buffer: Tensor) -> Tensor:
+            return loss.weights(chunk, scores.matrix[chunk.vectors], buffer)
+
+        plain = self.definition(given)
+        return differentiable(loss.value, given, self.proxies, lambda upstream: scores.back(weights, upstream), plain)
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"proxies": self.proxy_lr_multiplier}
@@ -70,18 +91,6 @@ class ProxyObjective(Objective):
     @property
     def class_vectors(self) -> nn.Parameter:
         return self.proxies
-
-
-def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
-    """Refuse labels that have no proxy. On other devices torch's own check applies: reading would wait for them."""
-    if labels.device.type == "cpu" and labels.numel():
-        low, high = (int(bound) for bound in torch.aminmax(labels))
-        if low < 0 or high >= num_classes:
-            wrong = low if low < 0 else high
-            raise BadInput(
-                f"Objective '{objective}' has {num_classes} classes and got the label {wrong}: labels must be "
-                f"0 to {num_classes - 1}."
-            )
 
 
 def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes: int) -> float:
@@ -93,6 +102,8 @@ def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes
     >>> smoothing_over_all(0.1, "others", 5)
     0.125
     """
+    number("label_smoothing", label_smoothing, least=0, most=1)
+    one_of("smoothing", smoothing, ("others", "all"))
     if num_classes == 1:
         return 0.0
     share = label_smoothing * num_classes / (num_classes - 1) if smoothing == "others" else label_smoothing

@@ -71,5 +71,5 @@ def sum_over_blocks(function: Callable[[Tensor, Tensor], Tensor], matrix: Tensor
     >>> sum_over_blocks(lambda m, rows: m[rows].sum(), matrix, torch.tensor([0, 1, 1, 1]))
     tensor(8., grad_fn=<_SumOverBlocksBackward>)
     """
-    result: Tensor = _SumOverBlocks.apply(matrix, function, items)
+    result: Tensor = _SumOverBlocks.apply(matrix, function, items)  # type: ignore[no-untyped-call]
     return result

@@ -8,10 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import classified
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes, mean_entropy
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import number, one_of
 
 BeyondPi = Literal["linear", "plain"]
@@ -94,25 +92,23 @@ class ArcFace(ProxyObjective):
         proxy_lr_multiplier: float = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
+        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.scale = number("scale", scale, above=0)
         self.margin = number("margin", margin, least=0, most=math.pi)
         self.beyond_pi: BeyondPi = one_of("beyond_pi", beyond_pi, ("linear", "plain"))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.proxies), self._label)
-        cosine = Geometry(given.embeddings, self.proxies, normalize=True).similarity
+        cosine = self.cosine(given.embeddings)
         own = given.labels[:, None]
         moved = cosine_with_margin(cosine.gather(1, own), margin=self.margin, beyond_pi=self.beyond_pi)
         logits = self.scale * cosine.scatter(1, own, moved)
         return {"classification": mean_entropy(logits, given.labels, given.weights)}
 
     def logits(self, embeddings: Tensor) -> Tensor:
-        return self.scale * Geometry(embeddings, self.proxies, normalize=True).similarity
+        return self.scale * self.cosine(embeddings)
 
     def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, len(self.proxies), self._label)
-        return classified(given, self.proxies, self.definition(given), scale=self.scale, target=self._target)
+        return self.quick_entropy(given, scale=self.scale, target=self._target)
 
     def _target(self, own: Tensor) -> tuple[Tensor, Tensor]:
         moved = cosine_with_margin(own, margin=self.margin, beyond_pi=self.beyond_pi)

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_table, hide_, put_
+from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._closed import Entries, Matrix, closed
+from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
 from levelfield.settings import number, one_of
@@ -88,21 +88,12 @@ class Contrastive(Objective):
         return {"positive": positive, "negative": negative}
 
     def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None:
+        """All pairs: negatives are what is left of the matrix when the few positives are hidden."""
+        if given.weights is not None or not self.takes_everything(given):
             return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        tuples = self.chosen(geometry, given)
+        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
-        value: Tensor
-        slope: Tensor | Entries | None
-        if tuples is None:
-            value, slope = self._quick_everything(getattr(geometry, matrix), class_table(given.labels))
-        else:
-            value, slope = self._quick_pairs(geometry, tuples)
-        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given._replace(tuples=tuples)))
-
-    def _quick_everything(self, distance: Tensor, table: ClassTable) -> tuple[Tensor, Tensor]:
-        """Negatives are what is left of the matrix when the few positives are hidden."""
+        distance: Tensor = getattr(geometry, matrix)
         pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - distance, table, -torch.inf).relu_()
         value, pulls, pushes = pull.sum(), pull > 0, push.sum()
@@ -116,23 +107,8 @@ class Contrastive(Objective):
         positives, active = positives.clamp_min(1), active.clamp_min(1)
         slope.div_(-active)
         value = self.total({"positive": value / positives, "negative": pushes / active})
-        return value, put_(slope, table, pulls.to(slope.dtype) / positives)
-
-    def _quick_pairs(self, geometry: Geometry, tuples: Tuples) -> tuple[Tensor, Entries]:
-        pairs = self._sides(tuples)
-        terms, entries = {}, []
-        self.active = torch.zeros((), dtype=torch.int64, device=geometry.rows.device)
-        sides = (("positive", 1, self.pos_margin), ("negative", -1, self.neg_margin))
-        for pair, (name, sign, margin) in zip(pairs, sides, strict=True):
-            anchor, other = pair.T
-            distance = geometry.distance_of(anchor, other, squared=self.squared)
-            hinge = (sign * (distance - margin)).relu_()
-            above = hinge > 0
-            self.active += above.sum()
-            divisor = above.sum().clamp_min(1) if self.reduction == "mean_nonzero" else max(1, len(pair))
-            terms[name] = hinge.sum() / divisor
-            entries.append(Entries(anchor, other, above.to(distance.dtype) * sign / divisor, distance))
-        return self.total(terms), Entries(*(torch.cat(parts) for parts in zip(*entries, strict=True)))
+        put_(slope, table, pulls.to(slope.dtype) / positives)
+        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
     def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
         """Positive and negative pairs: given as such, or as the two sides of triplets."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import classified
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes, mean_entropy
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import number
 
 
@@ -64,25 +62,19 @@ class CosFace(ProxyObjective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
+        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.scale = number("scale", scale, above=0)
         self.margin = number("margin", margin)
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.proxies), self._label)
-        cosine = Geometry(given.embeddings, self.proxies, normalize=True).similarity
-        logits = cosface_logits(cosine, given.labels, scale=self.scale, margin=self.margin)
+        logits = cosface_logits(self.cosine(given.embeddings), given.labels, scale=self.scale, margin=self.margin)
         return {"classification": mean_entropy(logits, given.labels, given.weights)}
 
     def logits(self, embeddings: Tensor) -> Tensor:
-        return self.scale * Geometry(embeddings, self.proxies, normalize=True).similarity
+        return self.scale * self.cosine(embeddings)
 
     def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, len(self.proxies), self._label)
-        return classified(
-            given,
-            self.proxies,
-            self.definition(given),
-            scale=self.scale,
-            target=lambda own: (self.scale * (own - self.margin), self.scale),
-        )
+        return self.quick_entropy(given, scale=self.scale, target=self._target)
+
+    def _target(self, own: Tensor) -> tuple[Tensor, float]:
+        return self.scale * (own - self.margin), self.scale

@@ -49,7 +49,7 @@ class CrossBatchMemory(Objective):
             raise BadSpecification(f"'memory' does not go with '{name}'. It goes with {fitting}.")
         self.objective = objective
         self.facts = objective.facts  # type: ignore[misc]
-        self.dim = whole("dim", dim, least=1)
+        self.dim, self.num_classes = whole("dim", dim, least=1), objective.num_classes
         self.size = whole("size", size, least=2, most=MOST)
         self.start = whole("start", start, least=0)
         self.register_buffer("rows", torch.zeros(size, dim))

@@ -13,7 +13,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import unit
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._given import check_rows
-from levelfield.objectives._proxies import check_classes, start_proxies
+from levelfield.objectives._proxies import start_proxies
 from levelfield.settings import number, one_of, whole
 
 
@@ -171,14 +171,13 @@ class GroupLoss(Objective):
         self.cross_entropy_weight = number("cross_entropy_weight", cross_entropy_weight, least=0)
         self.eps = number("eps", eps, above=0)
         self.weight_lr_multiplier = number("weight_lr_multiplier", weight_lr_multiplier, least=0)
-        self.dim = dim
+        self.num_classes, self.dim = num_classes, dim
         self.weight = start_proxies(num_classes, dim, init="uniform", generator=generator)
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"weight": self.weight_lr_multiplier}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.weight), self._label)
         rows = given.embeddings.to(torch.promote_types(given.embeddings.dtype, self.weight.dtype))
         found = group_loss_terms(
             rows,

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.errors import BadSpecification
-from levelfield.objectives._closed import attached, wants_slope
+from levelfield.objectives._class_scores import many
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._distributions import Bounds, distances, quick_distances
-from levelfield.objectives._hist_closed import ClosedHist
 from levelfield.objectives._hypergraph import Network, attention, network_logits, propagation, semantic_tuples
-from levelfield.objectives._proxies import check_classes, mean_entropy, start_proxies
+from levelfield.objectives._proxies import mean_entropy, start_proxies
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of, whole
 
@@ -104,6 +103,7 @@ class Hist(Objective):
     ['classification', 'distribution']
     """
 
+    num_classes: int
     means: nn.Parameter | None
     log_vars: nn.Parameter | None
 
@@ -198,51 +198,13 @@ class Hist(Objective):
         return self._parts(given, distances)
 
     def quick(self, given: Given) -> Tensor | None:
-        if self.log_vars is None or any(parameter.dtype != given.embeddings.dtype for parameter in self.parameters()):
+        """The distances in closed form: with many classes they are most of the work."""
+        own = {parameter.dtype for parameter in self.parameters()}
+        if self.log_vars is None or not many(self.num_classes) or own != {given.embeddings.dtype}:
             return None
-        plain = given.weights is not None or len(given.labels) < 2
-        if plain or not (self._in_hypergraph and self.incidence == "semantic" and self.distribution_weight):
-            return self.total(self._parts(given, quick_distances))
-        return self._closed(given, self.log_vars)
-
-    def _closed(self, given: Given, log_vars: Tensor) -> Tensor:
-        """lim2022's own form, with the whole way back written down."""
-        check_classes(given.labels, self.num_classes, self._label)
-        assert self.means is not None
-        network = Network(*(getattr(self, name) for name in Network._fields))
-        inputs = [given.embeddings, self.means, log_vars, *network]
-        wanted = wants_slope(*inputs)
-        with torch.no_grad():
-            found = ClosedHist(
-                given.embeddings,
-                given.labels,
-                self.means,
-                log_vars,
-                network,
-                layer_norm=self.layer_norm,
-                log_var_clamp=self.log_var_clamp,
-                tau=self.tau,
-                alpha=self.alpha,
-                way_back=wanted,
-            )
-        distribution, classification = self.distribution_weight, self.lambda_s
-        value = self.total(
-            {
-                "distribution": distribution * found.distribution,
-                "classification": classification * found.classification,
-            }
-        )
-        if not wanted:
-            return value
-        return attached(
-            value,
-            inputs,
-            lambda gradient: found.back(distribution * gradient, classification * gradient),
-            self.definition(given),
-        )
+        return self.total(self._parts(given, quick_distances))
 
     def _parts(self, given: Given, measured: Callable[..., Tensor]) -> dict[str, Tensor]:
-        check_classes(given.labels, self.num_classes, self._label)
         found, terms = self.steps(given.embeddings, given.labels, measured=measured), {}
         if found.distance is not None and self.distribution_weight:
             entropy = mean_entropy(-self.tau * found.distance, given.labels, given.weights)

@@ -11,9 +11,8 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice
-from levelfield.objectives._closed import Entries, attached, back_to_rows, wants_slope
+from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import check_classes
 from levelfield.settings import number, one_of
 
 
@@ -92,6 +91,7 @@ class Margin(Objective):
         self.beta_per_class = one_of("beta_per_class", beta_per_class, (True, False))
         if beta_per_class and num_classes is None:
             raise BadSpecification("'margin' with beta_per_class needs num_classes.")
+        self.num_classes = num_classes if beta_per_class else None
         start = torch.full((num_classes or 1,) if beta_per_class else (1,), number("beta", beta))
         if one_of("learn_beta", learn_beta, (True, False)):
             self.beta = nn.Parameter(start)
@@ -106,8 +106,6 @@ class Margin(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)
-        if self.beta_per_class:
-            check_classes(given.labels, len(self.beta), self._label)
         triplets = self.chosen_triplets(geometry, given)
         if triplets is None:
             return self._of_everything(geometry, given)
@@ -118,51 +116,17 @@ class Margin(Objective):
         )
         pulled, pushed = pull.detach() > 0, push.detach() > 0
         active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
+        beta = beta.expand_as(pull)
         if given.weights is not None:
             weights = given.weights.index_select(0, anchor)
-            pull, push = pull * weights, push * weights
-        return self._divided(pull.sum(), push.sum(), beta.expand_as(pull).sum(), active)
+            pull, push, beta = pull * weights, push * weights, beta * weights
+        return self._divided(pull.sum(), push.sum(), beta.sum(), active)
 
     def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None:
+        """All triplets: negatives are what is left of the matrix when the few positives are hidden."""
+        if given.weights is not None or not self.takes_everything(given):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        if self.beta_per_class:
-            check_classes(given.labels, len(self.beta), self._label)
-        triplets = self.chosen_triplets(geometry, given)
-        value: Tensor
-        slope: Tensor | Entries
-        if triplets is None:
-            value, slope, of_beta = self._quick_everything(geometry, given)
-        else:
-            value, slope, of_beta = self._quick_triplets(geometry, given, triplets)
-        inputs = [given.embeddings, self.beta]
-        if not wants_slope(*inputs):
-            return value
-
-        def slopes(upstream: Tensor) -> list[Tensor]:
-            return [back_to_rows(geometry, slope, "distance").mul_(upstream), of_beta * upstream]
-
-        return attached(value, inputs, slopes, self.definition(given._replace(tuples=triplets)))
-
-    def _quick_triplets(self, geometry: Geometry, given: Given, triplets: Tensor) -> tuple[Tensor, Entries, Tensor]:
-        first, second = triplets[:, :1].expand(-1, 2).T.reshape(-1), triplets[:, 1:].T.reshape(-1)
-        distance = geometry.distance_of(first, second)
-        classes = given.labels.index_select(0, triplets[:, 0])
-        beta = self._beta(classes).detach().to(distance.dtype)
-        to_positive, to_negative = distance.view(2, -1)
-        hinges = torch.stack(margin_terms(to_positive, to_negative, beta, margin=self.margin))
-        above = torch.gt(hinges, 0, out=torch.empty_like(hinges))
-        active = (above if self.divisor == "active_pairs" else above.amax(0)).sum()
-        moved = above[1] - above[0]  # what each triplet does to its boundary
-        above[1].neg_()
-        pull, push = hinges.sum(1)
-        value, scale, nu = self._quickly_divided(pull, push, beta.expand(len(classes)).sum(), active.long())
-        slope = Entries(first, second, above.view(-1) * scale, distance)
-        return value, slope, self._to_beta(moved * scale + nu, classes)
-
-    def _quick_everything(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor, Tensor]:
-        """Negatives are what is left of the matrix when the few positives are hidden."""
         table, distance, n = class_table(given.labels), geometry.distance, len(given.labels)
         beta = self._beta(given.labels).detach().to(distance.dtype).expand(n)
         positives = table.counts
@@ -171,31 +135,25 @@ class Margin(Objective):
         push = hide_((beta[:, None] + self.margin) - distance, table, -torch.inf).relu_()
         near, far = (pull.sum(1) * negatives).sum(), (push.sum(1) * positives).sum()
         slope = torch.gt(push, 0, out=push)
-        pulled, pushed = (pull > 0).sum(1), slope.sum(1)
-        if self.divisor == "active_pairs":
-            active = (pulled * negatives + pushed.long() * positives).sum()
-        else:
-            active = (positives * negatives - (positives - pulled) * (negatives - pushed.long())).sum()
-        pairs = positives * negatives
-        value, scale, nu = self._quickly_divided(near, far, (beta * pairs).sum(), active)
-        moved = (pushed * positives - pulled * negatives) * scale + nu * pairs
+        pulled, pushed, pairs = (pull > 0).sum(1), slope.sum(1), positives * negatives
+        active = self._active_of_all(positives, negatives, pulled, pushed.long())
+        value = self.total(self._divided(near, far, (beta * pairs).sum(), active))
+        scale = active.clamp_min(1).to(near.dtype).reciprocal()
+        of_betas = (pushed * positives - pulled * negatives) * scale
+        of_betas += pairs * (self.nu * (scale if self.nu_reduction == "pairs" else torch.ones_like(scale)))
         slope *= (-scale * positives)[:, None]
         put_(slope, table, (pull > 0) * (scale * negatives)[:, None])
-        return value, slope, self._to_beta(moved, given.labels)
+        inputs = [given.embeddings, self.beta]
+        if not wants_slope(*inputs):
+            return value
 
-    def _quickly_divided(
-        self, pull: Tensor, push: Tensor, betas: Tensor, active: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Value, the factor of every term's slope, and what `nu` adds to the slope of each triplet's beta."""
-        value = self.total(self._divided(pull, push, betas, active))
-        scale = active.clamp_min(1).to(pull.dtype).reciprocal()
-        return value, scale, self.nu * (scale if self.nu_reduction == "pairs" else torch.ones_like(scale))
+        def slopes(upstream: Tensor) -> list[Tensor]:
+            own = torch.zeros_like(self.beta)
+            classes = given.labels if self.beta_per_class else torch.zeros_like(given.labels)
+            own.index_add_(0, classes, of_betas.to(own.dtype))
+            return [back_to_rows(geometry, slope, "distance").mul_(upstream), own.mul_(upstream)]
 
-    def _to_beta(self, moved: Tensor, classes: Tensor) -> Tensor:
-        moved = moved.to(self.beta.dtype)
-        if self.beta_per_class:
-            return torch.zeros_like(self.beta).index_add_(0, classes, moved)
-        return moved.sum().reshape(1)
+        return attached(value, inputs, slopes, self.definition(given))
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """Over all triplets each positive pair counts once per negative of its anchor, and the other way round."""
@@ -206,17 +164,20 @@ class Margin(Objective):
         pulled = ((pull.detach() > 0) & positive).sum(1)
         pushed = ((push.detach() > 0) & negative).sum(1)
         pull, push = (pull * positive).sum(1), (push * negative).sum(1)
-        if self.divisor == "active_pairs":
-            active = (pulled * negatives + pushed * positives).sum()
-        else:
-            active = (positives * negatives - (positives - pulled) * (negatives - pushed)).sum()
+        active = self._active_of_all(positives, negatives, pulled, pushed)
         weights = torch.ones_like(pull) if given.weights is None else given.weights
         return self._divided(
             (weights * pull * negatives).sum(),
             (weights * push * positives).sum(),
-            (beta * (positives * negatives)).sum(),
+            (weights * beta * (positives * negatives)).sum(),
             active,
         )
+
+    def _active_of_all(self, positives: Tensor, negatives: Tensor, pulled: Tensor, pushed: Tensor) -> Tensor:
+        """The number of terms, or triplets, above 0; given for each anchor the numbers of pairs, and of those above."""
+        if self.divisor == "active_pairs":
+            return (pulled * negatives + pushed * positives).sum()
+        return (positives * negatives - (positives - pulled) * (negatives - pushed)).sum()
 
     def _beta(self, labels: Tensor) -> Tensor:
         return self.beta.index_select(0, labels) if self.beta_per_class else self.beta

@@ -11,7 +11,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import unit, working
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._messages import Choices, Drop, Network, dropout, nothing_dropped, standardised
-from levelfield.objectives._proxies import check_classes, mean_entropy, start_proxies
+from levelfield.objectives._proxies import mean_entropy, start_proxies
 from levelfield.objectives.softmax import softmax_logits
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of, whole
@@ -161,7 +161,6 @@ class MessagePassing(Objective):
         return self.network is None and not self.masked  # a classifier and nothing else
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, self.num_classes, self._label)
         rows, found = self._working(given.embeddings), {}
         if self.head_weight is not None and self.head_scale is not None:
             refined = self._refined(rows, dropout(self.dropout if self.training else 0.0, given.generator))

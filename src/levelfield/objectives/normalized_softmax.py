@@ -5,18 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import classified
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import (
     ProxyInit,
     ProxyObjective,
     Smoothing,
-    check_classes,
     mean_entropy,
     smoothing_over_all,
 )
-from levelfield.settings import number, one_of
+from levelfield.settings import number
 
 
 @register(
@@ -73,44 +70,33 @@ class NormalizedSoftmax(ProxyObjective):
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
+        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.temperature = number("temperature", temperature, above=0)
         self.dropout = number("dropout", dropout, least=0, most=0.99)
-        self.smoothing_over_all = smoothing_over_all(
-            number("label_smoothing", label_smoothing, least=0, most=1),
-            one_of("smoothing", smoothing, ("others", "all")),
-            num_classes,
-        )
+        self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
 
     @property
     def separable(self) -> bool:
         return not self.dropout  # what is dropped depends on the batch
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        return {"classification": self._definition(self._dropped(given), self.proxies)}
+        rows = self._dropped(given) if self._drops else given.embeddings
+        entropy = mean_entropy(self.logits(rows), given.labels, given.weights, self.smoothing_over_all)
+        return {"classification": entropy}
 
     def quick(self, given: Given) -> Tensor | None:
-        given, proxies = self._dropped(given), self.proxies
-        return classified(
-            given,
-            proxies,
-            lambda: self._definition(given, proxies),
-            scale=1 / self.temperature,
-            smoothing=self.smoothing_over_all,
-        )
+        if self._drops:
+            return None  # second derivatives would drop others
+        return self.quick_entropy(given, scale=1 / self.temperature, smoothing=self.smoothing_over_all)
 
     def logits(self, embeddings: Tensor) -> Tensor:
-        return Geometry(embeddings, self.proxies, normalize=True).similarity / self.temperature
+        return self.cosine(embeddings) / self.temperature
 
-    def _definition(self, given: Given, proxies: Tensor) -> Tensor:
-        logits = Geometry(given.embeddings, proxies, normalize=True).similarity / self.temperature
-        return mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.dropout > 0
 
-    def _dropped(self, given: Given) -> Given:
-        """The same batch, while training with some of the coordinates at 0 (unit length undoes any scale)."""
-        check_classes(given.labels, len(self.proxies), self._label)
-        if not (self.training and self.dropout):
-            return given
+    def _dropped(self, given: Given) -> Tensor:
+        """The rows with some of the coordinates at 0 (unit length undoes any scale)."""
         drawn = torch.rand(given.embeddings.shape, generator=given.generator, device=given.generator.device)
-        kept = (drawn >= self.dropout).to(given.embeddings)
-        return given._replace(embeddings=given.embeddings * kept)
+        return given.embeddings * (drawn >= self.dropout).to(given.embeddings)

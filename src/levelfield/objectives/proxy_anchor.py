@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
-from levelfield.objectives._class_scores import ClassScores, Gradients, differentiable
+from levelfield.objectives._class_scores import ClassScores, Gradients, differentiable, pays
 from levelfield.objectives._closed import LOG2_E, wants_slope
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective
 from levelfield.objectives._sums import log_one_plus_sum_exp
 from levelfield.settings import number
 
@@ -69,21 +69,19 @@ class ProxyAnchor(ProxyObjective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
+        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.alpha = number("alpha", alpha, above=0)
         self.delta = number("delta", delta)
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         classes = len(self.proxies)
-        check_classes(given.labels, classes, self._label)
         geometry = Geometry(self.proxies, given.embeddings, normalize=True)  # the proxies are the anchors
         member = torch.arange(classes, device=given.labels.device)[:, None] == given.labels[None, :]
         pull, push = proxy_anchor_terms(geometry.similarity, member, alpha=self.alpha, delta=self.delta)
         return {"positive": pull.sum() / member.any(1).sum().clamp_min(1), "negative": push.sum() / classes}
 
     def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, len(self.proxies), self._label)
-        if not len(given.labels) or given.embeddings.dtype != self.proxies.dtype:
+        if not len(given.labels) or not pays(given, self.proxies):
             return None
         scores = ClassScores(given.embeddings, self.proxies, given.labels)
         found = Gradients(scores, 1.0) if wants_slope(given.embeddings, self.proxies) else None
@@ -96,7 +94,7 @@ class ProxyAnchor(ProxyObjective):
                 self._sweep(scores, first := Gradients(scores, 1.0))
             return first.times_(gradient)
 
-        return differentiable(value, given.embeddings, self.proxies, None, back, self.definition(given))
+        return differentiable(value, given, self.proxies, back, self.definition(given))
 
     def _sweep(self, scores: ClassScores, found: Gradients | None) -> Tensor:
         """The loss, proxy by proxy since each is independent of the others; its gradients are added to `found`."""

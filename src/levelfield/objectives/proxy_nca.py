@@ -6,14 +6,11 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
-from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import classified
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import (
     ProxyInit,
     ProxyObjective,
     Smoothing,
-    check_classes,
     mean_entropy,
     smoothing_over_all,
 )
@@ -79,22 +76,17 @@ class ProxyNCA(ProxyObjective):
         proxy_lr_multiplier: float = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
+        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.scale = number("scale", scale, above=0)
         self.include_true = one_of("include_true", include_true, (True, False))
-        self.smoothing_over_all = smoothing_over_all(
-            number("label_smoothing", label_smoothing, least=0, most=1),
-            one_of("smoothing", smoothing, ("others", "all")),
-            num_classes,
-        )
+        self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
         if not self.include_true and num_classes < 2:
             raise BadSpecification("'proxy_nca' compares with the other classes, and 'num_classes' is 1.")
         if not self.include_true and self.smoothing_over_all:
             raise BadSpecification("'label_smoothing' needs 'include_true': without the true class nothing sums to 1.")
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.proxies), self._label)
-        distance = 2 - 2 * Geometry(given.embeddings, self.proxies, normalize=True).similarity
+        distance = 2 - 2 * self.cosine(given.embeddings)
         if self.include_true:
             logits = -self.scale * distance
             return {"classification": mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)}
@@ -103,11 +95,8 @@ class ProxyNCA(ProxyObjective):
         return {"classification": weighted.sum() / max(1, len(terms))}
 
     def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, len(self.proxies), self._label)
-        return classified(
+        return self.quick_entropy(
             given,
-            self.proxies,
-            self.definition(given),
             scale=2 * self.scale,  # -D = 2 cos - 2, and the constant drops out
             smoothing=self.smoothing_over_all,
             include_true=self.include_true,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import classified
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes, mean_entropy
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import number
 
 
@@ -63,16 +61,12 @@ class ProxyNCAPlusPlus(ProxyObjective):
         proxy_lr_multiplier: float = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
+        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.temperature = number("temperature", temperature, above=0)
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.proxies), self._label)
-        cosine = Geometry(given.embeddings, self.proxies, normalize=True).similarity
-        logits = proxy_nca_pp_logits(cosine, temperature=self.temperature)
+        logits = proxy_nca_pp_logits(self.cosine(given.embeddings), temperature=self.temperature)
         return {"classification": mean_entropy(logits, given.labels, given.weights)}
 
     def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, len(self.proxies), self._label)
-        plain = self.definition(given)
-        return classified(given, self.proxies, plain, scale=2 / self.temperature)
+        return self.quick_entropy(given, scale=2 / self.temperature)

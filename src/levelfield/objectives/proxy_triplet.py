@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import Chunk, ClassScores, differentiable
+from levelfield.objectives._class_scores import Chunk, ClassScores, differentiable, pays
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective, check_classes
+from levelfield.objectives._proxies import ProxyInit, ProxyObjective
 from levelfield.settings import number, one_of
 
 ProxyReduction = Literal["sum", "mean", "active"]
@@ -79,7 +79,7 @@ class ProxyTriplet(ProxyObjective):
         proxy_lr_multiplier: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, dim, init=proxy_init, lr_multiplier=proxy_lr_multiplier, generator=generator)
+        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.margin = number("margin", margin)
         self.scale = number("scale", scale, above=0)
         self.squared = one_of("squared", squared, (True, False))
@@ -90,7 +90,6 @@ class ProxyTriplet(ProxyObjective):
         return self.reduction != "active"
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.proxies), self._label)
         geometry = Geometry(given.embeddings, self.proxies, normalize=True)
         distance = 2 - 2 * geometry.similarity if self.squared else geometry.distance
         hinges = proxy_triplet_hinges(distance, given.labels, scale=self.scale, margin=self.margin)
@@ -99,8 +98,7 @@ class ProxyTriplet(ProxyObjective):
         return {"triplet": weighted.sum() / self._divisor(len(given.labels))}
 
     def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, len(self.proxies), self._label)
-        if given.weights is not None or not self.squared or given.embeddings.dtype != self.proxies.dtype:
+        if not self.squared or not pays(given, self.proxies):
             return None
         scores = ClassScores(given.embeddings, self.proxies, given.labels).filled()
         rise = 2 * self.scale  # -D = 2 cos - 2
@@ -127,14 +125,8 @@ class ProxyTriplet(ProxyObjective):
             slope[chunk.own] = (-each * counts)[chunk.own[1]]
             return slope
 
-        return differentiable(
-            value / divisor,
-            given.embeddings,
-            self.proxies,
-            None,
-            lambda gradient: scores.back(weights, gradient),
-            self.definition(given),
-        )
+        value, plain = value / divisor, self.definition(given)
+        return differentiable(value, given, self.proxies, lambda upstream: scores.back(weights, upstream), plain)
 
     def _divisor(self, samples: int) -> Tensor | int:
         """What the sum of all hinges is divided by, at least 1."""

@@ -10,7 +10,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table, put_, row_blocks, without_class_
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
-from levelfield.objectives._closed import Entries, Matrix, closed
+from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import mean, sum_over_blocks
 from levelfield.objectives._triplets import Hinges, all_hinges, count_below
@@ -105,42 +105,24 @@ class Quadruplet(Objective):
         quadruplets = self._quadruplets(geometry, given)
         if quadruplets is None:
             return self._of_everything(geometry, given)
-        first, second, exists, _ = self._hinges(geometry, quadruplets)
+        first, second, exists = self._hinges(geometry, quadruplets)
         self.active = (first.detach() > 0).sum() + (second.detach() > 0).sum()
         weights = None if given.weights is None else given.weights[quadruplets[:, 0]]
         return {"triplet": mean(first, None, "mean", weights), "negatives": mean(second, exists, "mean", weights)}
 
     def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None:
+        if given.weights is not None or not self.takes_everything(given):
             return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        quadruplets = self._quadruplets(geometry, given)
+        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
-        value: Tensor
-        slope: Tensor | Entries
-        if quadruplets is None:
-            value, slope = self._quick_everything(getattr(geometry, matrix), class_table(given.labels))
-        else:
-            value, slope = self._quick_quadruplets(geometry, quadruplets)
-        again = given._replace(tuples=quadruplets)
-        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(again))
-
-    def _quick_everything(self, distance: Tensor, table: ClassTable) -> tuple[Tensor, Tensor]:
+        distance: Tensor = getattr(geometry, matrix)
         first = all_hinges(distance, table, margin=self.margin1)
         second = _hinges_between_negatives(distance, table, margin=self.margin2)
         self.active = first.active + second.active
         triplets, quadruplets = first.listed.clamp_min(1), second.listed.clamp_min(1)
         value = self.total({"triplet": first.total / triplets, "negatives": second.total / quadruplets})
-        return value, first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
-
-    def _quick_quadruplets(self, geometry: Geometry, quadruplets: Tensor) -> tuple[Tensor, Entries]:
-        first, second, exists, (left, right, distance) = self._hinges(geometry, quadruplets)
-        count, fourths = max(1, len(first)), exists.sum().clamp_min(1).to(first.dtype)
-        one, two = first > 0, second > 0
-        self.active = one.sum() + two.sum()
-        push, apart = one.to(first.dtype) / count, two / fourths
-        slope = Entries(left, right, torch.cat((push + apart, -push, -apart)), distance)
-        return self.total({"triplet": first.sum() / count, "negatives": second.sum() / fourths}), slope
+        slope = first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
+        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
     def _quadruplets(self, geometry: Geometry, given: Given) -> Tensor | None:
         tuples = given.tuples
@@ -151,17 +133,15 @@ class Quadruplet(Objective):
             return None
         return torch.column_stack((triplets, draw_fourth(given.labels, triplets, given.generator)))
 
-    def _hinges(
-        self, geometry: Geometry, quadruplets: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """Both hinges, who has a fourth sample, and the pairs ap, an, ln one after another with their distances."""
+    def _hinges(self, geometry: Geometry, quadruplets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Both hinges, and who has a fourth sample."""
         anchor, positive, negative, fourth = quadruplets.T
         exists = fourth >= 0
         left = torch.cat((anchor, anchor, torch.where(exists, fourth, negative)))
         right = torch.cat((positive, negative, negative))
         distance = geometry.distance_of(left, right, squared=self.squared)
         first, second = quadruplet_terms(*distance.chunk(3), margin1=self.margin1, margin2=self.margin2)
-        return first, second * exists, exists, (left, right, distance)
+        return first, second * exists, exists
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """The second term takes all pairs of negatives, less those with one side in the anchor's class."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._closed import Entries, attached, back_to_rows, through_unit, wants_slope
+from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
@@ -133,20 +133,15 @@ class SNR(Objective):
 
     def quick(self, given: Given) -> Tensor | None:
         """With U the slope of the squared distances, an anchor's energy moves the ratios of its row: - D / energy."""
-        if given.weights is not None:
+        if given.weights is not None or not self.takes_everything(given):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        tuples = self._tuples(geometry, given)
         signals = Signals(geometry.rows, centered=self.centered)
-        shares = self._shares(given, tuples, geometry.rows.dtype)
-        slope: Tensor | Entries
-        if tuples is None:
-            ratio = signals.matrix_in_place()
-            terms, slope = self._quick_everything(ratio, signals.usable, given.labels)
-            slope.mul_(signals.inverse[:, None])
-            energy_slope = ratio.mul_(slope).sum(1).neg_()
-        else:
-            terms, slope, energy_slope = self._quick_listed(signals, tuples)
+        shares = self._shares(given, None, geometry.rows.dtype)
+        ratio = signals.matrix_in_place()
+        terms, slope = self._quick_everything(ratio, signals.usable, given.labels)
+        slope.mul_(signals.inverse[:, None])
+        energy_slope = ratio.mul_(slope).sum(1).neg_()
         sums = geometry.rows.sum(1)
         if self.lam:
             terms["zero_mean"] = (sums.abs() * shares).sum()
@@ -161,8 +156,7 @@ class SNR(Objective):
             found *= upstream
             return [found if geometry.lengths is None else through_unit(found, geometry.rows, geometry.lengths)]
 
-        again = given._replace(tuples=tuples)
-        return attached(value, [given.embeddings], slopes, self.definition(again))
+        return attached(value, [given.embeddings], slopes, self.definition(given))
 
     def _tuples(self, geometry: Geometry, given: Given) -> Tuples | None:
         return (self.chosen_triplets if self.form == "triplet" else self.chosen)(geometry, given)
@@ -229,7 +223,7 @@ class SNR(Objective):
     def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Terms and their slope (n, n) in the ratios."""
         table = class_table(labels)
-        table = table._replace(valid=table.valid & usable[:, None])
+        table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
         if self.form == "contrastive":
             return self._quick_all_pairs(ratio, usable, table)
         found = all_hinges(ratio, table, margin=self.margin)
@@ -250,29 +244,3 @@ class SNR(Objective):
         slope.div_(-negatives)
         terms = {"positive": pull.sum() / positives, "negative": total / negatives}
         return terms, put_(slope, table, pulls.to(slope.dtype) / positives)
-
-    def _quick_listed(self, signals: Signals, tuples: Tuples) -> tuple[dict[str, Tensor], Entries, Tensor]:
-        """Terms, their slope in the squared distances, and that in the anchors' energies."""
-        lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
-        anchor, other = torch.cat(lists).T
-        ratio, usable = signals.of(anchor, other), signals.usable[anchor]
-        near, far = ratio.split([len(pairs) for pairs in lists])
-        near_usable, far_usable = usable.split([len(pairs) for pairs in lists])
-        if self.form == "triplet":
-            sides = {"triplet": (triplet_terms(near, far, margin=self.margin), near_usable)}
-        else:
-            sides = {
-                "positive": ((near - self.pos_margin).relu_(), near_usable),
-                "negative": ((self.neg_margin - far).relu_(), far_usable),
-            }
-        terms, shares = {}, []
-        self.active = torch.zeros((), dtype=torch.int64, device=ratio.device)
-        for name, (hinge, counted) in sides.items():
-            above = (hinge > 0) & counted
-            self.active += above.sum()
-            share = above / (above if self.reduction == "mean_nonzero" else counted).sum().clamp_min(1).to(ratio.dtype)
-            terms[name] = (hinge * share).sum()
-            shares.append(share)
-        values = torch.cat((shares[0], -shares[-1])) * signals.inverse.index_select(0, anchor)
-        energy_slope = torch.zeros_like(signals.energy).index_add_(0, anchor, -values * ratio)
-        return terms, Entries(anchor, other, values), energy_slope

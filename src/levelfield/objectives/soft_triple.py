@@ -10,7 +10,7 @@ from levelfield.geometry import Geometry, unit
 from levelfield.objectives._class_scores import Chunk, ClassScores, Gradients, cross_entropy, differentiable
 from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, check_classes, mean_entropy, start_proxies
+from levelfield.objectives._proxies import ProxyInit, mean_entropy, start_proxies
 from levelfield.objectives.cosface import cosface_logits
 from levelfield.settings import number
 
@@ -84,6 +84,7 @@ class SoftTriple(Objective):
     ['classification', 'regularizer']
     """
 
+    num_classes: int
     centers: nn.Parameter
 
     def __init__(
@@ -122,7 +123,6 @@ class SoftTriple(Objective):
         return self.centers
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, self.num_classes, self._label)
         shape = (self.num_classes, self.centers_per_class, -1)
         cosine = Geometry(given.embeddings, self.centers, normalize=True).similarity
         similarity = soft_similarity(cosine.view(len(cosine), *shape[:2]), gamma=self.gamma)
@@ -136,7 +136,6 @@ class SoftTriple(Objective):
         return terms
 
     def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, self.num_classes, self._label)
         if given.weights is not None or not len(given.labels) or given.embeddings.dtype != self.centers.dtype:
             return None
         scores = ClassScores(given.embeddings, self.centers, given.labels, per_class=self.centers_per_class)
@@ -172,7 +171,7 @@ class SoftTriple(Objective):
                     spread.pull_(moved, chunk, among * gradient)
             return found
 
-        return differentiable(value, given.embeddings, self.centers, None, back, self.definition(given))
+        return differentiable(value, given, self.centers, back, self.definition(given))
 
     def _pooled(self, cosine: Tensor, powers: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From cosines class by class (c K, b): the classes' similarities S (c, b), and of the centres' shares
@@ -227,6 +226,5 @@ class _Spread:
         return slice(chunk.vectors.start // self.k, chunk.vectors.stop // self.k)
 
     def _of(self, chunk: Chunk) -> tuple[Tensor, Tensor]:
-        assert self.scores.inverse is not None
         shape = (-1, self.k, self.scores.vectors.shape[1])
         return self.scores.vectors[chunk.vectors].view(shape), self.scores.inverse[chunk.vectors].view(-1, self.k, 1)

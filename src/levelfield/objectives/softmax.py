@@ -6,12 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import classified
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import (
     ProxyInit,
     Smoothing,
-    check_classes,
     mean_entropy,
     smoothing_over_all,
     start_proxies,
@@ -86,36 +84,19 @@ class Softmax(Objective):
         super().__init__()
         self.temperature = number("temperature", temperature, above=0)
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
-        self.dim = dim
+        self.num_classes, self.dim = num_classes, dim
         self.weight = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
         use_bias = one_of("use_bias", use_bias, (True, False))
         self.register_parameter("bias", nn.Parameter(torch.zeros(num_classes)) if use_bias else None)
-        self.smoothing_over_all = smoothing_over_all(
-            number("label_smoothing", label_smoothing, least=0, most=1),
-            one_of("smoothing", smoothing, ("others", "all")),
-            num_classes,
-        )
+        self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
 
     def lr_multipliers(self) -> dict[str, float]:
         return {name: self.proxy_lr_multiplier for name, _ in self.named_parameters()}
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        check_classes(given.labels, len(self.weight), self._label)
         logits = self.logits(given.embeddings)
         return {"classification": mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)}
 
     def logits(self, embeddings: Tensor) -> Tensor:
         product = Geometry(embeddings, self.weight, normalize=False).similarity
         return softmax_logits(product, self.bias, temperature=self.temperature)
-
-    def quick(self, given: Given) -> Tensor | None:
-        check_classes(given.labels, len(self.weight), self._label)
-        return classified(
-            given,
-            self.weight,
-            self.definition(given),
-            scale=1 / self.temperature,
-            normalize=False,
-            bias=self.bias,
-            smoothing=self.smoothing_over_all,
-        )

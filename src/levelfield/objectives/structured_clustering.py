@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._closed import Entries, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._medoids import TIE, Inference, Normalisation, most_violating
 from levelfield.settings import number, one_of, whole
@@ -116,20 +115,13 @@ class StructuredClustering(Objective):
         self.normalize = one_of("normalize", normalize, (True, False))
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        return self._parts(given, self._choice(given))
-
-    def quick(self, given: Given) -> Tensor:
         choice = self._choice(given)
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        gap, distance = self._gap(geometry, choice)
-        self.active = (gap > 0).long()
-        samples = torch.arange(len(distance) // 2, device=distance.device).repeat(2)
-        sign = torch.ones_like(distance)
-        sign[len(distance) // 2 :] = -1
-        slope = Entries(samples, torch.cat((choice.true, choice.violating)), sign * self.active, distance)
-        return closed(
-            given.embeddings, geometry, gap.relu(), slope, "distance", lambda: self._parts(given, choice)["clustering"]
-        )
+        samples = torch.arange(len(choice.true), device=choice.true.device)
+        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        to_true, to_violating = (geometry.distance_of(samples, medoids) for medoids in (choice.true, choice.violating))
+        gap = structured_clustering_gap(to_violating, to_true, delta=choice.delta, gamma=self.gamma)
+        self.active = (gap.detach() > 0).long()
+        return {"clustering": gap.relu()}
 
     def _choice(self, given: Given) -> Choice:
         rows = given.embeddings.detach().cpu().double()
@@ -143,16 +135,3 @@ class StructuredClustering(Objective):
         )
         self.medoids = choice.medoids
         return choice
-
-    def _parts(self, given: Given, choice: Choice) -> dict[str, Tensor]:
-        gap, _ = self._gap(Geometry(given.embeddings, normalize=self.normalize), choice)
-        self.active = (gap.detach() > 0).long()
-        return {"clustering": gap.relu()}
-
-    def _gap(self, geometry: Geometry, choice: Choice) -> tuple[Tensor, Tensor]:
-        """The gap, and the distances (2b,) of the samples to the true medoids, then to the violating ones."""
-        samples = torch.arange(len(choice.true), device=choice.true.device).repeat(2)
-        distance = geometry.distance_of(samples, torch.cat((choice.true, choice.violating)))
-        to_true, to_violating = distance.chunk(2) if len(distance) else (distance, distance)
-        gap = structured_clustering_gap(to_violating, to_true, delta=choice.delta, gamma=self.gamma)
-        return gap, distance

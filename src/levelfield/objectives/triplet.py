@@ -11,7 +11,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_table
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
-from levelfield.objectives._closed import Entries, Matrix, closed
+from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
@@ -96,31 +96,16 @@ class Triplet(Objective):
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or self.smooth or self.swap:
             return None
+        band = given.tuples is None and self._is_band(self.miner)
+        if not band and not self.takes_everything(given):
+            return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
-        band = given.tuples is None and self._is_band(self.miner)
-        triplets = None if band else self.chosen_triplets(geometry, given)
-        value: Tensor
-        slope: Tensor | Entries
-        if triplets is None:
-            found = all_hinges(getattr(geometry, matrix), class_table(given.labels), margin=self.margin, band=band)
-            self.active = found.active
-            divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
-            value, slope = found.total / divisor, found.slope.div_(divisor)
-        else:
-            value, slope = self._quick_triplets(geometry, triplets)
-        definition = self.definition(given._replace(tuples=triplets))
-        return closed(given.embeddings, geometry, value, slope, matrix, definition)
-
-    def _quick_triplets(self, geometry: Geometry, triplets: Tensor) -> tuple[Tensor, Entries]:
-        first, second = triplets[:, :1].expand(-1, 2).T.reshape(-1), triplets[:, 1:].T.reshape(-1)
-        distance = geometry.distance_of(first, second, squared=self.squared)
-        to_positive, to_negative = distance.view(2, -1)
-        hinge = (to_positive - to_negative + self.margin).relu_()
-        above = (hinge > 0).to(hinge.dtype)
-        self.active = active = above.sum()
-        share = above / (active.clamp_min(1) if self.reduction == "mean_nonzero" else max(1, len(triplets)))
-        return (hinge * share).sum(), Entries(first, second, torch.cat((share, -share)), distance)
+        found = all_hinges(getattr(geometry, matrix), class_table(given.labels), margin=self.margin, band=band)
+        self.active = found.active
+        divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
+        value, slope = found.total / divisor, found.slope.div_(divisor)
+        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
     def _is_band(self, miner: Miner | None) -> bool:
         """Whether the miner's triplets are those beyond the positive by at most this margin: counted, not listed."""

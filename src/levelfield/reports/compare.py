@@ -31,10 +31,18 @@ def compare(
     """Run a study (what is finished is skipped), write its tables and figures, and return its report.
 
     In Python: `levelfield.compare("demo")`, `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`.
-    `jobs` processes work side by side. 0 works in this process, unless a method is somebody's own code: that never runs
-    where others are measured.
 
-    trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
+    Args:
+        study: the name of a study that ships with levelfield, a YAML file, the content of one, or a `Study`.
+        out: the folder that gets a folder for the study.
+        jobs: how many processes work side by side. 0 works in this process, unless a method is somebody's own code:
+            that never runs where others are measured.
+        options: the device and what else cannot change a run's identity.
+        progress: of the runs; silent by default.
+        trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
+
+    Returns:
+        The `Report`: `.leaderboard` (rows, best first, and the comparisons between them), `.best`, `.text()`.
     """
     with trusting(*named_by(study), *trust):
         if isinstance(study, dict):
@@ -44,7 +52,7 @@ def compare(
         check_figures(figures_of(study), study)
         folder = Path(out) / study.name
         runs = run_study(study, folder, jobs=jobs, options=options or Options(), progress=progress)
-        report = finish(study, runs, folder)
+        report = finish(study, runs, folder, progress=progress)
     if report.not_drawn:
         logging.getLogger("levelfield").warning(report.missing_figures)
     return report

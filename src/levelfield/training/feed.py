@@ -185,7 +185,8 @@ def view_numbers(seed: int, planned: PlannedBatch, views: int, count: int) -> np
     if views == 1:
         return np.zeros(len(planned.positions), dtype=np.int64)
     table = numpy_stream(seed, "view", planned.epoch).integers(views, size=count)
-    return (table[planned.positions] + planned.occurrences) % views
+    seen: np.ndarray = (table[planned.positions] + planned.occurrences) % views
+    return seen
 
 
 def _to(inputs: Inputs, device: torch.device) -> Inputs:

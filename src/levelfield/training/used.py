@@ -27,7 +27,7 @@ class Used(TorchDispatchMode):
     """
 
     def __init__(self, known: Iterable[Tensor], places: Iterable[tuple[torch.device, int]] = ()) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._known = {*places, *(_place(tensor) for tensor in known)}
         self.foreign: list[Tensor] = []
 

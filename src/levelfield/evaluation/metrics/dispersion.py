@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from levelfield.errors import unknown
-from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.inputs import Array, Arrays
 from levelfield.evaluation.metrics.geometry import Points, pair_sum, pairs_of
 from levelfield.evaluation.metrics.registry import Facts, Number, register
 from levelfield.evaluation.search.distances import unit_rows
@@ -28,7 +28,7 @@ class Density(NamedTuple):
     ratio: float
 
 
-def density(rows: Any, labels: Any, distance: str = "cosine") -> Density:
+def density(rows: Arrays, labels: Arrays, distance: str = "cosine") -> Density:
     """Mean distance within classes, between the means of classes, and their ratio (roth2020).
 
     rows: (n, d) array or tensor; labels: (n,). cosine: all rows are brought to unit length first, and the means of
@@ -44,8 +44,10 @@ def density(rows: Any, labels: Any, distance: str = "cosine") -> Density:
     return Density(intra(points), inter(points), _ratio(points))
 
 
-def alignment(rows: Any, labels: Any, alpha: float = 2.0) -> float:
+def alignment(rows: Arrays, labels: Arrays, alpha: float = 2.0) -> float:
     """Mean of |x - y|^alpha over all pairs of one class, on rows brought to unit length. NaN if there is no pair.
+
+    rows: (n, d) array or tensor; labels: (n,).
 
     >>> alignment([[1.0, 0.0], [0.0, 5.0], [1.0, 1.0]], ["a", "a", "b"])
     2.0
@@ -53,8 +55,8 @@ def alignment(rows: Any, labels: Any, alpha: float = 2.0) -> float:
     return _alignment(Points.of(rows, labels, unit=True), alpha=_ALPHA.checked("alpha", alpha))
 
 
-def uniformity(rows: Any, t: float = 2.0) -> float:
-    """log of the mean of exp(-t |x - y|^2) over all pairs of rows, on rows brought to unit length. The lower, the more
+def uniformity(rows: Arrays, t: float = 2.0) -> float:
+    """log of the mean of exp(-t |x - y|^2) over all pairs of rows (n, d), brought to unit length. The lower, the more
     evenly they lie on the sphere; NaN for a single row. Costs half of the n x n x d product; memory: the rows once.
 
     >>> uniformity([[1.0, 0.0], [0.0, 5.0]], t=3)

@@ -22,7 +22,7 @@ STEPS = 20
 def kmeans(
     rows: Array, clusters: int, *, seed: int = 0, start: int = 0, steps: int = STEPS, stage: Stage = SILENT_STAGE
 ) -> Array:
-    """Cluster of each row, int64 `[n]`; a pure function of the set of rows and (seed, start).
+    """Cluster of each of the rows (n, d), int64 (n,); a pure function of the set of rows and (seed, start).
 
     Starts at `clusters` different rows, then `steps` times: each row to its nearest centre (Euclidean; the lower number
     if equally near), each centre to the mean of its rows; then one last assignment. An empty cluster takes the farther

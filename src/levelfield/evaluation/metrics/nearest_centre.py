@@ -74,4 +74,5 @@ def ahead(score: Array, name: Array, other: Array, other_name: Array) -> Array:
     >>> ahead(np.array([2.0, 1.0, 1.0]), np.array([7, 7, 7]), np.array([1.0, 1.0, 1.0]), np.array([0, 8, 7]))
     array([ True,  True, False])
     """
-    return (score > other) | ((score == other) & (name < other_name))
+    better: Array = (score > other) | ((score == other) & (name < other_name))
+    return better

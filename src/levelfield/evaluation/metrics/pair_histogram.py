@@ -41,7 +41,8 @@ class Grid:
     def bin_of(self, similarity: Array) -> Array:
         """The last edge at or below each similarity; what lies outside goes to the ends."""
         numbers = np.floor(similarity * similarity.dtype.type(1 / self.width)).astype(np.int64) - self.first
-        return np.clip(numbers, 0, self.bins - 1, out=numbers)
+        clipped: Array = np.clip(numbers, 0, self.bins - 1, out=numbers)
+        return clipped
 
 
 @dataclass(frozen=True)

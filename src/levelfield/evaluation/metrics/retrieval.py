@@ -31,7 +31,12 @@ def _first_c(positives: Array, k: int | None) -> Array:
 
 @register("recall@K", Facts("retrieval", "1 if a positive is among the first K, else 0", reach=_nearest))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
-    """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group."""
+    """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group.
+
+    As every retrieval metric: `groups` are the positives of a block of queries with their ranks, grouped where they
+    are at equal distance; the result is float64 (queries,). `evaluate(embeddings, labels, metrics=["recall@1"])` is
+    the way to call one.
+    """
     return _over_nearest(
         groups,
         lambda before: (before < k).astype(np.float64),
@@ -114,7 +119,8 @@ def reach(wanted: Iterable[Metric], positives: Array) -> Array:
     found = np.zeros(len(positives), np.int64)
     for metric in wanted:
         own = metric.facts.reach
-        np.maximum(found, EVERYWHERE if own is None else own(positives, metric.k), out=found)
+        last = np.int64(EVERYWHERE) if own is None else own(positives, metric.k)
+        np.maximum(found, last, out=found)
     return found
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
 
 from levelfield.errors import BadInput, unknown
-from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.inputs import Array, Arrays
 from levelfield.evaluation.metrics.geometry import Points
 from levelfield.evaluation.metrics.registry import Facts, Number, register
 from levelfield.evaluation.search.threads import one_thread
@@ -18,7 +17,7 @@ DIRECTIONS = ("uniform-spectrum", "spectrum-uniform")
 PAPER_LENGTH = 35  # values of a class spectrum that roth2020 (section E) shows
 
 
-def spectrum(rows: Any) -> Array:
+def spectrum(rows: Arrays) -> Array:
     """All min(n, d) singular values of the rows as they are (not centred, no unit length), the largest first.
 
     rows: (n, d) array or tensor. Computed in float64 whatever comes in: the rows pass by a block at a time and leave
@@ -31,7 +30,7 @@ def spectrum(rows: Any) -> Array:
     return singular_values(Points.of(rows))
 
 
-def spectral_decay(rows: Any, drop_largest: int = 0, direction: str = "uniform-spectrum") -> float:
+def spectral_decay(rows: Arrays, drop_largest: int = 0, direction: str = "uniform-spectrum") -> float:
     """rho of roth2020: the KL divergence of the uniform distribution from the singular values divided by their sum.
 
     0: all directions are used alike; the larger, the more the embedding is compressed; infinite with a dead direction
@@ -49,8 +48,10 @@ def spectral_decay(rows: Any, drop_largest: int = 0, direction: str = "uniform-s
     return _decay(Points.of(rows), drop_largest, direction)
 
 
-def class_spectra(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
+def class_spectra(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> Array:
     """Singular values of the rows of each class, (classes, length), classes in the order of np.unique(labels).
+
+    rows: (n, d) array or tensor; labels: (n,).
 
     Not centred, the largest first, cut to `length`; a class with fewer values has zeros behind them.
 
@@ -68,13 +69,15 @@ def class_spectra(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
     return result
 
 
-def class_spectrum(rows: Any, labels: Any, length: int = PAPER_LENGTH) -> Array:
+def class_spectrum(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> Array:
     """Mean over the classes of their singular values, (length,): see `class_spectra` (roth2020, section E).
 
     >>> class_spectrum([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
     array([3.5, 0. ])
     """
-    return np.sort(class_spectra(rows, labels, length), axis=0).mean(axis=0)  # sorted: names of classes change no bit
+    ordered = np.sort(class_spectra(rows, labels, length), axis=0)  # so that names of classes change no bit
+    mean: Array = ordered.mean(axis=0)
+    return mean
 
 
 @register(

@@ -15,7 +15,7 @@ import numpy as np
 
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.class_intervals import check_level
-from levelfield.evaluation.inputs import Array, class_names, finite_rows
+from levelfield.evaluation.inputs import Array, Arrays, class_names, finite_rows
 from levelfield.evaluation.metrics.error_rates import ByClass, Curve, Rates, Rule
 from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_pairs, pair_set
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
@@ -102,8 +102,8 @@ class Threshold:
 
 
 def same_or_not(
-    validation_embeddings: Any,
-    validation_labels: Any,
+    validation_embeddings: Arrays,
+    validation_labels: Arrays,
     *,
     distance: str = "cosine",
     rule: str | Mapping[str, float] = "equal_error",
@@ -112,7 +112,7 @@ def same_or_not(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Threshold:
-    """The threshold for "same or not" of all pairs of validation images.
+    """The threshold for "same or not" of all pairs of validation images: embeddings (n, dim), labels (n,).
 
     rule: `equal_error` (as many of the different pairs are taken for the same as of the same ones for different),
     `balanced` (the mean of both rates is smallest), or `{"false_match": 0.01}` (at most that rate of false matches, and

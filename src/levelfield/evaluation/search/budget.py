@@ -38,7 +38,7 @@ def pairs_within(memory: str | int, inputs: Inputs, *, metrics: int, threads: in
     """How many pairs of query and positive may be kept at a time."""
     rows = [inputs.gallery] if inputs.self_search else [inputs.query, inputs.gallery]
     kind = inputs.query.dtype.itemsize
-    fixed = (
+    fixed: int = (
         _FIXED
         + _THREAD * (threads - 1)
         + sum(in_tiles(len(one)) * (one.shape[1] * kind + _PER_QUERY + 8 * metrics) for one in rows)

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from levelfield.errors import unknown
 from levelfield.evaluation.inputs import Array
 
-DISTANCES = ("cosine", "euclidean", "dot", "hamming")
+Distance = Literal["cosine", "euclidean", "dot", "hamming"]
+DISTANCES: tuple[Distance, ...] = get_args(Distance)
 _CHUNK = 128  # rows lifted to float64 at a time: they stay in cache, and the embeddings are never doubled in memory
+
+
+def distance_called(name: str) -> Distance:
+    """`name`, if there is such a distance.
+
+    >>> distance_called("cosin")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.UnknownName: Unknown distance 'cosin'. Did you mean 'cosine'?
+    """
+    for distance in DISTANCES:
+        if name == distance:
+            return distance
+    raise unknown("distance", name, DISTANCES)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ def tiled(values: Array, chosen: Array | None = None) -> Array:
     if chosen is None and count % TILE == 0:
         return values
     positions = np.arange(count) if chosen is None else chosen
-    return values[np.pad(positions, (0, -count % TILE), mode="edge")]
+    padded: Array = values[np.pad(positions, (0, -count % TILE), mode="edge")]
+    return padded
 
 
 def in_tiles(count: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.arrangement import Arrangement
 
 EVERYWHERE = 2**62  # a reach: every positive matters, wherever it stands
-TIES = ("expected", "pessimistic", "optimistic")
+Ties = Literal["expected", "pessimistic", "optimistic"]
+TIES: tuple[Ties, ...] = get_args(Ties)
 _PAIRS = 2**17  # query-positive pairs whose groups are in memory at a time
 
 

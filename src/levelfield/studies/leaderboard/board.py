@@ -113,7 +113,8 @@ class Leaderboard:
 
     def as_data(self) -> dict[str, Any]:
         """Everything as plain data, as it is read again from leaderboard.json."""
-        return json.loads(json.dumps(self.content()))
+        plain: dict[str, Any] = json.loads(json.dumps(self.content()))
+        return plain
 
     def content(self) -> dict[str, Any]:
         """What leaderboard.json holds, to be written: no copy where one would take long."""

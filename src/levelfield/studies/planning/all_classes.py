@@ -15,7 +15,7 @@ def chosen_steps(study_folder: Path, labels: Set[str]) -> int:
     """The number of steps that the validation classes chose for these methods: the median over their runs."""
     runs = [run for run in read_plan(study_folder) if run.label in labels] if study_folder.is_dir() else []
     results = [result for run in runs if (result := read_result(run.folder(study_folder))) is not None]
-    found = [result.summary["best_step"] for result in results if result.summary.get("history")]
+    found: list[int] = [result.summary["best_step"] for result in results if result.summary.get("history")]
     if not found:
         raise BadSpecification(
             "With --all-classes no class is left to validate, and no compared run says how many steps it chose: run "

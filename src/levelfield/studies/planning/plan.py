@@ -10,10 +10,10 @@ from levelfield import methods
 from levelfield.errors import BadSpecification, unknown
 from levelfield.files import expanded
 from levelfield.registry import references_in
-from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, Variation, recorded_identity
+from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, recorded_identity
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing
 from levelfield.studies.specification.study import Study, owner
-from levelfield.studies.specification.variations import variations
+from levelfield.studies.specification.variations import Variation, variations
 from levelfield.training import Conditions
 
 

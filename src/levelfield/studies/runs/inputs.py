@@ -22,7 +22,8 @@ from levelfield.data.views.named import StepsView, steps_view
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import in_blocks
-from levelfield.embedder.trunk.cache import FeatureCache, Rows
+from levelfield.embedder.trunk.cache import FeatureCache
+from levelfield.embedder.trunk.chunks import Rows
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.spec import RunSpec

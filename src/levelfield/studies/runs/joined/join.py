@@ -21,7 +21,6 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import measure
 from levelfield.studies.runs.files import write_training
 from levelfield.studies.runs.joined.members import (
-    ENSEMBLE,
     PLACE,
     Member,
     checked,
@@ -29,7 +28,7 @@ from levelfield.studies.runs.joined.members import (
     joined_identity,
     trained_otherwise,
 )
-from levelfield.studies.runs.spec import RunSpec
+from levelfield.studies.runs.spec import ENSEMBLE, RunSpec
 from levelfield.training.ledger import Measured
 
 _SUMMED = (

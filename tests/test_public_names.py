@@ -1,0 +1,84 @@
+"""What people may import, by room. A name that comes or goes is a decision: it changes this table.
+
+The classes of objectives, miners and batchings are not listed: their registries know them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from levelfield import batching, miners, objectives
+from levelfield.testing import CLASSES, DIM
+
+NAMES = {
+    "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry load methods miners
+        objectives papers randomness reports studies testing training trusting tuning""",
+    "levelfield.objectives": "CrossBatchMemory Facts Given Objective as_objective create describe names register",
+    "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
+        resolve""",
+    "levelfield.batching": """Batching Choice Common Fit Layout PlanReport Promise check_fit create describe fit_batch
+        fits fitting maker names register report""",
+    "levelfield.geometry": "Geometry gather unit",
+    "levelfield.evaluation": """ClassMeans Definition Density Evaluation Facts Interval Rate Rates Representation
+        Signature Threshold alignment class_spectra class_spectrum compatible create density describe evaluate joined
+        kmeans names parse register same_or_not separated spectral_decay spectrum split uniformity""",
+    "levelfield.data": """Catalog CatalogFacts DatasetFacts Fold as_rgb check_images create default_cache_folder
+        describe describe_folder is_image names protocols read_image register survey""",
+    "levelfield.embedder": """BLOCK Backbone Embedder Ensemble FeatureCache Head Model Rows Trunk backbones in_blocks
+        lda load save_ensemble save_model start_at start_pca start_random""",
+    "levelfield.methods": """Batch Deviation Group Inputs Method Setting TrainingFeatures create describe names
+        register wider_head""",
+    "levelfield.training": "Conditions Observer Pace TrainingState train",
+    "levelfield.studies": """Leaderboard PlannedRun RunSpec Study gather parse_study plan prepare read_study
+        run_study""",
+    "levelfield.reports": "Report as_csv as_markdown compare finish show with_published write_all",
+    "levelfield.papers": "presets published toy",
+    "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
+        degenerate findings ordinary verdicts""",
+    "levelfield.tuning": "Trial as_log best propose search",
+    "levelfield.randomness": "drawn_from is_chosen isolated numpy_stream reseed seed_globals stream",
+    "levelfield.errors": """BadInput BadSpecification Damaged LevelfieldError MissingData MissingExtra NotTrusted
+        RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
+}
+PARTS: dict[str, Callable[[], list[type]]] = {
+    "levelfield.objectives": lambda: [
+        type(objectives.create(name, num_classes=CLASSES, dim=DIM)) for name in objectives.names()
+    ],
+    "levelfield.miners": lambda: [type(miners.create(name)) for name in miners.names()],
+    "levelfield.batching": lambda: [
+        kind for name in batching.names() if isinstance(kind := batching.maker(name), type)
+    ],
+}
+
+
+@pytest.mark.parametrize("room", NAMES)
+def test_a_room_exports_what_this_table_and_its_registry_say(room: str) -> None:
+    module = importlib.import_module(room)
+    parts = [kind.__name__ for kind in PARTS[room]()] if room in PARTS else []
+    listed, exported = {*NAMES[room].split(), *parts}, set(module.__all__)
+    assert len(exported) == len(module.__all__)
+    assert (exported - listed, listed - exported) == (set(), set()), "not in the table, and not exported"
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+def test_every_room_of_the_front_door_is_in_the_table() -> None:
+    front = importlib.import_module("levelfield")
+    rooms = {f"levelfield.{name}" for name in front.__all__ if importlib.util.find_spec(f"levelfield.{name}")}
+    assert rooms == set(NAMES) - {"levelfield"}
+
+
+def test_type_checkers_read_the_classes_that_rooms_find_at_run_time() -> None:
+    path = Path(__file__).parents[1] / "docs" / "typed.py"
+    spec = importlib.util.spec_from_file_location("typed", path)
+    assert spec is not None
+    assert spec.loader is not None
+    typed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(typed)
+    stale = [str(path) for path, text in typed.rooms().items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, f"run `make docs`: {', '.join(stale)}"
