@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -83,6 +83,7 @@ def test_no_error_has_the_exact_bound_of_classes_or_of_disjoint_pairs_of_them(me
     assert (every.low, every.high) == (pytest.approx(0.025 ** (1 / units)), 1.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 30)), min_size=5, max_size=30), st.sampled_from([1, 2]))
 def test_an_interval_holds_its_rate_and_is_never_a_point(classes: list[tuple[int, int]], members: int) -> None:
     errors, pairs = np.array([min(one) for one in classes]), np.array([most for _, most in classes])
