@@ -1,7 +1,7 @@
-"""Measures where other libraries' metrics (and a loss) differ, by how much, for metrics.md: python docs/differences.py
+"""Measure how other libraries' metrics (and a loss) differ from ours, for metrics.md: `python docs/differences.py`
 
-Every line is computed anew: theirs by their own code where it can be installed, by the released line of code itself
-where it cannot, or read from the golden cases, which hold what the released code gave.
+Every line is recomputed: theirs by their own code where it can be installed, by the released line of code where it
+cannot, or read from the golden cases, which hold the results of the released code.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def reciprocal_rank_alone() -> Difference:
     ours = evaluate(rows, labels, metrics=["mrr"])["mrr"]
     return Difference(
         "PML",
-        "`mean_reciprocal_rank` asked alone",
+        "`mean_reciprocal_rank` fails if it is the only metric",
         "MRR of 12 rows",
         _pml(rows, labels, "mean_reciprocal_rank"),
         _figure(ours),
@@ -70,7 +70,7 @@ def cut_list() -> Difference:
     ours = evaluate(rows, labels, metrics=["map"])["map"]
     return Difference(
         "PML",
-        "mAP is cut at `k` without a word",
+        "mAP is silently truncated at `k`",
         "mAP of 12 rows, k = 3",
         _pml(rows, labels, "mean_average_precision", k=3),
         _figure(ours),
@@ -83,8 +83,8 @@ def collapsed() -> Difference:
     ours = evaluate(rows, labels, metrics=["map@r"])["map@r"]
     return Difference(
         "PML",
-        "ties go to whatever the search lists first",
-        "MAP@R of a collapsed net, 2 classes of 6, rows class by class or in turn",
+        "ties are broken by the order of the search results",
+        "MAP@R of a collapsed network, 2 classes of 6, rows sorted by class or alternating",
         " or ".join(theirs),
         _figure(ours),
     )
@@ -99,8 +99,8 @@ def released_in_shop() -> Difference:
     hits = ((similarity > best[:, None]) & ~same).sum(axis=1) < 1
     return Difference(
         "Proxy-Anchor, Intra-Batch",
-        "In-Shop recall counts only what is strictly nearer",
-        "R@1 of a collapsed net, 6 classes of 5",
+        "In-Shop recall counts only strictly nearer negatives",
+        "R@1 of a collapsed network, 6 classes of 5",
         _figure(hits.mean()),
         _figure(evaluate(rows, labels, metrics=["recall@1"])["recall@1"]),
     )
@@ -131,7 +131,7 @@ def large_offset() -> Difference:
     )
     return Difference(
         "PML, `LpDistance`",
-        "Euclidean distance in float32 drowns in a common offset",
+        "Euclidean distance in float32 loses precision under a common offset",
         "MAP@R of rows around 3,000",
         theirs,
         _figure(ours),
@@ -159,7 +159,7 @@ def missing_numbers() -> Difference:
         ours = f"{type(error).__name__}: {error}"
     return Difference(
         "PML",
-        "a NaN in the embeddings gets an unrelated error",
+        "a NaN in the embeddings raises an unrelated error",
         "MAP@R of 12 rows, one of them NaN",
         _pml(rows, labels, "mean_average_precision_at_r"),
         ours,
@@ -171,8 +171,8 @@ def released_map_at_c() -> Difference:
     found = evaluate(rows, labels, metrics=["map@c[released]", "map@r"])
     return Difference(
         "Revisiting",
-        "mAP@C divides by the class size with the query",
-        "a perfect net, classes of two",
+        "mAP@C divides by the class size, counting the query",
+        "a perfect network, classes of two",
         _figure(found["map@c[released]"]),
         _figure(found["map@r"]) + " (`map@r`)",
     )
@@ -207,8 +207,8 @@ def two_nmi() -> Difference:
     table = tabulate(labels, labels // 4)
     return Difference(
         "scikit-learn before 0.22, Unbiased Evaluation",
-        "NMI by the geometric mean of the entropies",
-        "8 classes in 2 clusters, none divided",
+        "NMI normalised by the geometric mean of the entropies",
+        "8 classes in 2 clusters, no class divided",
         f"{_figure(nmi(table, form='geometric'))} (`nmi[geometric]`)",
         _figure(nmi(table, form="arithmetic")),
     )
@@ -225,7 +225,7 @@ def kmeans_start() -> Difference:
     ours = evaluate(rows, labels, metrics=["nmi"])["nmi"]
     return Difference(
         "scikit-learn",
-        "k-means starts by k-means++; here at random rows, and the mean of three starts",
+        "k-means starts with k-means++; here at random rows, averaged over three starts",
         "NMI of 100 classes of 10",
         _figure(theirs),
         _figure(ours),
@@ -242,7 +242,7 @@ def snr_regulariser() -> Difference:
     ours = objectives.create("snr", form="contrastive", lam=0.1, miner="all").terms(5 * rows, labels)["zero_mean"]
     return Difference(
         "PML",
-        "the zero-mean term of SNR (`lam`) is of raw rows; here of the compared unit rows",
+        "the zero-mean term of SNR (`lam`) uses raw rows; here the compared unit rows",
         "that term, weight 0.1, of 12 rows of length 5",
         _figure(with_it - without),
         _figure(ours),

@@ -1,10 +1,10 @@
-"""Draws a picture of every objective into pictures/: `python docs/draw.py [NAME ...]`.
+"""Draw a picture of every objective into pictures/: `python docs/draw.py [NAME ...]`.
 
-Without a name those are drawn that are missing or no longer show what the objective does; `make docs` does so, too.
+Without a name, draw missing and outdated pictures; `make docs` does the same.
 
-Three classes of four samples lie on the unit circle, class vectors (stars) in their middle. One sample of the first
-class is moved about. Left: where the loss pushes it (minus the gradient) from every place of the plane, darker where
-the loss is larger. Right: the loss while it walks around the circle. Random choices: the mean of many draws.
+Three classes of four samples are on the unit circle, with class vectors (stars) in their middle. One sample of the
+first class is moved around. Left: the direction in which the loss pushes it (minus the gradient) from every point of
+the plane, darker where the loss is larger. Right: the loss as it moves around the circle. Random choices are averaged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writes what the studies measured onto the page about experiments: `python docs/experiments.py [RUNS]`.
+"""Write the results of the studies into the page about experiments: `python docs/experiments.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare` wrote into. For every study that is finished there, the script draws its
-figures into `figures/` and keeps a log, `docs/logs/experiments/STUDY.json`: rows with their figures, and claims. The
-page is made from the logs alone: the table of a study replaces the text between `<!-- STUDY -->` and
+RUNS is the folder that `levelfield compare` wrote into. For every finished study there, the script draws its figures
+into `figures/` and writes a log, `docs/logs/experiments/STUDY.json`: rows with their scores, and claims. The page is
+made from the logs alone: the table of a study replaces the text between `<!-- STUDY -->` and
 `<!-- end of STUDY -->`. Trains nothing.
 """
 

@@ -1,6 +1,6 @@
-"""Writes the tables of these pages from the code, so that nobody types them by hand: `make docs`.
+"""Write the tables of the documentation pages from the code: `make docs`.
 
-A page holds `<!-- table: NAME -->` and `<!-- end -->`; what stands between them is replaced.
+A page holds `<!-- table: NAME -->` and `<!-- end -->`; the text between them is replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> dict[Path, str]:
-    """Every page with a table, as it should be."""
+    """The up-to-date text of every page with a table."""
     found = {}
     for path in [HERE.parent / "CONTRIBUTING.md", *sorted(HERE.glob("*.md"))]:
         text = path.read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def conditions() -> str:
 
 
 def which() -> str:
-    """The question people come with, answered by what the objectives say about themselves."""
+    """Objectives that fit a situation, from their facts."""
     facts = {name: objectives.describe(name) for name in objectives.names()}
     alone = [name for name, fact in facts.items() if fact.batch == "any"]
     pairs = [name for name, fact in facts.items() if fact.batch != "any"]
@@ -61,8 +61,8 @@ def which() -> str:
         ("many classes have one image, or batches are drawn at random", alone),
         ("a batch can hold two or more images of a class", pairs + alone),
         ("labels are not 0, 1, 2, ... or new classes appear while training", free),
-        ("the classes are fixed; one learned vector for each is fine", known),
-        ("no miner to choose", whole),
+        ("the classes are fixed; one learned vector per class is acceptable", known),
+        ("you do not want to choose a miner", whole),
         ("you want to choose which pairs or triplets count", mined),
         ("the batch does not fit in memory (`accumulate`)", parts),
     ]
@@ -78,7 +78,7 @@ def objective_facts() -> str:
 
 
 def compatibility() -> str:
-    """Which miners fit, as the objectives say."""
+    """Which miners fit which objective."""
     rows = []
     for name in objectives.names():
         fitting = objectives.describe(name).miners
@@ -89,10 +89,10 @@ def compatibility() -> str:
 
 
 def batches_that_fit() -> str:
-    """What `batching.fits` says of every batching with its defaults, in batches of 40 images of 60 classes of 12."""
+    """Result of `batching.fits` for every batching with its defaults: batches of 40, 60 classes of 12 images."""
     labels = np.repeat(np.arange(60), 12)
     made = {f"`{name}`": batching.create(name, labels, batch_size=40) for name in batching.names()}
-    made["`spc`, 1 of each"] = batching.create("spc", labels, batch_size=40, samples_per_class=1)
+    made["`spc`, 1 per class"] = batching.create("spc", labels, batch_size=40, samples_per_class=1)
     rows = []
     for name in objectives.names():
         verdicts = [batching.fits(one, objectives.describe(name)).verdict for one in made.values()]
@@ -101,18 +101,18 @@ def batches_that_fit() -> str:
 
 
 def gallery() -> str:
-    """All objectives one by one, with everything that is known about them."""
+    """One section per objective, with all its facts."""
     sections = []
     for name in objectives.names():
         fact = objectives.describe(name)
         known = [
             ("Source", f"{fact.paper}; {fact.equation}" if fact.equation else fact.paper),
             ("Batch", fact.batch),
-            ("Miners", _names(fact.miners) or "none: it uses the whole batch by its own rule"),
+            ("Miners", _names(fact.miners) or "none; the objective uses the whole batch by its own rule"),
             ("Needs", _names(fact.needs)),
             ("Cross-batch memory", "yes" if fact.memory else "no"),
             ("Per-anchor weights", "yes" if fact.weights else "no"),
-            ("In pieces (`accumulate`)", "yes" if fact.separable else "no"),
+            ("Gradient accumulation (`accumulate`)", "yes" if fact.separable else "no"),
             *((f"Law that cannot hold ({law.replace('_', ' ')})", reason) for law, reason in fact.tags.items()),
         ]
         lines = [f"- {key}: {text}" for key, text in known if text]
@@ -130,7 +130,7 @@ def _settings(fact: objectives.Facts) -> str:
         if default is not inspect.Parameter.empty and key not in ("generator", "num_classes", "dim"):
             searched, source = as_range(fact.search.get(key)), fact.sources.get(key, "")
             rows.append((f"`{key}`", _shown(default), searched, source))
-    return _table(("setting", "default", "search range", "where the default comes from"), rows)
+    return _table(("setting", "default", "search range", "source of the default"), rows)
 
 
 def miner_facts() -> str:
@@ -141,7 +141,7 @@ def miner_facts() -> str:
         users = [o for o in objectives.names() if name in objectives.describe(o).miners]
         drawn = "yes" if fact.random else "no"
         rows.append((f"`{name}`", f"`{fact.rule}`", fact.returns, drawn, settings, _names(users)))
-    return _table(("miner", "takes", "gives", "random", "settings", "for"), rows)
+    return _table(("miner", "selects", "returns", "random", "settings", "used by"), rows)
 
 
 def method_facts() -> str:
@@ -150,7 +150,7 @@ def method_facts() -> str:
         if name not in objectives.names():
             what = methods.describe(name) or ""
             rows.append((f"`{name}`", what.partition("\n")[0]))
-    return _table(("row", "what it is"), rows)
+    return _table(("method", "description"), rows)
 
 
 def batching_facts() -> str:
@@ -159,7 +159,7 @@ def batching_facts() -> str:
         about = batching.describe(name)
         own = ", ".join(f"`{key}` {_shown(default)}" for key, default in about.settings.items())
         rows.append((f"`{name}`", about.what, own))
-    return _table(("batching", "what comes together", "settings"), rows)
+    return _table(("batching", "what a batch contains", "settings"), rows)
 
 
 def published_batches() -> str:
@@ -170,7 +170,7 @@ def published_batches() -> str:
         written = yaml.safe_dump(entry.batching, default_flow_style=True, sort_keys=False).split("\n")[0]
         how = f"`batch: {entry.batch}`, `batching: {written}`{epoch}"
         rows.append((entry.paper, f"{entry.methods}{data}", how, entry.source))
-    return _table(("paper", "for", "a study writes", "where it is said"), rows)
+    return _table(("paper", "methods", "in a study", "source"), rows)
 
 
 def dataset_facts() -> str:
@@ -189,7 +189,7 @@ def benchmark_facts() -> str:
         parts = "; ".join(f"{part} {images:,} / {classes:,}" for part, (images, classes) in fact.parts.items())
         page = f"[page]({fact.page})"
         rows.append((f"`{name}`", fact.what, f"{fact.images:,}", f"{fact.classes:,}", parts, fact.licence, page))
-    header = ("data", "what it is", "images", "classes", "images / classes of the parts", "terms", "official")
+    header = ("data", "what it is", "images", "classes", "images / classes of each part", "terms", "official page")
     return _table(header, rows)
 
 
@@ -249,7 +249,7 @@ def own_photos() -> str:
             )
         )
     header = ("classes x photos", "untrained features", "head at its start", "best trained row")
-    return _table((*header, "worst trained row against the start", "steps"), rows)
+    return _table((*header, "worst trained row minus start", "steps"), rows)
 
 
 def calibration() -> str:
@@ -274,13 +274,13 @@ def calibration() -> str:
     head = (
         "classes",
         "false verdicts before",
-        "now",
-        "interval holds before",
-        "now",
+        "false verdicts now",
+        "coverage before",
+        "coverage now",
         "power now",
-        "t over classes",
-        "sign flips",
-        "oracle",
+        "power: t over classes",
+        "power: sign flips",
+        "power: oracle",
     )
     return _table(head, rows)
 
@@ -291,7 +291,7 @@ def calibration_small() -> str:
     for one in _calibrated()["scenarios"]:
         if one["methods"] < 10 and not one["fewer"]:
             trained, fixed = one["methods"] - one["fixed"], one["fixed"]
-            rows = f"{trained} trained" + (f", {fixed} that trains nothing" if fixed else "")
+            rows = f"{trained} trained" + (f", {fixed} without training" if fixed else "")
             found.setdefault((rows, one["seeds"]), []).append(one)
     shown = [
         (
@@ -302,7 +302,7 @@ def calibration_small() -> str:
         )
         for (rows, seeds), own in found.items()
     ]
-    return _table(("rows", "seeds", "false verdicts", "interval holds"), sorted(shown, key=lambda row: row[0]))
+    return _table(("rows", "seeds", "false verdicts", "coverage"), sorted(shown, key=lambda row: row[0]))
 
 
 def calibration_unequal() -> str:
@@ -321,7 +321,7 @@ def calibration_unequal() -> str:
         )
         for (methods, few, many), own in sorted(found.items())
     ]
-    return _table(("rows", "seeds of the noisy row", "of the others", "false verdicts", "interval holds"), rows)
+    return _table(("rows", "seeds of the noisy row", "seeds of the others", "false verdicts", "coverage"), rows)
 
 
 def calibration_rates() -> str:
@@ -333,21 +333,22 @@ def calibration_rates() -> str:
             own = [one for one in found if one["classes"] == classes and one["kind"] == kind]
             cells += [_per_cent(min(one[key] for one in own)) for key in ("covered_before", "covered")]
         rows.append((str(classes), *cells))
-    return _table(("classes", "false matches before", "now", "false non-matches before", "now"), rows)
+    head = ("false matches before", "false matches now", "false non-matches before", "false non-matches now")
+    return _table(("classes", *head), rows)
 
 
 def calibration_needed() -> str:
     rows = [
         (
-            f"{one['classes']} classes, {one['seeds']} seeds, {one['methods']} methods; noise of seeds {one['noise']}; "
-            f"sizes {one['sizes']}",
+            f"{one['classes']} classes, {one['seeds']} seeds, {one['methods']} methods; seed noise {one['noise']}; "
+            f"class sizes {one['sizes']}",
             f"{one['number']} {one['missing']}",
             _per_cent(one["power"]),
             _per_cent(one["interval_holds"]),
         )
         for one in _calibrated()["needed"]
     ]
-    return _table(("a study of", "would need", "power with that", "interval holds"), rows)
+    return _table(("study", "needs", "power then", "coverage"), rows)
 
 
 def calibration_runs() -> str:
@@ -410,7 +411,7 @@ def _shown(value: Any) -> str:
 
 
 def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
-    """What may be written for a field, in words."""
+    """The values of a field, in words."""
     if get_origin(annotation) is typing.Annotated:
         inner, *more = get_args(annotation)
         return _kind(inner, [*more, *metadata])

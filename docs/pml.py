@@ -1,4 +1,4 @@
-"""Tries the laws on the losses of pytorch-metric-learning; what breaks goes into own-loss.md: `make docs`."""
+"""Run the laws on the losses of pytorch-metric-learning and write the failures into own-loss.md: `make docs`."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def table() -> str:
         for verdict in found:
             rows.setdefault((verdict.law.replace("_", " "), _short(verdict.seen)), []).append(f"`{name}`")
     order = [law.__name__.replace("_", " ") for law in LAWS]
-    lines = ["| law | losses that break it | what was seen |", "| --- | --- | --- |"]
+    lines = ["| law | losses that break it | what was observed |", "| --- | --- | --- |"]
     for (law, seen), losses in sorted(rows.items(), key=lambda row: order.index(row[0][0])):
         lines.append(f"| {law} | {', '.join(losses)} | {seen} |")
-    return "\n".join([*lines, "", f"Nothing was found with {', '.join(good)}."])
+    return "\n".join([*lines, "", f"No law is broken by {', '.join(good)}."])
 
 
 def _short(seen: str) -> str:

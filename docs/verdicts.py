@@ -1,9 +1,9 @@
-"""Writes what the papers' studies in small say of their claims onto their page: `python docs/verdicts.py [RUNS]`.
+"""Write the verdicts of the papers' small studies into their page: `python docs/verdicts.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare roth2020/table4 --mini` and the like wrote into. Of every study that is
-finished there the script keeps a log, such as `docs/logs/papers/roth2020-table4.json`: claims with all their numbers,
-rows with figures, deviations and settings. The page is made from the logs alone, so without RUNS it is only written
-anew. Trains nothing. The tables replace what stands between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
+RUNS is the folder that `levelfield compare roth2020/table4 --mini` and the like wrote into. For every finished study
+there the script writes a log, such as `docs/logs/papers/roth2020-table4.json`: claims with all their numbers, rows with
+scores, deviations and settings. The page is made from the logs alone, so without RUNS only the page is rewritten.
+Trains nothing. The tables replace the text between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def collect(runs: Path) -> None:
 
 
 def log_of(board: Log, study_file: Path) -> Log:
-    """What the page needs to know of a leaderboard, and the figures of its rows."""
+    """The facts of a leaderboard that the page needs, and the scores of its rows."""
     study = read_study(study_file)
     methods = {method.label: method for method in study.methods}
     rows = []
@@ -95,7 +95,7 @@ def difference(one: dict[str, Any]) -> str:
 
 
 def unequal(claim: str, log: Log) -> str:
-    """In what the two rows of a claim were not treated equally: deviations that only one of them has, and settings."""
+    """Where the two rows of a claim were not treated equally: deviations that only one of them has, and settings."""
     rows = {row["label"]: row for row in log["rows"]}
     first, second = (rows[label] for label in re.split(" [>=] ", claim))
     told = []

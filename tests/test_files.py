@@ -41,7 +41,7 @@ def test_a_pipe_and_a_link_to_one_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name in ("pipe", "link"):
-        with pytest.raises(BadInput, match=f"{name}: it is no plain file"):
+        with pytest.raises(BadInput, match=f"{name}: it is not a regular file"):
             write_text(tmp_path / name, "told")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 

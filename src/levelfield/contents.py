@@ -29,7 +29,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
         os.close(handle)
-        raise damaged(path, "is a folder" if stat.S_ISDIR(mode) else "is no plain file")
+        raise damaged(path, "is a folder" if stat.S_ISDIR(mode) else "is not a regular file")
     with os.fdopen(handle, "rb") as file:
         yield file
 

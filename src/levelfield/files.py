@@ -71,7 +71,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Into /dev/null or a terminal, which no file may replace. Pipes, and links to such things, are refused."""
     if not stat.S_ISCHR(path.lstat().st_mode):
-        raise BadInput(f"Cannot write {path}: it is no plain file.")
+        raise BadInput(f"Cannot write {path}: it is not a regular file.")
     content = io.BytesIO()  # some formats go back in their file
     write(content)
     try:

@@ -106,7 +106,7 @@ def test_a_small_class_is_drawn_with_replacement():
 
 
 def test_lengths_that_make_no_sense_are_refused():
-    with pytest.raises(BadSpecification, match="length 11 holds no batch of 12"):
+    with pytest.raises(BadSpecification, match="length 11 is shorter than one batch of 12"):
         m_per_class(batch_size=12, length=11)
     with pytest.raises(BadSpecification, match="give one of them"):
         m_per_class(batch_size=12, length=24, batches_per_epoch=2)

@@ -48,7 +48,7 @@ def test_the_memory_is_a_copy_of_what_it_is_given():
 @pytest.mark.parametrize(
     ("indices", "rows", "words"),
     [
-        ([0, 1], np.ones((2, 4)), "rows of 5 numbers, these have 4"),
+        ([0, 1], np.ones((2, 4)), "rows of 5 numbers; the new rows have 4"),
         ([0, 1], np.ones((3, 5)), r"per image of the batch is needed, \(2, dim\)"),
         ([0, 1], np.full((2, 5), np.nan), "image of the batch 0 holds NaN"),
         ([0, 1], np.array([[1.0] * 5, [np.inf] * 5]), "image of the batch 1 holds NaN or infinity"),
@@ -173,7 +173,7 @@ def test_a_projection_is_drawn_once_an_epoch_and_has_fewer_dimensions(name):
     plan = make(name, project=2).plan(0, ROWS)
     assert np.array_equal(plan, make(name, project=2).plan(0, ROWS))
     assert not np.array_equal(plan, make(name).plan(0, ROWS))
-    with pytest.raises(BadSpecification, match="fewer than the 5 dimensions"):
+    with pytest.raises(BadSpecification, match="below the 5 dimensions"):
         make(name, project=5).plan(0, ROWS)
 
 

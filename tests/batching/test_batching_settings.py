@@ -73,7 +73,7 @@ def test_a_key_that_is_a_number_is_an_unknown_setting():
 
 @pytest.mark.parametrize("text", ["4x0", "0x4", "1", "4x", "x4", "-4x2", "4x2x2", ""])
 def test_a_layout_without_images_is_none(text):
-    with pytest.raises(BadSpecification, match="is no batch"):
+    with pytest.raises(BadSpecification, match="is not a batch"):
         Layout.parse(text)
 
 
@@ -89,7 +89,7 @@ def test_what_is_said_of_a_batching_names_every_setting_and_makes_it(name):
 
 
 def test_more_random_images_than_there_are_is_refused_at_once():
-    with pytest.raises(BadSpecification, match="A batch of 60 needs as many images; there are 50"):
+    with pytest.raises(BadSpecification, match="A batch of 60 is too large for 50 images"):
         create("random", LABELS, batch_size=60, batches_per_epoch=1)
 
 

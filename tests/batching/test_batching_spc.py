@@ -127,7 +127,7 @@ def test_bad_settings_are_refused_with_both_numbers_or_the_nearest_name():
         spc(batch_size=13)
     with pytest.raises(BadInput, match=r"needs 20 classes; there are 12.*at most 12x2"):
         spc(batch_size=40)
-    with pytest.raises(BadSpecification, match=r"batch of 100 does not fit 90 images"):
+    with pytest.raises(BadSpecification, match=r"batch of 100 is too large for 90 images"):
         batching.create("random", UNEVEN, batch_size=100)
     with pytest.raises(BadSpecification, match="Did you mean 'samples_per_class'"):
         batching.create("spc", UNEVEN, batch_size=4, sample_per_class=2)
@@ -159,7 +159,7 @@ def test_own_batching_from_a_file(tmp_path):
     [
         ([8] * 10, (25, 4), (10, 4), "10 training classes"),
         ([7] * 774, (25, 4), (25, 4), ""),
-        ([2] * 30, (25, 4), (25, 2), "usual class has 2 images"),
+        ([2] * 30, (25, 4), (25, 2), "typical class has 2 images"),
         ([1, 1, 4, 4, 4], (25, 4), (3, 4), "14 training images"),
         ([1, 1, 1, 2], (2, 2), (2, 2), ""),
         ([5] * 3, (2, 1), (2, 1), ""),

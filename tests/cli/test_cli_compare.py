@@ -320,7 +320,7 @@ def test_a_study_folder_stands_for_its_best_run(levelfield: Levelfield, compared
 
 def test_a_figure_that_cannot_be_drawn_is_found_before_training(levelfield: Levelfield, room: Path) -> None:
     refused = levelfield("compare", "small.yaml", "figures=[leaderboard, sweep]").error
-    assert "'sweep' cannot be drawn of this study: nothing varies" in refused
+    assert "'sweep' cannot be drawn for this study: nothing varies" in refused
     assert not Path("runs").exists()
 
 

@@ -57,7 +57,7 @@ def test_metrics_without_room_come_in_a_further_table(
     ("arguments", "told"),
     [
         (["--corrupt", "rotatio"], "Did you mean 'rotation'"),
-        (["--corrupt", "jpeg,jpeg"], "one twice"),
+        (["--corrupt", "jpeg,jpeg"], "duplicate name"),
         (["--corrupt", "all", "--threshold"], "do not go together"),
         (["--corrupt", "all", "--distance", "cosine,euclidean"], "one distance"),
     ],
@@ -123,5 +123,5 @@ def test_a_sheet_shows_one_image_under_all(levelfield: Levelfield, tmp_path: Pat
     levelfield("corruptions", tmp_path / "a.png", "--out", tmp_path / "sheet.png", "--side", "32")
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width > sheet.height
-    assert "its name must end with" in levelfield("corruptions", tmp_path / "a.png", "--out", tmp_path / "s.txt").error
+    assert "file name must end with" in levelfield("corruptions", tmp_path / "a.png", "--out", tmp_path / "s.txt").error
     assert "does not exist" in levelfield("corruptions", tmp_path / "b.png", "--out", tmp_path / "s.png").error

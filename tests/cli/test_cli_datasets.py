@@ -62,7 +62,7 @@ def test_check_says_where_a_dataset_is_looked_for(
     levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LEVELFIELD_DATA", raising=False)
-    assert "Where is the dataset 'sop'?" in levelfield("datasets", "check", "sop").error
+    assert "No location is given for the dataset 'sop'." in levelfield("datasets", "check", "sop").error
     monkeypatch.setenv("LEVELFIELD_DATA", str(room))
     assert "looked for Stanford_Online_Products, sop" in levelfield("datasets", "check", "sop").error
     assert "Did you mean 'cub'" in levelfield("datasets", "check", "cubs").error
@@ -91,7 +91,7 @@ def test_leaks_of_a_benchmark_by_its_official_split(levelfield: Levelfield, bird
 def test_root_names_the_place_of_the_data_for_a_study(levelfield: Levelfield, room: Path, birds: Path) -> None:
     study = yaml.safe_load(Path("small.yaml").read_text()) | {"data": {"name": "cub", "allow_incomplete": True}}
     Path("birds.yaml").write_text(yaml.safe_dump(study | {"methods": ["lda"], "seeds": 1}))
-    assert "Where is the dataset 'cub'?" in levelfield("compare", "birds.yaml").error
+    assert "No location is given for the dataset 'cub'." in levelfield("compare", "birds.yaml").error
     assert "lda" in levelfield("compare", "birds.yaml", "--root", birds).printed
     stored = yaml.safe_load(Path("runs/birds/study.yaml").read_text())
     assert stored["data"]["root"] == str(birds)

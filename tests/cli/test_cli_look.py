@@ -76,11 +76,11 @@ def test_the_cache_has_unpacked_archives_and_images_that_were_seen(
     levelfield("-q", "datasets", "leaks", "photos")
     said = " ".join(levelfield("cache").printed.split())
     assert "unpacked archive packed-" in said
-    assert "images that were looked at, in 1 folder " in said
+    assert "records of checked images, for 1 folder " in said
     assert "Cleared" in levelfield("cache", "--clear").printed
     said = levelfield("cache").printed
     assert "unpacked archive" not in said
-    assert "looked at" not in said
+    assert "checked images" not in said
     assert {path.suffix for path in (room / "mine").rglob("*") if path.is_file()} <= {".lock", ""}
     levelfield("-q", "datasets", "leaks", "packed.zip")
 

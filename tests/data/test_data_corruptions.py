@@ -134,7 +134,7 @@ def test_a_mask_has_at_least_three_cells():
     ("name", "settings", "told"),
     [
         ("rotation", {"angle": 3}, "has no setting 'angle'"),
-        ("rotation", {"degrees": [3, -3]}, "the lower number comes first"),
+        ("rotation", {"degrees": [3, -3]}, "the lower number must come first"),
         ("rotation", {"degrees": [1, 2, 3]}, "a number or"),
         ("gaussian_blur", {"sigma": 0}, "'sigma' is 0"),
         ("salt_and_pepper", {"share": 1.5}, "between 0 and 1"),
@@ -149,7 +149,7 @@ def test_a_wrong_setting_is_told_when_it_is_made(name, settings, told):
 def test_an_unknown_name_has_a_nearest_one():
     with pytest.raises(UnknownName, match="Did you mean 'rotation'"):
         corruptions.chosen("rotatoin,jpeg")
-    with pytest.raises(BadSpecification, match="one twice"):
+    with pytest.raises(BadSpecification, match="duplicate name"):
         corruptions.chosen(["jpeg", "jpeg"])
 
 

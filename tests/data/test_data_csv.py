@@ -91,8 +91,8 @@ def test_repeated_line_is_noted_and_a_contradiction_refused(pets):
         ([""], "is empty"),
         (["path,label"], "header but no images"),
         (["path,class", "cat/0.png,a"], "column 'label' is missing"),
-        (["cat/0.png", "cat/1.png"], "line 1: a path and a label"),
-        (["cat/0.png,a", "cat/1.png,"], "line 2: a path and a label"),
+        (["cat/0.png", "cat/1.png"], "line 1: expected a path and a label"),
+        (["cat/0.png,a", "cat/1.png,"], "line 2: expected a path and a label"),
         (["cat/0.png,a", "cat/1.png,a"], "only one class"),
         (["path,label,role", "cat/0.png,a,qery"], "line 2: unknown role 'qery'"),
         (["path,label,split", "cat/0.png,a,tst"], "line 2: unknown split 'tst'"),
@@ -116,7 +116,8 @@ def test_missing_or_unreadable_csv(pets):
 
 
 @pytest.mark.parametrize(
-    ("label", "message"), [("a" * 140_000, r"line 2: field larger than"), ("a\0b", r"line 2: the label .* has a NUL")]
+    ("label", "message"),
+    [("a" * 140_000, r"line 2: field larger than"), ("a\0b", r"line 2: the label .* contains a NUL")],
 )
 def test_labels_that_cannot_be_are_told_with_their_line(tmp_path, label, message):
     (tmp_path / "list.csv").write_text(f"path,label\n0.png,{label}\n1.png,b\n")

@@ -77,7 +77,7 @@ def test_result_is_remembered_and_damage_repaired(emoji, emoji_cache, tmp_path, 
         broken.write_text(damage)
         with caplog.at_level(logging.WARNING):
             assert len(data.create("emoji", cache=tmp_path)) == 10370
-        assert "made again" in caplog.text
+        assert "recreating it" in caplog.text
         caplog.clear()
         assert json.loads(broken.read_text()) == json.loads(file.read_text())
 

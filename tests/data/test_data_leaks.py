@@ -161,7 +161,7 @@ def test_a_complete_copy_is_verified(tmp_path):
     found = weights(verify("cub", root, facts=facts, progress=CallbackProgress(lambda _, *step: told.append(step))))
     assert "problem" not in found.values()
     assert found["The official numbers: train 4 images of 2 classes; test 4 images of 2 classes."] == "good"
-    assert found["images.txt is not the official file (another md5)."] == "remark"
+    assert found["images.txt is not the official file (its md5 differs)."] == "remark"
     assert found["All 8 images can be read."] == "good"
     assert told[-1] == (8, 8)
 
@@ -180,14 +180,14 @@ def test_what_is_wrong_with_a_copy_is_a_problem(tmp_path):
     assert "Black_Footed_Albatross_0046_18.jpg" in problems[2]
     texts = " ".join(finding.text for finding in found)
     assert "official page: https://www.vision" in texts
-    assert "1 image is there more than once, 1 of them under different classes" in texts
+    assert "1 image is duplicated, 1 of them under different classes" in texts
 
 
 def test_the_same_bytes_as_the_makers_are_recognised(tmp_path):
     root, facts = makers.cub(tmp_path)
     own = md5((root / "classes.txt").read_bytes(), usedforsecurity=False).hexdigest()
     found = weights(verify("cub", root, facts=replace(facts, md5={"classes.txt": own})))
-    assert found["classes.txt is the official file, byte for byte."] == "good"
+    assert found["classes.txt is identical to the official file."] == "good"
 
 
 def test_own_photos_are_verified_without_official_numbers(pets):
@@ -220,7 +220,7 @@ def test_catalog_of_a_part_keeps_split_and_ids():
     assert part.class_ids == (7, 9)
     assert part.split == ("test", "test")
     assert catalog.parts.tolist() == ["train", "test", "test", "test"]
-    with pytest.raises(BadInput, match="split of 'x' may say"):
+    with pytest.raises(BadInput, match="split of 'x' must be"):
         Catalog("x", (Path("a"),), np.array([0]), ("p",), split=("tset",))
     with pytest.raises(BadInput, match="class ids"):
         Catalog("x", (Path("a"),), np.array([0]), ("p",), class_ids=(1, 2))
@@ -237,7 +237,7 @@ PAIR = Pair(Path("a/1.png"), Path("b/2.png"), "a", "b", 3)
             [
                 "1 class trains and tests: a.",
                 "1 of 81 test images is in the training part too, byte for byte.",
-                "1 of 81 test images looks like a training image; look at it.",
+                "1 of 81 test images looks like a training image; please check it.",
             ],
         ),
         (
@@ -245,7 +245,7 @@ PAIR = Pair(Path("a/1.png"), Path("b/2.png"), "a", "b", 3)
             [
                 "2 classes train and test: a, b.",
                 "2 of 81 test images are in the training part too, byte for byte.",
-                "2 of 81 test images look like a training image; look at them.",
+                "2 of 81 test images look like a training image; please check them.",
             ],
         ),
     ],

@@ -146,11 +146,11 @@ def test_mlrc_never_divides_a_group():
 
 
 def test_folds_with_too_few_classes_are_refused():
-    with pytest.raises(BadInput, match="fewer than 2 to one fold"):
+    with pytest.raises(BadInput, match="some fold has fewer than 2"):
         protocols.create("mlrc", catalog([2] * 14))
-    with pytest.raises(BadInput, match=r"has 3 classes; 4 folds need as many"):
+    with pytest.raises(BadInput, match=r"has 3 classes; 4 folds need at least as many"):
         protocols.create("mlrc", catalog([2] * 6))
-    with pytest.raises(BadSpecification, match="leave out `validation`"):
+    with pytest.raises(BadSpecification, match="remove `validation`"):
         protocols.create("mlrc", catalog([2] * 40), validation=0.2)
     with pytest.raises(BadSpecification, match="form"):
         protocols.create("mlrc", catalog([2] * 40), form="round")
@@ -167,13 +167,13 @@ def test_closed_trains_and_tests_the_same_classes():
     assert classes(data, fold.train) == classes(data, fold.test) == [0, 1, 2, 3]
     [fold] = protocols.create("closed", data, validation=0.25)
     assert fold.validation.tolist() == [3, 9, 15, 21]  # the last training image of each class
-    with pytest.raises(BadInput, match="protocol closed"):
+    with pytest.raises(BadInput, match="protocol 'closed'"):
         protocols.create("standard", data)
     with pytest.raises(BadInput, match="column `split`"):
         protocols.create("closed", catalog([4] * 4))
     with pytest.raises(BadInput, match="two test images"):
         protocols.create("closed", divided([2] * 4, ("train", "test") * 4))
-    with pytest.raises(BadInput, match="protocol standard"):
+    with pytest.raises(BadInput, match="protocol 'standard'"):
         protocols.create("closed", divided([2] * 4, ("train",) * 4 + ("test",) * 4))
 
 
@@ -184,7 +184,7 @@ def test_roles_of_every_image_are_a_split_and_make_queries_and_gallery():
     assert [fold.train.tolist(), fold.query.tolist(), fold.gallery.tolist()] == [[0, 1, 2, 3], [4, 7], [5, 6]]
     with pytest.raises(BadInput, match="query or gallery"):
         protocols.create("query-gallery", catalog([2] * 4))
-    with pytest.raises(BadInput, match="nothing can be found"):
+    with pytest.raises(BadInput, match=r"No query of .* has a positive"):
         protocols.create("standard", divided([2] * 4, None, roles=("train",) * 4 + ("query",) * 2 + ("gallery",) * 2))
 
 
@@ -194,5 +194,5 @@ def test_a_split_that_divides_a_group_or_leaves_a_side_empty_is_refused():
     with pytest.raises(BadInput, match="No class of 'test' is in the test part"):
         protocols.create("standard", divided([2] * 4, ("train",) * 8))
     given = divided([2] * 6, ("train",) * 6 + ("validation",) * 2 + ("test",) * 4)
-    with pytest.raises(BadSpecification, match="says itself"):
+    with pytest.raises(BadSpecification, match="already defines"):
         protocols.create("standard", given, validation=0.2)

@@ -28,9 +28,9 @@ def cache(pets, tmp_path):
 
 def test_all_is_found_with_its_size_and_removed(cache, pets):
     found = {one.what.split("-")[0]: one for one in kept(cache)}
-    assert set(found) == {"unpacked archive packed", "images that were looked at, in 1 folder"}
+    assert set(found) == {"unpacked archive packed", "records of checked images, for 1 folder"}
     assert found["unpacked archive packed"].bytes == sum(file.stat().st_size for file in pets.rglob("*.png"))
-    assert found["images that were looked at, in 1 folder"].bytes > 32
+    assert found["records of checked images, for 1 folder"].bytes > 32
     assert all(one.remove() for one in found.values())
     assert kept(cache) == []
     assert not [path for path in cache.rglob("*") if path.is_file() and path.name[-5:] != ".lock"]

@@ -114,15 +114,15 @@ def test_a_described_view_is_the_same_view(view):
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
-        ([{"centre": 227}], "takes 227 pixels of an image of any size: put {resize: 227}"),
-        ([{"resize": 100}, {"crop": 224}], "takes 224 pixels of 100 pixels"),
-        ([{"resize": 256}], "ends with a square"),
-        ([], "ends with a square"),
-        ([{"resize": 256}, {"erase": 0.5}, {"centre": 224}], "comes last"),
+        ([{"centre": 227}], "takes 227 pixels from an image of any size: put {resize: 227}"),
+        ([{"resize": 100}, {"crop": 224}], "takes 224 pixels from 100 pixels"),
+        ([{"resize": 256}], "end with a square"),
+        ([], "end with a square"),
+        ([{"resize": 256}, {"erase": 0.5}, {"centre": 224}], "must be the last step"),
         ([{"resized_crop": {"area": [0.1, 1]}}], "needs a size"),
         ([{"resized_crop": {"size": 224, "scale": [0.1, 1]}}], "no setting 'scale'"),
-        ([{"resized_crop": {"size": 224, "area": [1, 0.1]}}], "lower number comes first"),
-        ([{"resized_crop": {"size": 224, "area": 0.5}}], "two numbers are needed"),
+        ([{"resized_crop": {"size": 224, "area": [1, 0.1]}}], "lower number must come first"),
+        ([{"resized_crop": {"size": 224, "area": 0.5}}], "must be two numbers"),
         ([{"resized_crop": {"size": 224, "area": [0.5, 2]}}], "'area' is 2"),
         ([{"flip": 1.5}], "between 0 and 1"),
         ([{"resize": 256, "centre": 224}], "a name or"),
@@ -139,5 +139,5 @@ def test_an_unknown_step_has_a_nearest_one():
 
 
 def test_the_side_must_be_the_image_size():
-    with pytest.raises(BadSpecification, match="end with 224 pixels, and image is 227"):
+    with pytest.raises(BadSpecification, match="end with 224 pixels, but image is 227"):
         steps_view([{"resize": 256}, {"centre": 224}], image=227, **HALF)

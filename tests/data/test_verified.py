@@ -131,7 +131,7 @@ def test_a_missing_file_is_named(pets: Path, tmp_path: Path) -> None:
     catalog = data.create(pets)
     verify_once(catalog, cache=tmp_path)
     catalog.paths[2].unlink()
-    with pytest.raises(BadInput, match=r"cat/2.png: it does not exist"):
+    with pytest.raises(BadInput, match=r"cat/2.png: the file does not exist"):
         verify_once(catalog, cache=tmp_path)
     with pytest.raises(BadInput, match=r"cat/2.png"):
         with_known_digests(catalog, cache=tmp_path)
@@ -201,7 +201,7 @@ def test_a_cache_that_cannot_be_written_to_stops_nothing(
 ) -> None:
     (tmp_path / "file").write_text("")
     assert len(verify_once(data.create(pets), cache=tmp_path / "file")) == 11
-    assert "looked at again the next time" in caplog.text
+    assert "will be checked again next time" in caplog.text
 
 
 def test_rows_and_files_are_bounded(pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

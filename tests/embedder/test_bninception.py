@@ -99,7 +99,7 @@ def test_a_file_that_lacks_a_layer_is_refused(tmp_path: Path) -> None:
     tensors = public_file()
     del tensors["inception_4c_3x3.weight"]
     safetensors.torch.save_file(tensors, tmp_path / "lacking.safetensors")
-    with pytest.raises(BadInput, match=r"lacks 1 tensors, the first is 'inception_4c.3x3.weight'"):
+    with pytest.raises(BadInput, match=r"lacks 1 tensors, first 'inception_4c.3x3.weight'"):
         backbones.create("bninception", weights=tmp_path / "lacking.safetensors")
     with pytest.raises(BadInput, match="Give a local file"):
         backbones.create("bninception")
@@ -126,7 +126,7 @@ def test_the_papers_trunks_work_at_their_image_sizes(
 
 def test_a_size_that_cannot_be_halved_is_refused(backbone: Callable[[str], Backbone]) -> None:
     """75 -> 38 -> 19 -> 9, of which the convolutions make 5 and the pooling 4."""
-    with pytest.raises(BadSpecification, match="9 x 9, which its block 3c cannot halve: take a multiple of 32"):
+    with pytest.raises(BadSpecification, match="9 x 9, which its block 3c cannot halve: use a multiple of 32"):
         Trunk(backbone("bninception"), cut="frozen", image=75).width  # noqa: B018
 
 

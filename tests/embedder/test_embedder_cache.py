@@ -108,7 +108,7 @@ def test_a_changed_byte_of_a_mapped_store_is_noticed_when_its_row_is_read(
     victim.write_bytes(content)
     monkeypatch.setattr(cache_module, "IN_MEMORY", 100)
     mapped = FeatureCache(tmp_path).rows("key", DIGESTS, Asked())
-    with pytest.raises(BadInput, match="was damaged and is removed"):
+    with pytest.raises(BadInput, match="was damaged and has been removed"):
         mapped.tensors()
     assert is_right(FeatureCache(tmp_path).rows("key", DIGESTS, asked := Asked()))
     assert 0 < len(asked.positions) < COUNT / 4

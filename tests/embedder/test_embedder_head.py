@@ -89,7 +89,7 @@ def test_pca_says_what_it_cannot_do() -> None:
         whitened_components(features(1, 8), 2)
     with pytest.raises(BadInput, match="same features"):
         whitened_components(np.ones((5, 8), dtype=np.float32), 2)
-    with pytest.raises(BadSpecification, match="needs its bias"):
+    with pytest.raises(BadSpecification, match="needs a bias"):
         start_pca(Head(8, 2, bias=False), torch.from_numpy(features(50, 8)))
 
 

@@ -69,7 +69,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_one(name, wrong, right):
 
 
 def test_a_batch_that_is_none_is_refused():
-    with pytest.raises(BadSpecification, match="'many' is no batch"):
+    with pytest.raises(BadSpecification, match="'many' is not a batch"):
         create("triplet", batch="many")
 
 

@@ -76,7 +76,7 @@ def test_a_miner_of_pml_gives_what_pml_gives() -> None:
     [
         (rows(), LABELS[:7], "10 embeddings but 7 labels"),
         (rows(), LABELS.float(), r"labels of type torch\.float32; integers"),
-        (rows().long(), LABELS, r"torch\.int64.*floating rows"),
+        (rows().long(), LABELS, r"torch\.int64.*floating-point rows"),
         (rows()[0], LABELS, r"shape \(4,\)"),
         (rows().numpy(), LABELS, "a value of type ndarray as embeddings"),
         (rows(), LABELS.tolist(), "a list of 10 as labels"),
@@ -91,7 +91,7 @@ def test_wrong_input_is_named(embeddings: Any, labels: Any, said: str) -> None:
 
 
 def test_a_seed_is_no_generator() -> None:
-    with pytest.raises(BadInput, match=r"type int as generator; a torch\.Generator"):
+    with pytest.raises(BadInput, match=r"type int as generator; it must be a torch\.Generator"):
         miners.create("random")(rows(), LABELS, generator=0)  # type: ignore[arg-type]
 
 

@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(BadInput, match="swap"):
         remembering("triplet", swap=True)(batch, labels)
     pytest.importorskip("pytorch_metric_learning")
-    with pytest.raises(BadInput, match="'pml:TripletMarginMiner' compares a batch with itself"):
+    with pytest.raises(BadInput, match="'pml:TripletMarginMiner' compares a batch only with itself"):
         remembering("triplet", miner="pml:TripletMarginMiner")(batch, labels)
     for size in (0, 10**12):
         with pytest.raises(BadSpecification, match="size"):

@@ -30,8 +30,8 @@ def seeded() -> torch.Generator:
     ("given", "told"),
     [
         ({"embeddings": ROWS.numpy()}, "type ndarray as embeddings"),
-        ({"labels": LABELS.tolist()}, "a list of 12 as labels: tensors are needed"),
-        ({"embeddings": ROWS.long()}, r"\(torch.int64\).*floating rows"),
+        ({"labels": LABELS.tolist()}, "a list of 12 as labels; use tensors"),
+        ({"embeddings": ROWS.long()}, r"\(torch.int64\).*floating-point rows"),
         ({"labels": LABELS[:, None]}, r"labels of shape \(12, 1\)"),
         ({"labels": LABELS[:-1]}, "12 embeddings but 11 labels"),
         ({"labels": LABELS.float()}, "labels of type torch.float32"),

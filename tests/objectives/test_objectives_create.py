@@ -144,8 +144,8 @@ def test_too_few_labels_are_counted_in_the_message() -> None:
     ("rows", "labels", "says"),
     [
         (torch.ones(3), torch.tensor([0, 1, 1]), "shape"),
-        (torch.ones(2, 2), torch.tensor([0.0, 1.0]), "integers are needed"),
-        (torch.ones(2, 2, dtype=torch.int64), torch.tensor([0, 1]), "floating rows"),
+        (torch.ones(2, 2), torch.tensor([0.0, 1.0]), "they must be integers"),
+        (torch.ones(2, 2, dtype=torch.int64), torch.tensor([0, 1]), "floating-point rows"),
     ],
 )
 def test_inputs_of_the_wrong_kind_are_refused(rows: torch.Tensor, labels: torch.Tensor, says: str) -> None:

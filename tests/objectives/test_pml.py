@@ -93,7 +93,7 @@ def test_mistakes_are_named() -> None:
         objectives.create("pml:CircelLoss")
     with pytest.raises(BadSpecification, match=r"no setting 'gama'. Did you mean 'gamma'"):
         objectives.create("pml:CircleLoss", gama=2)
-    with pytest.raises(BadSpecification, match=r"'pml:ArcFaceLoss' cannot be made.*num_classes"):
+    with pytest.raises(BadSpecification, match=r"'pml:ArcFaceLoss' cannot be created.*num_classes"):
         objectives.create("pml:ArcFaceLoss")
     with pytest.raises(BadSpecification, match="no preset 'roth2020'"):
         objectives.create("pml:CircleLoss", preset="roth2020")

@@ -47,7 +47,7 @@ def test_an_incomplete_copy_is_said_to_be_one(tmp_path: Path) -> None:
     found = board(tmp_path, {"name": "cub", "allow_incomplete": True})
     images = found.signatures["cub"]["recall@1"]["queries"]
     for one in found.facts["published"]:
-        assert one["note"].startswith(f"not the official data: {images} test images here, 5,924 there")
+        assert one["note"].startswith(f"not the official data: {images} test images here, 5,924 in the paper")
 
 
 def test_the_table_is_in_text_markdown_and_json(tmp_path: Path) -> None:

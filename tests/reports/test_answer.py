@@ -47,13 +47,13 @@ def test_a_tie_is_said_to_be_as_good_and_what_would_resolve_it(tmp_path: Path) -
     _, as_good, training = answer(board)
     assert as_good == "As good, as far as these test classes can tell: margin."
     assert training.startswith("Training does not pay here, as far as these test classes can tell: margin and ")
-    assert "have the same figure" in training
+    assert "have the same score" in training
     three = board_of(tmp_path / "three", {"lda": 0.3, "margin": 0.6, "triplet": 0.6})
     tie = three.comparison("margin", "triplet")
     assert tie is not None
     changed = [replace(one, missing="classes", needed_classes=Needed(80, 30, None)) for one in three.comparisons]
     surer = answer(replace(three, comparisons=changed))[-1]
-    assert surer.startswith("What would make this surer: 80 classes (95 %: 30 or more) to tell it from ")
+    assert surer.startswith("To be more certain: 80 classes (95 %: 30 or more) to distinguish it from ")
 
 
 def test_a_gain_that_no_test_supports_is_left_open(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_runs_that_kept_their_start_are_counted(tmp_path: Path) -> None:
 def test_advice_looks_at_the_conditions(tmp_path: Path) -> None:
     board = board_of(tmp_path, {"untrained": 0.7, "margin": 0.5})
     assert "conditions.cut=last-2" in advice(board, Conditions())
-    assert "trains already" in advice(board, Conditions(cut="last-2"))
+    assert "already trains" in advice(board, Conditions(cut="last-2"))
     assert not advice(board_of(tmp_path / "alone", {"margin": 0.5}), Conditions())
 
 

@@ -51,7 +51,7 @@ def test_too_many_pairs_leave_the_clearest(monkeypatch: pytest.MonkeyPatch) -> N
             "Test of recall@1 over 50 test classes (training again was not tried: this is about "
             "these runs), Holm-corrected over 1 pair, 5 % in all.",
         ),
-        ({"classes": 4}, "4 test classes: too few for a test (5 are the least)."),
+        ({"classes": 4}, "4 test classes: too few for a test (at least 5 are needed)."),
     ],
 )
 def test_the_test_is_named_in_one_sentence(change: dict[str, Any], told: str) -> None:

@@ -72,7 +72,7 @@ def test_each_test_set_has_panels_and_a_front_of_its_own(tmp_path: Path, shown: 
 def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:
     [run] = planned(["lda"])
     write_run(run, tmp_path, class_means(0.5), steps=0)
-    with pytest.raises(BadInput, match="nothing has a cost"):
+    with pytest.raises(BadInput, match="needs a row that was trained"):
         draw_figures(["cost"], gather("made", [run], tmp_path, ("recall@1",)), [run], tmp_path)
 
 

@@ -226,7 +226,7 @@ def test_curves_of_different_metrics_are_not_drawn_together(tmp_path: Path) -> N
     summary = json.loads((folder / "metrics.json").read_text())["summary"]
     other = [{**entry, "metric": "map@r"} for entry in watched(0)]
     change_metrics(folder, summary={**summary, "monitored": other})
-    with pytest.raises(BadInput, match=r"different metrics while they trained: map@r, recall@1"):
+    with pytest.raises(BadInput, match=r"different metrics during training: map@r, recall@1"):
         draw_figures(["curves"], made, runs, tmp_path)
 
 
@@ -251,8 +251,8 @@ def test_figures_that_say_nothing_are_refused(tmp_path: Path) -> None:
     made = trained_board(runs, tmp_path)
     nothing = {
         "sweep": "0 keys",
-        "spectra": "nothing was trained",
-        "recall-rho": "nothing was trained",
+        "spectra": "needs a row that was trained",
+        "recall-rho": "needs a row that was trained",
         "curves": "monitor: test",
         "distributions": "no finished run of `hist`",
     }
@@ -286,7 +286,7 @@ def test_a_study_that_varies_is_drawn_as_a_sweep_unless_it_says_otherwise() -> N
 def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_trains(
     name: str, content: dict[str, Any], told: str
 ) -> None:
-    with pytest.raises(BadSpecification, match=f"The figure '{name}' cannot be drawn of this study: .*{told}"):
+    with pytest.raises(BadSpecification, match=f"The figure '{name}' cannot be drawn for this study: .*{told}"):
         check_figures(["leaderboard", name], parse_study(content))
 
 

@@ -200,5 +200,5 @@ def test_the_time_for_planning_batches_is_printed_where_it_counts(tmp_path: Path
         planning = 1.0 if run.label == "margin" else 0.01
         write_run(run, tmp_path, class_means(0.5, seed=run.spec.seed), seconds=4.0, planning=planning)
     text = printed(gather("made", runs, tmp_path, ("recall@1",)))
-    assert "margin: 1.0 of its 4.0 seconds went into planning batches." in " ".join(text.split())
+    assert "margin: 1.0 of its 4.0 seconds were spent planning batches." in " ".join(text.split())
     assert "triplet: 0" not in text

@@ -84,7 +84,7 @@ def test_the_leaderboard_says_which_figures_are_of_the_queries_alone(shop: Path,
         told = " ".join(explanation(board_of(study, runs, tmp_path / f"runs of {data.name}")))
         said = "8 queries (missed where the gallery has no image of their class) against 12 images"
         assert (said in told) == of_queries
-        assert (". nmi, rho: of the queries alone." in told) == of_queries
+        assert (". nmi, rho: computed on the queries alone." in told) == of_queries
 
 
 def test_only_queries_are_refined(shop: Path, tmp_path: Path) -> None:

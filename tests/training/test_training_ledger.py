@@ -263,7 +263,7 @@ def test_global_draws_of_somebodys_own_method_give_the_same_weights_again(traini
 
 def test_a_head_of_somebodys_own_is_saved_and_loaded_when_it_is_given(training_photos, training_cache, tmp_path):
     execute_run(training_photos, tmp_path / "run", f"{CHEATS}:OwnHead", store=training_cache, cut="frozen", steps=1)
-    with pytest.raises(BadInput, match="a head of its own"):
+    with pytest.raises(BadInput, match="a custom head"):
         load(tmp_path / "run")
     blank = Head(load_width(tmp_path / "run"), 8)
     model = load(tmp_path / "run", head=torch.nn.Sequential(blank))

@@ -1,4 +1,4 @@
-"""Which images come together in a batch. One file each; a new file here is found by itself.
+"""Batchings: which images form a batch. One file each; a new file here is found automatically.
 
 >>> {"random", "spc", "episodes"} <= set(names())
 True
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def _offer_classes() -> None:
-    """Import every public file of this room and offer the batchings that are registered in it."""
+    """Import every public file of this package and export its registered batchings."""
     for module in import_files(__name__):
         for name, value in vars(module).items():
             if isinstance(value, type) and value.__module__ == module.__name__ and vars(value).get("name"):

@@ -1,4 +1,4 @@
-"""The batchings by name."""
+"""Batchings by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Entry = TypeVar("_Entry", bound=type[Batching])
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a batching: a sentence, its text, and what can be set, with defaults."""
+    """Facts about a batching: a sentence, its full text, and its settings with defaults."""
 
     what: str
     text: str
@@ -30,7 +30,7 @@ class About:
 
 
 def describe(name: str) -> About:
-    """All there is to say about a batching.
+    """The facts about a batching.
 
     >>> describe("spc").settings
     {'samples_per_class': 2, 'small': 'repeat', 'replace': False}
@@ -43,7 +43,7 @@ def describe(name: str) -> About:
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
-    """Decorator: enter a batching under `name`, with a sentence on what comes together."""
+    """Decorator: register a batching under `name`, with a sentence on what a batch contains."""
 
     def enter(entry: _Entry) -> _Entry:
         entry.name = name
@@ -54,7 +54,7 @@ def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
 
 
 def _about_settings(made: Any) -> list[str]:
-    """What a class and those it comes from say about settings: paragraphs that begin with the names of some."""
+    """Documentation of settings from a class and its parents: paragraphs that begin with names of settings."""
     inherited = [paragraph for kind in made.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
     return [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
 
@@ -88,7 +88,7 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
     make = maker(name)
     check_keywords(f"batching '{name}'", settings, make)
     if batch_size is None and (accepted(make) or {}).get("batch_size", 0) is not None:
-        raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class can do without.")
+        raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class works without one.")
     try:
         return make(labels, batch_size=batch_size, **settings)
     except LevelfieldError:
@@ -96,4 +96,4 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
     except Exception as error:  # somebody's own code may raise anything
         if not is_file_reference(name):
             raise
-        raise BadSpecification(f"The batching '{name}' cannot be made: {type(error).__name__}: {error}") from error
+        raise BadSpecification(f"The batching '{name}' cannot be created: {type(error).__name__}: {error}") from error

@@ -102,14 +102,14 @@ class Balanced(Batching):
         return self._groups[n]
 
     def _possible(self) -> list[int]:
-        """Numbers of classes that divide the batch and that the data has."""
+        """Numbers of classes that divide the batch size and are available in the data."""
         if self.world > 1:
             raise BadSpecification(
                 "redraw_shape changes the groups from epoch to epoch, so several processes cannot "
                 "always share a batch in whole groups: use one process or a fixed shape."
             )
         if self.small == "refill":
-            raise BadSpecification("redraw_shape and small='refill' do not go together: choose repeat, skip or error.")
+            raise BadSpecification("redraw_shape cannot be combined with small='refill': choose repeat, skip or error.")
         size = self.batch_size
         sizes = np.unique(self.labels, return_counts=True)[1]
         found = []

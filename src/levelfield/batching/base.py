@@ -1,4 +1,4 @@
-"""What every batching has in common: epoch length, shares of several processes, state."""
+"""The base of every batching: epoch length, distribution over processes, state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def as_labels(labels: Labels) -> np.ndarray:
 
 
 class Common(TypedDict, total=False):
-    """Settings that every batching has besides the batch size; a subclass hands them on as `**common`."""
+    """Settings that every batching has besides the batch size; a subclass passes them on as `**common`."""
 
     seed: int
     batches_per_epoch: int | None
@@ -45,7 +45,7 @@ class Common(TypedDict, total=False):
 
 
 class Promise(NamedTuple):
-    """What holds for every batch of a plan, whatever is drawn."""
+    """Guarantees for every batch of a plan, whatever is drawn."""
 
     classes: int  # at least so many distinct ones
     together: int  # at least one class has so many places
@@ -54,12 +54,12 @@ class Promise(NamedTuple):
 
     @classmethod
     def of_groups(cls, classes: int, n: int) -> Promise:
-        """`n` places of each of `classes` distinct ones, and nothing else."""
+        """Batches of `n` images of each of `classes` distinct classes."""
         return cls(classes, n, n, classes)
 
     @classmethod
     def of_images(cls, sizes: np.ndarray, batch_size: int) -> Promise:
-        """Distinct images of any classes with these `sizes`.
+        """Batches of distinct images from classes with these `sizes`.
 
         >>> Promise.of_images(np.array([1, 2, 5]), 6)
         Promise(classes=2, together=3, most=5, most_classes=3)
@@ -71,26 +71,26 @@ class Promise(NamedTuple):
 
 
 class Batching(ABC):
-    """Which images come together. Usable as the `batch_sampler` of a torch DataLoader.
+    """Decides which images form a batch. Usable as the `batch_sampler` of a torch DataLoader.
 
     The plan of an epoch is a pure function of (labels, settings, seed, epoch). Iterating goes through the plan of the
-    present epoch and then turns to the next one; `set_epoch` goes anywhere.
+    current epoch and then moves to the next one; `set_epoch` moves to any epoch.
 
     A subclass sets `group` (images that stay together in one process) before calling this constructor and
-    writes `_plan`; `promise` if it can say more than any batch of that size.
+    writes `_plan`, and `promise` if it guarantees more than any batch of that size.
     """
 
     name: str = ""
-    """The one it is registered under."""
+    """The name it is registered under."""
     needs_memory: bool = False
     group: int = 1
     repeating: int = 0
-    """Classes with fewer images than a group, which repeat some."""
+    """Number of classes with fewer images than a group, which repeat images."""
     skipped: int = 0
-    """Classes left out because they have too few images."""
+    """Number of classes skipped because they have too few images."""
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Keywords that are handed on as `**common` are part of the signature, so that a wrong one is noticed."""
+        """Add the keywords passed on as `**common` to the signature, so that a wrong one is detected."""
         super().__init_subclass__(**more)
         own = inspect.signature(cls.__init__)
         if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
@@ -125,7 +125,7 @@ class Batching(ABC):
             batches_per_epoch = whole("batches_per_epoch", batches_per_epoch, least=1)
         elif batch_size > len(self.labels):
             raise BadSpecification(
-                f"A batch of {batch_size} does not fit {len(self.labels)} images: choose a smaller "
+                f"A batch of {batch_size} is too large for {len(self.labels)} images: choose a smaller "
                 "batch, or set batches_per_epoch."
             )
         # The rule of Roth et al. 2020 for every batching: equally many updates for everybody.
@@ -138,15 +138,15 @@ class Batching(ABC):
 
     @property
     def roles(self) -> dict[str, np.ndarray] | None:
-        """Who plays which part, the same in every batch: rows of this process's share by role. None: no parts."""
+        """Rows of this process's share by role, the same in every batch; None without roles."""
         return None
 
     def promise(self) -> Promise:
-        """What every batch has; here what follows from its size and the number of classes."""
+        """What every batch guarantees; by default what follows from its size and the number of classes."""
         return Promise(1, -(-self.batch_size // len(np.unique(self.labels))), self.batch_size)
 
     def settings(self) -> dict[str, Any]:
-        """All that decides a plan besides labels, seed and epoch."""
+        """Everything that determines a plan besides labels, seed and epoch."""
         return {"batch_size": self.batch_size, "batches": self.batches}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
@@ -169,11 +169,11 @@ class Batching(ABC):
     def set_epoch(self, epoch: int, step: int = 0) -> None:
         """Go to the plan of `epoch`, to its batch number `step`."""
         if epoch < 0 or not 0 <= step <= self.batches:
-            raise BadInput(f"There is no batch {step} of epoch {epoch}; an epoch has {self.batches} batches.")
+            raise BadInput(f"Epoch {epoch} has no batch {step}; an epoch has {self.batches} batches.")
         self.epoch, self.step = epoch, step
 
     def is_due(self, epoch: int) -> bool:
-        """Whether a memory is to be filled before `epoch` is planned."""
+        """Whether the memory must be filled before `epoch` is planned."""
         return False
 
     def fill(self, rows: np.ndarray) -> None:  # noqa: B027
@@ -185,7 +185,7 @@ class Batching(ABC):
         return None
 
     def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:  # noqa: B027  (listening is optional)
-        """Called after each step. Batchings by label alone do not listen."""
+        """Called after each step. Batchings that use labels only ignore it."""
 
     def __len__(self) -> int:
         return self.batches
@@ -200,7 +200,7 @@ class Batching(ABC):
         self.epoch, self.step = epoch + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """`step` counts batches handed out; a loader that fetches ahead is ahead of training: then `set_epoch`."""
+        """`step` counts batches returned so far. A prefetching loader is ahead of training; then use `set_epoch`."""
         return {
             "epoch": self.epoch,
             "step": self.step,
@@ -210,14 +210,14 @@ class Batching(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken. Refused if labels, seed or settings differ: the batches would differ."""
+        """Continue from `state`. Refused if labels, seed or settings differ: the batches would differ."""
         present = self.state_dict()
         for key in ("labels", "seed", "settings"):
             if state[key] != present[key]:
-                raise BadInput(f"This state belongs to a batching with other {key}: {state[key]}, here {present[key]}.")
+                raise BadInput(f"This state has another {key}: {state[key]} instead of {present[key]}.")
         self.set_epoch(int(state["epoch"]), int(state["step"]))
 
     def _fingerprint(self) -> str:
-        """Of the partition into classes: renaming labels in the same order changes nothing."""
+        """A hash of the partition into classes: renaming labels in the same order does not change it."""
         dense = np.unique(self.labels, return_inverse=True)[1].astype(np.int64)
         return hashlib.blake2b(dense.tobytes(), digest_size=16).hexdigest()

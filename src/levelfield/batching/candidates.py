@@ -1,4 +1,4 @@
-"""The best of a few candidate batches: what FRD and DDM have in common."""
+"""Choose the best of a few candidate batches: shared by FRD and DDM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scorer = Callable[[np.ndarray], np.ndarray]
 
 
 class Pooled(Remembered, total=False):
-    """Settings of all batchings that choose among candidates; a subclass hands them on."""
+    """Settings of all batchings that choose among candidates; a subclass passes them on."""
 
     candidates: int
     pool: int
@@ -56,7 +56,7 @@ class BestOfCandidates(Remembering):
         super().__init__(labels, batch_size=batch_size, **remembered)
         self._groups.need(self.classes_per_batch, self.batch_size)
         if self.pool < batch_size:
-            raise BadSpecification(f"'pool' is {pool}; a batch of {batch_size} cannot be chosen from fewer images.")
+            raise BadSpecification(f"'pool' is {pool}; it must be at least the batch size {batch_size}.")
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -72,7 +72,7 @@ class BestOfCandidates(Remembering):
 
     @abstractmethod
     def _describe(self, rows: np.ndarray) -> Any:
-        """What a batch is compared with, of float64 rows."""
+        """The reference that a batch is compared with, computed from float64 rows."""
 
     @abstractmethod
     def _scorer(self, rows: np.ndarray, reference: Any | None) -> Scorer:

@@ -1,4 +1,4 @@
-"""A batching as a study names it: `n_pair`, or `episodes: {support: 2, query: 2}`."""
+"""A batching as written in a study: `n_pair`, or `episodes: {support: 2, query: 2}`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from levelfield.errors import BadSpecification, nearest
 from levelfield.settings import accepted
 
 GIVEN = {  # to every batching of a run, by those who make it
-    "labels": "they are those of the training images",
-    "batch_size": "it follows from 'batch', as in batch: 25x4",
-    "seed": "it is the run's",
+    "labels": "the labels are those of the training images",
+    "batch_size": "it follows from 'batch', e.g. batch: 25x4",
+    "seed": "the run sets it",
     "rank": "it follows from the processes of the run",
     "world": "it follows from the processes of the run",
 }
 
 
 class Choice(NamedTuple):
-    """A batching's name, and what is set besides what the layout of the batch says.
+    """A batching's name, and its settings beyond the layout of the batch.
 
     >>> chosen = Choice.of({"episodes": {"support": 2, "query": 2}}, Layout.parse("6x4"))
     >>> print(chosen)
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
     @classmethod
     def of(cls, written: str | Mapping[str, Any] | None, layout: Layout | None = None) -> Choice:
-        """What is written in a study; without anything the batching that makes such a layout."""
+        """Parse the text of a study; without one, the batching that makes such a layout."""
         if written is None:
             assert layout is not None  # nothing says what comes together
             return cls(layout.batching, {})
@@ -43,18 +43,18 @@ class Choice(NamedTuple):
             return cls(written, {})
         if not isinstance(written, Mapping) or len(written) != 1:
             raise BadSpecification(
-                f"'batching' is {written!r}; it must be a name, as in n_pair, or a name with "
-                "settings, as in {episodes: {support: 2, query: 2}}."
+                f"'batching' is {written!r}; it must be a name, e.g. n_pair, or a name with "
+                "settings, e.g. {episodes: {support: 2, query: 2}}."
             )
         ((name, settings),) = written.items()
         if not isinstance(settings, Mapping | None):
             raise BadSpecification(
-                f"The settings of batching '{name}' are {settings!r}; pairs of key and value are needed."
+                f"The settings of batching '{name}' are {settings!r}; they must be pairs of key and value."
             )
         return cls(str(name), {str(key): value for key, value in (settings or {}).items()})
 
     def make(self, labels: Labels, layout: Layout, **common: Unpack[Common]) -> Batching:
-        """This batching over `labels`, in batches of that layout as far as it has one.
+        """Create this batching over `labels`, with that layout as far as it applies.
 
         >>> Choice("n_pair", {}).make([0, 0, 1, 1], Layout.parse("2x2")).plan(0).shape
         (1, 4)
@@ -65,7 +65,7 @@ class Choice(NamedTuple):
         return create(self.name, labels, batch_size=layout.batch_size, **{**shape, **common, **self.settings})
 
     def check(self) -> None:
-        """Refuse a name or a setting that there is not."""
+        """Refuse an unknown name or setting."""
         takes = [key for key in accepted(maker(self.name)) or {} if key not in GIVEN]
         for key in self.settings:
             if key in GIVEN:

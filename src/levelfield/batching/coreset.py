@@ -1,4 +1,4 @@
-"""Anchors chosen from a pool by their embeddings, each with others of its class: what both coresets have in common."""
+"""Anchors chosen from a pool by their embeddings, each with others of its class: shared by both coresets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levelfield.settings import one_of, whole
 
 
 class Chosen(Remembered, total=False):
-    """Settings of both coresets; a subclass hands them on."""
+    """Settings of both coresets; a subclass passes them on."""
 
     pool: int | str
     distinct_classes: bool

@@ -1,4 +1,4 @@
-"""D2, the random coreset: anchors where the pool is dense and far from the anchors before."""
+"""D2, the random coreset: anchors where the pool is dense and far from earlier anchors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:
 
 
 def chances(log_density: np.ndarray, sums: np.ndarray, power: float, barred: np.ndarray) -> np.ndarray:
-    """Chance of each row to be next: density * sums^power, 0 where barred; if that is 0 everywhere, all free alike.
+    """Probability of each row to be next: density * sums^power, 0 where barred; uniform over free rows if all are 0.
 
     sums: of the squared distances to all that are chosen.
 
@@ -116,7 +116,7 @@ class Sums:
         return self.total
 
 
-@register("d2_coreset", "anchors drawn where a pool is dense and far from those before, each with others of its class")
+@register("d2_coreset", "anchors drawn where a pool is dense and far from earlier ones, each with others of its class")
 class D2Coreset(Coreset):
     """Roth et al. 2020, D2: the first anchor is nearest to a draw from the pool's normal distribution, the next ones
     are drawn by its density times the sum of squared distances to those chosen. O(anchors pool dim + dim^3) a batch.

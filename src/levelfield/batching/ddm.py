@@ -1,4 +1,4 @@
-"""DDM: of a few candidate batches the one whose distances are distributed most like those of the pool."""
+"""DDM: the candidate batch whose distribution of distances is closest to that of the pool."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class DistanceScorer:
         return Distances(self.rows, low, high, counts / (count * (count - 1)), np.empty(0))
 
 
-@register("ddm", "the best of 10 SPC batches: distances of its embeddings distributed most like those of a pool")
+@register("ddm", "the best of 10 SPC batches: its distribution of distances is closest to that of a pool")
 class DistanceMatching(BestOfCandidates):
     """Roth et al. 2020, DDM. O(pool^2 dim + candidates batch^2) a batch.
 

@@ -1,4 +1,4 @@
-"""Dealing from shuffled decks: everything comes equally often, and nothing twice in a hand."""
+"""Deal from shuffled decks: every card equally often, and no card twice in a hand."""
 
 from __future__ import annotations
 

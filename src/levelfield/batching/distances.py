@@ -1,4 +1,4 @@
-"""How the pairwise distances of some rows are distributed."""
+"""The distribution of pairwise distances of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCK = 256  # rows whose distances to all others are computed at once
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """What is compared with: how the distances of `rows` are distributed.
+    """The reference distribution: pairwise distances of `rows`.
 
     >>> found = Distances.of(np.array([[0.0], [1.0], [3.0]]), bins=2)
     >>> found.low, found.high, found.shares.round(2).tolist()

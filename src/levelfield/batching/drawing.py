@@ -1,4 +1,4 @@
-"""Fresh draws: cards of newly shuffled decks, for many draws at once."""
+"""Draw from freshly shuffled decks, many draws at once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _race(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndar
 
 
 def occurrences(entries: np.ndarray) -> np.ndarray:
-    """How often each entry stood before.
+    """How often each entry occurred before.
 
     >>> occurrences(np.array([7, 3, 7, 7])).tolist()
     [0, 0, 1, 2]

@@ -1,4 +1,4 @@
-"""Episodes: some classes, each with support images to learn from and query images to be asked about."""
+"""Episodes: a few classes, each with support images and query images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import one_of, whole
 
 
-@register("episodes", "support and query images of a few classes, one or several such episodes a batch")
+@register("episodes", "support and query images of a few classes; one or several episodes per batch")
 class Episodes(Batching):
     """`episodes` a batch, each with batch_size / (episodes * (support + query)) distinct classes.
 

@@ -1,4 +1,4 @@
-"""Which batching goes with which objective: what every batch has, against what the objective must find in it."""
+"""Which batching fits which objective: what every batch guarantees against what the objective needs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from levelfield.errors import BadSpecification, LevelfieldError
 
 
 class Fit(NamedTuple):
-    """`by chance`: some batches may hold nothing to learn from; such steps are counted as idle."""
+    """`by chance`: some batches may have nothing to learn from; such steps are counted as idle."""
 
     verdict: Literal["yes", "by chance", "no"]
     reason: str = ""
 
 
 def fits(batching: Batching, objective: Any) -> Fit:
-    """Whether the batches have what `objective` (or its facts) needs. Somebody's own, which declares nothing, fits.
+    """Whether the batches have what `objective` (or its facts) needs. A custom objective, which declares nothing, fits.
 
     >>> from levelfield.objectives import describe
     >>> fits(create("spc", [0, 0, 1, 1], batch_size=2, samples_per_class=1), describe("triplet"))
-    Fit(verdict='no', reason='it needs 2 images of a class in a batch, of which there is never more than 1')
+    Fit(verdict='no', reason='it needs 2 images of a class in a batch, and batches have at most 1')
     >>> fits(create("random", [0, 0, 1, 1, 2, 2], batch_size=2), describe("triplet")).verdict
     'by chance'
     """
@@ -31,20 +31,18 @@ def fits(batching: Batching, objective: Any) -> Fit:
     classes, together = least
     promise = batching.promise()
     if promise.most < together:
-        return Fit(
-            "no", f"it needs {together} images of a class in a batch, of which there is never more than {promise.most}"
-        )
+        return Fit("no", f"it needs {together} images of a class in a batch, and batches have at most {promise.most}")
     if promise.most_classes is not None and promise.most_classes < classes:
-        return Fit("no", f"it needs {classes} classes in a batch, which never has more than {promise.most_classes}")
+        return Fit("no", f"it needs {classes} classes in a batch, and batches have at most {promise.most_classes}")
     if promise.together < together:
-        return Fit("by chance", f"a batch need not have {together} images of any class")
+        return Fit("by chance", f"a batch may lack {together} images of the same class")
     if promise.classes < classes:
-        return Fit("by chance", f"a batch need not have {classes} classes")
+        return Fit("by chance", f"a batch may have fewer than {classes} classes")
     return Fit("yes")
 
 
 def check_fit(batching: Batching, objective: Any) -> None:
-    """Refuse a batching whose batches can never be learned from, and name those that can."""
+    """Refuse a batching whose batches never have what the objective needs, and name batchings that do."""
     found = fits(batching, objective)
     if found.verdict == "no":
         who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
@@ -57,7 +55,7 @@ def check_fit(batching: Batching, objective: Any) -> None:
 
 
 def fitting(batching: Batching, objective: Any) -> list[str]:
-    """Names of the batchings that surely fit, over the same labels and in batches of the same size."""
+    """Names of the batchings that always fit, for the same labels and batch size."""
     found = []
     for name in names():
         try:

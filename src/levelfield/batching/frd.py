@@ -1,4 +1,4 @@
-"""FRD: of a few candidate batches the one whose mean and covariance are nearest to those of the pool."""
+"""FRD: the candidate batch whose mean and covariance are nearest to those of the pool."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FrechetScorer:
         return scores
 
 
-@register("frd", "the best of 10 SPC batches: mean and covariance of its embeddings nearest to those of a pool")
+@register("frd", "the best of 10 SPC batches: its mean and covariance are nearest to those of a pool")
 class FrechetMatching(BestOfCandidates):
     """Roth et al. 2020, FRD. O(pool^2 dim + candidates batch^3) a batch.
 

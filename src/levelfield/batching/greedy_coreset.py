@@ -1,4 +1,4 @@
-"""GC, the greedy coreset: each anchor is the image farthest from all anchors before it."""
+"""GC, the greedy coreset: each anchor is the image farthest from all earlier anchors."""
 
 from __future__ import annotations
 

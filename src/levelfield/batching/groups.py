@@ -1,4 +1,4 @@
-"""n images of one class: where they are, what happens to classes that have fewer."""
+"""Groups of n images of one class, and the treatment of classes that have fewer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = ("repeat", "skip", "error")
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The classes that may come, and groups of `n` images of them.
+    """The usable classes, and groups of `n` images of them.
 
     small: for classes with fewer than n images: `repeat` (all once, then again in a new order), `skip` the class,
     `refill` (take what there is and more classes, see `fill`), `replace` (draw n with replacement), or `error`.

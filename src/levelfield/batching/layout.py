@@ -1,4 +1,4 @@
-"""A batch layout that fits the data: the wished one if possible, else the largest that does."""
+"""A batch layout that fits the data: the requested one if possible, else the largest that fits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: 
     _, sizes = np.unique(np.asarray(labels), return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
         raise BadInput(
-            f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; at "
-            "least two classes are needed, and one of them with two images."
+            f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; training "
+            "needs at least two classes, one of them with two images."
         )
     reasons = []
     if len(sizes) < classes:
@@ -30,7 +30,7 @@ def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: 
     usual = int(np.sort(sizes)[len(sizes) // 2])
     fitted = max(min(per_class, usual), min(per_class, 2))
     if fitted < per_class:
-        reasons.append(f"the usual class has {usual} image{'s' if usual > 1 else ''}")
+        reasons.append(f"a typical class has {usual} image{'s' if usual > 1 else ''}")
     count = min(classes, len(sizes))
     if count * fitted > sizes.sum():
         count = int(sizes.sum()) // fitted

@@ -1,4 +1,4 @@
-"""m images of each class, as the reality check of metric learning samples them."""
+"""m images per class, as sampled in A Metric Learning Reality Check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levelfield.errors import BadSpecification
 from levelfield.settings import whole
 
 
-@register("m_per_class", "m images of distinct classes, drawn anew for each batch; an epoch may have its own length")
+@register("m_per_class", "m images per class, distinct classes, drawn anew for each batch; the epoch length can be set")
 class MPerClass(Batching):
     """batch_size / m distinct classes drawn for each batch, m images each.
 
@@ -44,9 +44,9 @@ class MPerClass(Batching):
         size = self.group * len(self._groups) if batch_size is None else whole("batch_size", batch_size, least=1)
         if length is not None:
             if common.get("batches_per_epoch") is not None:
-                raise BadSpecification("length and batches_per_epoch both say how long an epoch is: give one of them.")
+                raise BadSpecification("length and batches_per_epoch both set the epoch length: give one of them.")
             if whole("length", length, least=1) < size and not all_classes:
-                raise BadSpecification(f"An epoch of length {length} holds no batch of {size}.")
+                raise BadSpecification(f"An epoch of length {length} is shorter than one batch of {size}.")
             common["batches_per_epoch"] = max(1, length // max(1, size))
         elif all_classes and common.get("batches_per_epoch") is None:
             common["batches_per_epoch"] = max(1, len(labels) // max(1, size))

@@ -1,4 +1,4 @@
-"""The embedding of every training image as it was seen last."""
+"""The latest embedding of every training image."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class Memory:
         if self.is_empty:
             raise BadInput("The memory of embeddings is empty: `fill` it with a row for every image first.")
         if rows.shape[1] != self.rows.shape[1]:
-            raise BadInput(f"The memory holds rows of {self.rows.shape[1]} numbers, these have {rows.shape[1]}.")
+            raise BadInput(f"The memory holds rows of {self.rows.shape[1]} numbers; the new rows have {rows.shape[1]}.")
         self.rows[indices] = rows
         self._written[indices] = self.steps + 1
 
     def tick(self) -> None:
-        """A step has passed: everything that was not written in it is older by one."""
+        """Advance by one step: rows not written in it age by one."""
         self.steps += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors, which a checkpoint reads back without running anything in it."""
+        """State as tensors, which a checkpoint can load without executing code."""
         import torch
 
         return {
@@ -70,7 +70,7 @@ class Memory:
 
 
 def checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
-    """`rows` if they are a finite row for each of `count` images.
+    """`rows`, after checking that there is one finite row for each of `count` images.
 
     >>> checked(np.array([[1.0], [np.nan]]), 2, "image")
     Traceback (most recent call last):
@@ -79,7 +79,7 @@ def checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
     """
     rows = np.asarray(rows)
     if rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
-        raise BadInput(f"One embedding per {what} is needed, ({count}, dim); these are {rows.shape}.")
+        raise BadInput(f"One embedding per {what} is needed: expected shape ({count}, dim), got {rows.shape}.")
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         raise BadInput(f"The embedding of {what} {int(np.argmin(finite))} holds NaN or infinity.")

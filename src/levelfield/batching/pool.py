@@ -1,4 +1,4 @@
-"""Pools: the images of which a batch is chosen by their embeddings."""
+"""Pools: the images from which a batch is chosen by embedding."""
 
 from __future__ import annotations
 

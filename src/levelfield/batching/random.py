@@ -1,4 +1,4 @@
-"""All images shuffled, cut into batches."""
+"""All images shuffled and divided into batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levelfield.batching.dealing import deal
 from levelfield.errors import BadSpecification
 
 
-@register("random", "all images shuffled and cut into batches; asks nothing of the classes")
+@register("random", "all images shuffled and divided into batches, whatever their classes")
 class Random(Batching):
     """Coverage batches * batch_size / images. A batch may hold no positive pair.
 
@@ -23,7 +23,7 @@ class Random(Batching):
     def __init__(self, labels: Labels, *, batch_size: int, **common: Unpack[Common]) -> None:
         super().__init__(labels, batch_size=batch_size, **common)
         if self.batch_size > len(self.labels):
-            raise BadSpecification(f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}.")
+            raise BadSpecification(f"A batch of {self.batch_size} is too large for {len(self.labels)} images.")
 
     def promise(self) -> Promise:
         return Promise.of_images(np.unique(self.labels, return_counts=True)[1], self.batch_size)

@@ -1,4 +1,4 @@
-"""What batchings that look at embeddings have in common: groups of n images, a memory, and one plan an epoch."""
+"""The base of batchings that use embeddings: groups of n images, a memory, and one plan per epoch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFRESH = ("steps", "epoch", "never")
 
 
 class Remembered(Common, total=False):
-    """Settings that every batching with a memory has; a subclass hands them on."""
+    """Settings of every batching with a memory; a subclass passes them on."""
 
     samples_per_class: int
     small: str
@@ -60,7 +60,7 @@ class Remembering(Batching):
         super().__init__(labels, batch_size=batch_size, **common)
         self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
         if batch_size < 2:
-            raise BadSpecification("A batch of 1 has no distances and no covariance: 2 images are needed.")
+            raise BadSpecification("A batch of 1 has no distances and no covariance: use at least 2 images.")
         self.memory = Memory(len(self.labels))
         self._kept: tuple[int, np.ndarray] | None = None  # an epoch and the plan of all processes
 
@@ -82,7 +82,7 @@ class Remembering(Batching):
         }
 
     def is_due(self, epoch: int) -> bool:
-        """Whether the memory is to be filled anew before `epoch` is planned."""
+        """Whether the memory must be refilled before `epoch` is planned."""
         planned = self._kept is not None and self._kept[0] == epoch
         return self.memory.is_empty or (self.refresh == "epoch" and not planned)
 
@@ -96,7 +96,7 @@ class Remembering(Batching):
         return self.memory.mean_age
 
     def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
-        """What the loss saw in this step. Several processes gather all indices and embeddings of the batch first."""
+        """Store the embeddings of this step. Several processes gather all indices and embeddings of the batch first."""
         if self.refresh == "steps":
             self.memory.write(indices, embeddings)
         self.memory.tick()
@@ -128,8 +128,8 @@ class Remembering(Batching):
         assert memory is not None  # `_whole` saw to it
         if self.project >= memory.shape[1]:
             raise BadSpecification(
-                f"'project' is {self.project}; fewer than the {memory.shape[1]} dimensions of the "
-                "embedding are needed, or 0."
+                f"'project' is {self.project}; it must be below the {memory.shape[1]} dimensions of the "
+                "embedding, or 0."
             )
         if self.project:
             memory = memory @ stream.normal(scale=self.project**-0.5, size=(memory.shape[1], self.project))

@@ -1,4 +1,4 @@
-"""What a plan really does: repeats, positives, coverage."""
+"""Statistics of a plan: repeats, positives, coverage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PlanReport:
     classes_seen: int
 
     def summary(self) -> dict[str, float]:
-        """The epoch in a few numbers, for a record: means over batches, and what is counted once."""
+        """Summary of the epoch: means over batches, and epoch totals."""
         return {
             "batches": len(self.classes),
             "classes": float(self.classes.mean()),

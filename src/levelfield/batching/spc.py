@@ -14,7 +14,7 @@ from levelfield.errors import BadSpecification
 from levelfield.settings import one_of
 
 
-@register("spc", "n images of each class in the batch, dealt from decks: classes equally often, no image twice")
+@register("spc", "n images of each class in the batch, dealt from decks: classes equally often, no repeated image")
 class SamplesPerClass(Batching):
     """Classes from one deck, the images of each class from a deck of its own; decks are new in every epoch.
 
@@ -49,7 +49,7 @@ class SamplesPerClass(Batching):
         self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
         if small == "refill" and replace:
             raise BadSpecification(
-                "small='refill' fills a batch with other classes; with replace=True any may repeat: "
+                "small='refill' fills a batch with other classes, and replace=True lets classes repeat: "
                 "choose one of the two."
             )
         if small == "refill":

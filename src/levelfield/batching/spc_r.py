@@ -1,4 +1,4 @@
-"""SPC-R: images drawn freely, and one more that makes a pair."""
+"""SPC-R: images drawn freely, and a last one that completes a pair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import one_of
 
 
-@register("spc_r", "images drawn freely, and a last one of a class that is there: at least one positive pair")
+@register("spc_r", "images drawn freely, and a last one from a class already in the batch: at least one positive pair")
 class RandomWithPair(Batching):
     """batch_size - 1 images drawn for each batch, the last one from the class of one of them.
 
@@ -46,12 +46,11 @@ class RandomWithPair(Batching):
             raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
         if self._groups.sizes.max() < 2:
             raise BadInput(
-                "No class has 2 images, so there is no pair: batching 'spc_r' needs one that has. "
-                "Batching 'random' needs none."
+                "No class has 2 images, and batching 'spc_r' needs one that has. Batching 'random' does not."
             )
         if self.batch_size > len(self.labels) and not replace:
             raise BadSpecification(
-                f"A batch of {self.batch_size} needs as many images; there are {len(self.labels)}. "
+                f"A batch of {self.batch_size} needs at least as many images; there are {len(self.labels)}. "
                 "Choose a smaller batch, or replace=True."
             )
 

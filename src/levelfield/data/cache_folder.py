@@ -1,4 +1,4 @@
-"""Where levelfield keeps what it has computed and can compute again."""
+"""The folder for results that can be computed again."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Catalog:
             )
         if self.split is not None and not set(self.split) <= set(PARTS):
             raise BadInput(
-                f"The split of '{self.name}' may say {', '.join(PARTS)} of every image, not "
+                f"The split of '{self.name}' must be one of {', '.join(PARTS)} for every image, not "
                 f"'{min(set(self.split) - set(PARTS))}'."
             )
         labels.setflags(write=False)
@@ -99,9 +99,9 @@ class Catalog:
 
     @cached_property
     def parts(self) -> np.ndarray | None:
-        """(images,) `train`, `validation` or `test`: the makers' division; None if there is none.
+        """(images,) `train`, `validation` or `test`: the official split; None if there is none.
 
-        Roles are a division if every image has one: `query` and `gallery` test.
+        Roles are a split if every image has one: `query` and `gallery` test.
         """
         if self.split is not None:
             return np.array(self.split)
@@ -111,13 +111,13 @@ class Catalog:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """Content hash of each file: equal files have equal digests, wherever they lie."""
+        """Content hash of each file: equal files have equal digests, wherever they are."""
         with ThreadPoolExecutor(_READERS) as readers:
             return tuple(readers.map(file_digest, self.paths))
 
     @cached_property
     def digest(self) -> str:
-        """Identity of the whole: classes, labels, groups, roles, split and contents, but not where the files lie."""
+        """Identity of the catalog: classes, labels, groups, roles, split and file contents, but not file locations."""
         groups = None if self.groups is None else self.groups.tolist()
         content: tuple[object, ...] = (self.class_names, self.labels.tolist(), groups, self.roles, self.digests)
         if self.split is not None:
@@ -125,7 +125,7 @@ class Catalog:
         return hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
     def subset(self, indices: Sequence[int] | np.ndarray) -> Catalog:
-        """The images at `indices`, in that order. Classes left without an image go; the others keep their order."""
+        """The images at `indices`, in that order. Classes without an image are dropped; the others keep their order."""
         chosen = np.asarray(indices, dtype=np.int64)
         classes, labels = np.unique(self.labels[chosen], return_inverse=True)
         part = replace(
@@ -150,7 +150,7 @@ class Catalog:
         return noted.with_digests(self.digests) if "digests" in self.__dict__ else noted
 
     def with_digests(self, digests: Sequence[str]) -> Catalog:
-        """The same catalog, which need not read its files to know their digests."""
+        """The same catalog with known digests, so that it need not read its files for them."""
         if len(digests) != len(self):
             raise BadInput(f"The dataset '{self.name}' has {len(self)} images but {len(digests)} digests.")
         known = replace(self)

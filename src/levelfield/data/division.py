@@ -1,4 +1,4 @@
-"""How classes are divided: by the makers' split or in order, never through a group."""
+"""How classes are divided: by the official split or in order, never within a group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levelfield.wording import plural
 
 
 def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What trains and what tests, in units that may not be divided: the makers' split, else the sorted halves."""
+    """Training and test classes, in indivisible units: the official split, else the sorted halves."""
     if catalog.num_classes < 4:
         raise BadInput(
             f"'{catalog.name}' has {catalog.num_classes} classes; the protocol '{name}' needs at least 4, "
@@ -32,7 +32,7 @@ def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarr
 
 
 def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.ndarray]:
-    """The units that the makers put into `part`; one that is in two parts is refused."""
+    """The units in `part` of the official split; a unit in two parts is refused."""
     assert catalog.parts is not None
     inside = np.unique(catalog.labels[catalog.parts == part])
     shared = np.intersect1d(inside, catalog.labels[catalog.parts != part])
@@ -40,7 +40,7 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
         own = plural(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
         raise BadInput(
             f"{own} in the {part} part and in another, such as '{catalog.class_names[shared[0]]}'. If the "
-            "same classes are meant to train and test: protocol closed."
+            "same classes should train and test, use the protocol 'closed'."
         )
     belongs = np.zeros(catalog.num_classes, dtype=bool)
     belongs[inside] = True
@@ -63,18 +63,18 @@ def given_validation(catalog: Catalog) -> list[np.ndarray]:
 
 
 def blocks(catalog: Catalog, units: list[np.ndarray], folds: int, form: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(the other classes, a block of classes) for each fold. Between groups, blocks end at the nearest boundary."""
+    """(the other classes, a block of classes) for each fold. With groups, blocks end at the nearest group boundary."""
     classes = np.concatenate(units)
     if len(units) < folds:
         raise BadInput(
             f"The training half of '{catalog.name}' has {len(units)} "
-            f"{'classes' if catalog.groups is None else 'groups of classes'}; {folds} folds need as many."
+            f"{'classes' if catalog.groups is None else 'groups of classes'}; {folds} folds need at least as many."
         )
     wanted = class_folds(classes, folds, form)
     if catalog.groups is None:
         return wanted
     if form != "kfold":
-        raise BadSpecification(f"Folds of the form '{form}' would divide the groups of '{catalog.name}'; use kfold.")
+        raise BadSpecification(f"Folds of the form '{form}' would divide the groups of '{catalog.name}'; use 'kfold'.")
     ends = np.cumsum([len(unit) for unit in units])
     cuts: list[int] = []
     for number, edge in enumerate(np.cumsum([len(block) for _, block in wanted])[:-1]):
@@ -97,7 +97,7 @@ def late(labels: np.ndarray, share: float) -> np.ndarray:
 
 
 def undivided(catalog: Catalog) -> list[np.ndarray]:
-    """What may not be divided, in order of first appearance: groups of classes, or the classes one by one."""
+    """Indivisible units in order of first appearance: groups of classes, or single classes."""
     if catalog.groups is None:
         return [np.array([c]) for c in range(catalog.num_classes)]
     _, first, members = np.unique(catalog.groups, return_index=True, return_inverse=True)
@@ -113,13 +113,13 @@ def _contiguous(catalog: Catalog) -> bool:
 
 
 def nearest_boundary(units: list[np.ndarray], classes: int) -> int:
-    """How many whole units come nearest to `classes` classes, leaving something on both sides."""
+    """The number of whole units nearest to `classes` classes, with at least one unit on each side."""
     ends = np.cumsum([len(unit) for unit in units])[:-1]
     return 1 + int(np.argmin(np.abs(ends - classes)))
 
 
 def _reaching_boundary(units: list[np.ndarray], classes: int) -> int:
-    """How many whole units are needed to reach `classes` classes, leaving something for the other side."""
+    """The number of whole units needed to reach `classes` classes, with at least one left for the other side."""
     ends = np.cumsum([len(unit) for unit in units])[:-1]
     return min(1 + int(np.searchsorted(ends, classes)), len(ends))
 

@@ -1,4 +1,4 @@
-"""Benchmarks as their makers gave them out: read, counted and compared with the makers' own numbers."""
+"""Read benchmarks from their official files, and compare the counts with the official ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROLES = ("query", "gallery")
 
 
 class Row(NamedTuple):
-    """One image as the makers list it. `part` is a key of `DatasetFacts.parts`: train, test, query or gallery."""
+    """One image of the official lists. `part` is a key of `DatasetFacts.parts`: train, test, query or gallery."""
 
     file: Path
     class_id: ClassId
@@ -34,11 +34,11 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """What a reader of the makers' files returns.
+    """What a reader of the official files returns.
 
     class_names: in the order of the official ids, for all classes that may occur.
-    folders: where the images lie; a file there that no row names is reported.
-    lines: rows of each annotation file, to be compared with the makers' numbers.
+    folders: where the images are; a file there that no row names is reported.
+    lines: rows of each annotation file, to be compared with the official counts.
     groups: of each class, if classes belong together.
     """
 
@@ -53,7 +53,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Reading:
-    """A dataset as it was found. `problems`: where it is not what its makers gave out; `remarks`: what is odd."""
+    """A dataset as found on disk. `problems`: differences from the official release; `remarks`: other oddities."""
 
     catalog: Catalog
     problems: tuple[str, ...]
@@ -67,7 +67,7 @@ _READERS: dict[str, Reader] = {}
 
 
 def official(name: str, facts: DatasetFacts) -> Callable[[Reader], Reader]:
-    """Decorator: enter a reader of the makers' files as the dataset `name`."""
+    """Decorator: register a reader of the official files as the dataset `name`."""
 
     def enter(reader: Reader) -> Reader:
         _READERS[name] = reader
@@ -83,7 +83,7 @@ def official(name: str, facts: DatasetFacts) -> Callable[[Reader], Reader]:
 
 
 def names() -> list[str]:
-    """The benchmarks whose official numbers are known.
+    """The benchmarks with known official counts.
 
     >>> "cub" in names(), "emoji" in names()
     (True, False)
@@ -92,7 +92,7 @@ def names() -> list[str]:
 
 
 def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None) -> Reading:
-    """Read `name` below `root` and compare it with `facts` (by default the makers' numbers)."""
+    """Read `name` below `root` and compare it with `facts` (by default the official counts)."""
     if name not in names():
         raise unknown("benchmark", name, _READERS, see="levelfield datasets")
     place = Place(name, facts or describe(name), root)
@@ -118,12 +118,12 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
 
 
 def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
-    """The catalog, if it is what the makers gave out or if less will do. What differs becomes notes."""
+    """The catalog, if it is the official dataset or `allow_incomplete` is set. Differences become notes."""
     if reading.problems and not allow_incomplete:
         told = "\n".join(f"  {problem}" for problem in reading.problems)
         raise BadInput(
             f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{told}\n"
-            f"To go on with what is there: allow_incomplete: true. {reading.place.source}"
+            f"To continue with the images that are there, set allow_incomplete: true. {reading.place.source}"
         )
     return reading.catalog.with_notes(
         *(f"Not the official dataset: {problem}." for problem in reading.problems), *reading.remarks
@@ -157,7 +157,7 @@ def _catalog(place: Place, listing: Listing, rows: list[Row]) -> Catalog:
 
 
 def _differences(facts: DatasetFacts, listing: Listing, rows: list[Row]) -> list[str]:
-    """Expected and found numbers: rows of the files, then images and classes of the parts."""
+    """Expected and found counts: rows of the files, then images and classes of the parts."""
     found = [
         _difference(file, facts.lines[file], lines, "rows")
         for file, lines in listing.lines.items()

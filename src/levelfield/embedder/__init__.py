@@ -1,4 +1,4 @@
-"""Images to embedding rows: a trunk (timm network, cut and taps), a head, and a store for what does not change."""
+"""Images to embedding rows: a trunk (timm network, cut and taps), a head, and a cache for frozen features."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Import a part when it is first asked for: timm takes seconds, and the store alone does not need it."""
+        """Import a name on first use: timm takes seconds to import, and the cache alone does not need it."""
         if name == "backbones":
             return importlib.import_module("levelfield.embedder.trunk.backbones")
         if name in _HOMES:

@@ -1,4 +1,4 @@
-"""A study's best run by a name that stays: the file `best` in the study's folder says which run it is."""
+"""A stable name for a study's best run: the file `best` in the study's folder names its folder."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _LONGEST = 1000  # characters that are read of a pointer
 
 
 def write_best(study_folder: Path, run: Path) -> None:
-    """Let `best` name the folder of a run. A plain file: it can be copied anywhere and followed nowhere else.
+    """Write the folder of a run to the file `best`: a plain file that can be copied and points only inside its folder.
 
-    A method that is called `best` has its own folder there; then the name is taken.
+    A method labelled `best` has its own folder of that name; then the file is not written.
     """
     if not (study_folder / BEST).is_dir():
         write_text(study_folder / BEST, f"{run.relative_to(study_folder).as_posix()}\n")
 
 
 def run_folder(place: Path | str) -> Path:
-    """The folder of the run that `place` stands for: itself, what a file `best` names, or the best run of a study.
+    """The run folder that `place` refers to: itself, the target of a file `best`, or the best run of a study.
 
     >>> import tempfile
     >>> study = Path(tempfile.mkdtemp())
@@ -45,7 +45,7 @@ def run_folder(place: Path | str) -> Path:
 
 
 def _followed(pointer: Path) -> Path:
-    """The folder that a pointer names, which has to be in the pointer's own folder."""
+    """The folder that a pointer names; it must be inside the pointer's own folder."""
     home = pointer.parent
     again = "remove it, and `levelfield compare` writes it again"
     with pointer.open("rb") as file:
@@ -56,7 +56,7 @@ def _followed(pointer: Path) -> Path:
         if pointer.is_symlink() or real == inside or not real.is_relative_to(inside):
             raise BadInput(f"{pointer} does not name a run inside {home}: {again}.")
         if not named.is_dir():
-            raise BadInput(f"{pointer} names the run {text}, which is not there any more: {again}.")
+            raise BadInput(f"{pointer} names the run {text}, which no longer exists: {again}.")
     except OSError as error:
         raise BadInput(f"{pointer} does not name a run inside {home} ({error.strerror}): {again}.") from error
     return named

@@ -1,4 +1,4 @@
-"""Devices by name: what cannot be used here is said with what can."""
+"""Devices by name; the error for an unusable device lists the usable ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KNOWN = ("cpu", "cuda", "mps")
 
 
 def usable(device: str) -> str:
-    """The device, once something could be put there.
+    """The name of the device, after checking that it can be used.
 
     >>> usable("cpu")
     'cpu'
@@ -23,12 +23,12 @@ def usable(device: str) -> str:
     kind = device.partition(":")[0]
     try:
         if kind == "meta":
-            raise RuntimeError("it computes nothing")
+            raise RuntimeError("it cannot compute")
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         here = ", ".join(name for name in _KNOWN if _is_here(name))
         if kind in _KNOWN:
-            reason = str(error).splitlines()[0].rstrip(".") if str(error) else "it is not there"
+            reason = str(error).splitlines()[0].rstrip(".") if str(error) else "it is not available"
             told = f"The device '{device}' cannot be used here: {reason}. Usable here: {here}."
             raise BadSpecification(told) from error
         close = _ALSO.get(kind.lower()) or nearest(kind, _KNOWN) if len(device) < 40 else None

@@ -1,4 +1,4 @@
-"""The embedder: trunk and head, one call from images or stored maps to raw embedding rows."""
+"""The embedder, trunk and head: one call from images or stored maps to raw embedding rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Embedder(nn.Module):
         self.eval()
 
     def stored(self, images: Tensor) -> tuple[Tensor, ...]:
-        """What lies below the cut, in blocks: the same bits that a cache holds."""
+        """The output below the cut, computed in blocks: bit-identical to the cached values."""
         return (images,) if self.trunk.cut == "tuned" else in_blocks(self.trunk.below, images)
 
     def features(
@@ -54,7 +54,7 @@ class Embedder(nn.Module):
         at: str | None = None,
         change: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """(rows, width): the taps, pooled. `change` is applied to what leaves stage `at`, or to the "features"."""
+        """(rows, width): the pooled taps. `change` is applied to the output of stage `at`, or to the "features"."""
         stored = self.stored(inputs) if isinstance(inputs, Tensor) else inputs
         return self.trunk.above(*stored, at=at, change=change)
 
@@ -73,7 +73,7 @@ class Embedder(nn.Module):
             return self.coded(self.head(self.features(inputs, at=at, change=change)))
 
     def coded(self, rows: Tensor) -> Tensor:
-        """Rows of the head as they are kept and compared. What is learned from stays as it is."""
+        """Rows of the head as they are stored and compared. Training rows are not changed."""
         return torch.where(rows > 0, 1.0, -1.0) if self.codes == "binary" and not self.training else rows
 
     @torch.no_grad()
@@ -89,7 +89,7 @@ class Embedder(nn.Module):
         """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
 
         rows: stored tensors (or a Source, or a loader of them); images if `from_images`. Both give the same bits.
-        coded: as they are compared; otherwise as the head gives them, to learn from.
+        coded: as they are compared; otherwise the raw output of the head, for training.
         """
         below: Callable[..., tuple[Tensor, ...]] = self.trunk.below if from_images else lambda *stored: stored
 

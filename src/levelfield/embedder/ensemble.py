@@ -1,4 +1,4 @@
-"""Several models as one: a folder that holds every member, and an object that embeds as a single model does."""
+"""Several models as one: a folder that holds every member, and an object that embeds like a single model."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from levelfield.progress import SILENT, Progress
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
-    """Write the models of `folders` into `folder`, which needs none of them afterwards.
+    """Write the models of `folders` into `folder`, which does not need them afterwards.
 
-    Weights are second names of the members' files where the file system has that, so that they take no room. A folder
-    becomes a model with its last file. `about`: anything worth keeping that YAML can hold.
+    Weights are hard links to the members' files where the file system supports them, so that they take no space. The
+    last file completes the model. `about`: any other facts that YAML can hold.
     """
     names = [f"{MEMBERS}/{place}" for place in range(len(folders))]
     for name, source in zip(names, folders, strict=True):
@@ -47,7 +47,7 @@ def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any
 
 
 def _copy(source: Path, target: Path) -> None:
-    """One model, which may be an ensemble itself."""
+    """Copy one model, which may be an ensemble itself."""
     facts = read_description(source)
     if MEMBERS in facts:
         for place in member_folders(source, facts):
@@ -58,17 +58,17 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def load_ensemble(home: Path, facts: Mapping[str, Any], *, device: str, head: nn.Module | None) -> Ensemble:
-    """The ensemble in `home`, whose model.yaml says `facts`."""
+    """The ensemble in `home` with the content `facts` of its model.yaml."""
     members = tuple(load(place, device=device, head=copy.deepcopy(head)) for place in member_folders(home, facts))
     return Ensemble(members, facts.get("about", {}))
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models whose rows are brought to length 1 and stand side by side. Used as a Model is.
+    """Models whose rows are normalised to length 1 and concatenated. Used like a Model.
 
-    A member may be an ensemble itself. Images are opened and seen once for all members with the same view, and what
-    members share below the cut is computed once.
+    A member may be an ensemble itself. Images are opened and transformed once for all members with the same view, and
+    layers that members share below the cut are computed once.
     """
 
     members: tuple[Model | Ensemble, ...]
@@ -80,9 +80,9 @@ class Ensemble:
 
     @property
     def view(self) -> View:
-        """How the members see an image, if they all see it alike."""
+        """The test view, if all members have the same one."""
         if len(self._views) > 1:
-            raise BadInput(f"The members of this ensemble see images in {len(self._views)} different ways: ask them.")
+            raise BadInput(f"The members use {len(self._views)} different test views; embed with each member.")
         return self._views[0]
 
     @property
@@ -102,14 +102,14 @@ class Ensemble:
 
     @cached_property
     def models(self) -> tuple[Model, ...]:
-        """The single models, those of inner ensembles among them."""
+        """The single models, including those of inner ensembles."""
         each = [(member,) if isinstance(member, Model) else member.models for member in self.members]
         return tuple(model for models in each for model in models)
 
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
     ) -> NDArray[np.float32]:
-        """The embeddings of images. A row's bits depend on its image alone and are those a joined run stores.
+        """The embeddings of images. A row depends on its image alone; a joined run stores the same bits.
 
         Args:
             images: as for a `Model`.
@@ -131,12 +131,12 @@ class Ensemble:
 
     @cached_property
     def _views(self) -> tuple[View, ...]:
-        """Those that differ, in the order in which they are met."""
+        """The distinct views, in order of first appearance."""
         return tuple({model.view.key: model.view for model in self.models}.values())
 
     @cached_property
     def _below(self) -> list[tuple[int, int]]:
-        """For each model which of `_views` it sees, and the first model that has the same below the cut."""
+        """For each model the index of its view, and the first model with the same network below the cut."""
         found: list[tuple[int, int]] = []
         for place, model in enumerate(self.models):
             view = [each.key for each in self._views].index(model.view.key)
@@ -150,7 +150,7 @@ class Ensemble:
         return found
 
     def _block(self, *views: Tensor) -> tuple[Tensor, ...]:
-        """The raw rows of every model for one block of images, which comes once per view."""
+        """The raw rows of every model for one block of images, given once per view."""
         stored: dict[int, tuple[Tensor, ...]] = {}
         rows = []
         for model, (view, owner) in zip(self.models, self._below, strict=True):
@@ -162,7 +162,7 @@ class Ensemble:
         return tuple(rows)
 
     def _apart(self, rows: Iterator[np.ndarray]) -> list[np.ndarray]:
-        """The members' rows from those of the models, taken in their order."""
+        """The members' rows, assembled from those of the models in order."""
         return [next(rows) if isinstance(member, Model) else joined(member._apart(rows)) for member in self.members]
 
 

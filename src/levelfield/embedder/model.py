@@ -1,4 +1,4 @@
-"""A trained embedder as a folder: model.safetensors (every weight) and model.yaml (how to build it again)."""
+"""A trained embedder as a folder: model.safetensors (every weight) and model.yaml (how to rebuild it)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _WIDEST = 64  # branches: a head in blocks has so many times fewer numbers than 
 _SMALL = 50_000_000  # weights of a backbone that is built without asking
 _DEEPEST = 200  # a model that reads a backbone at an early stage has so many times fewer weights
 HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation": RelationHead}
-"""Heads that a model is loaded with. Each has `dim`, and `settings`: the keyword arguments that make it again."""
+"""Heads that a model can have. Each has `dim`, and `settings`: the keyword arguments that recreate it."""
 
 Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 
 
 def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any]) -> None:
     """Write the two files. `description` needs the view's `image`, `mean`, `std`, and may have `crop` (1.0) or `steps`,
-    `interpolation` ("bicubic"), and anything else worth keeping that YAML can hold."""
+    `interpolation` ("bicubic"), and any other facts that YAML can hold."""
     missing = [name for name in ("image", "mean", "std") if name not in description]
     if missing:
         raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
@@ -71,14 +71,14 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
 
 @trusting()
 def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble:
-    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. Files that
-    are not what was written are refused (their checksum differs). No code is run that the folder names: a backbone of
-    somebody's own file needs `with levelfield.trusting(FILE):`.
+    """The model in `folder`, ready to embed images. Nothing is downloaded: the folder holds every weight. Files
+    whose checksum differs are refused. Code that the folder names is not run: a backbone from your own file needs
+    `with levelfield.trusting(FILE):`.
 
     Args:
         folder: of a run, or of a study, whose best run it is (`runs/demo`, or `runs/demo/best`).
         device: where the model computes, as torch names it: "cpu", "cuda:0".
-        head: needed only for a model whose head is of somebody's own making; its weights are read from the folder.
+        head: needed only for a model with a custom head; its weights are read from the folder.
 
     Returns:
         A `Model`; of a run that joins several runs an `Ensemble`, which is used in the same way.
@@ -95,7 +95,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
         stored = sum(each.numel() for each in weights.values())
         if backbones.size(name) > max(_SMALL, _DEEPEST * stored):
-            raise ValueError(f"the backbone '{name}' is far larger than the {stored:,} numbers that are stored")
+            raise ValueError(f"the backbone '{name}' is far larger than the {stored:,} stored numbers")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
         view = described_view(facts["view"])
         for side in (view.image, trunk_facts.get("image") or 1):
@@ -104,14 +104,14 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         embedder = Embedder(Trunk(backbone, **trunk_facts), built, codes=facts.get("codes", "float32"))
         embedder.load_state_dict(weights, strict=True)
     except BadSpecification as error:
-        raise Damaged(f"The model in {home} is described by settings that cannot be: {error}") from error
+        raise Damaged(f"The model in {home} has invalid settings: {error}") from error
     except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise Damaged(f"The model in {home} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}))
 
 
 def _described(head: nn.Module) -> dict[str, object] | None:
-    """How to make a head again; None for the features themselves. Somebody's own head is only named."""
+    """How to recreate a head; None for the features themselves. A custom head is only named."""
     if isinstance(head, nn.Identity):
         return None
     for name, kind in HEADS.items():
@@ -121,23 +121,23 @@ def _described(head: nn.Module) -> dict[str, object] | None:
 
 
 def _rebuilt(facts: dict[str, Any] | None, given: nn.Module | None, *, most: int) -> nn.Module:
-    """The head that `facts` describe. most: numbers that are stored, so that none is made that is larger."""
+    """The head that `facts` describe. most: the number of stored weights, an upper limit for the head."""
     if facts is None:
         return nn.Identity()
     if "own" not in facts:
         settings = dict(facts)
         kind = HEADS[settings.pop("kind", "linear")]
         if whole("width", settings["width"], least=1) * whole("dim", settings["dim"], least=1) > most * _WIDEST:
-            raise ValueError(f"a head of {settings['width']} x {settings['dim']} numbers is not what is stored")
+            raise ValueError(f"a head of {settings['width']} x {settings['dim']} numbers does not match the weights")
         return kind(**settings)
     if given is None:
-        raise BadInput(f"This model has a head of its own: levelfield.load(RUN, head={facts['own']}(...)).")
+        raise BadInput(f"This model has a custom head; pass it: levelfield.load(RUN, head={facts['own']}(...)).")
     return given
 
 
 @dataclass(frozen=True)
 class Model:
-    """An embedder with the view it was tested with. `about` is what its run said of it."""
+    """An embedder with its test view. `about` holds the facts that its run stored."""
 
     embedder: Embedder
     view: View
@@ -159,7 +159,7 @@ class Model:
         return html_table("Model", [], [[key, str(value)] for key, value in self._facts().items()])
 
     def _facts(self) -> dict[str, Any]:
-        """What tells this model from others, in short."""
+        """The identifying facts of this model, in short."""
         told = {key: self.about[key] for key in ("method", "data") if key in self.about}
         return {
             **told,
@@ -193,7 +193,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images that are opened block by block, and seen in one or several ways."""
+    """Images that are opened block by block, and transformed by one or several views."""
 
     pictures: list[Picture]
     views: tuple[View, ...]
@@ -223,7 +223,5 @@ def _opened(picture: Picture) -> Image.Image:
         return as_rgb(picture)
     array = np.asarray(picture)
     if array.dtype != np.uint8 or not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))):
-        raise BadInput(
-            f"An image array has type {array.dtype} and shape {array.shape}; uint8 (height, width, 3) is needed."
-        )
+        raise BadInput(f"An image array must be uint8 (height, width, 3), not {array.dtype} {array.shape}.")
     return as_rgb(Image.fromarray(array[:, :, 0] if array.shape[2:] == (1,) else array))

@@ -1,4 +1,4 @@
-"""The files of a model: model.yaml says how to build it, model.safetensors holds every weight. Data, never code.
+"""The files of a model: model.yaml describes it, model.safetensors holds every weight. Data, never code.
 
 The last line of model.yaml is a checksum of the text above it and of the weights.
 """
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 def write_model(folder: Path, facts: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None) -> None:
-    """Write what describes a model, and its weights unless it consists of members. The description comes last."""
+    """Write a model's description, and its weights unless it consists of members. The description is written last."""
     text = yaml.safe_dump({"format": FORMAT, **facts}, sort_keys=False, allow_unicode=True)
     if tensors is not None:
         content = safetensors.torch.save(dict(tensors))
@@ -41,7 +41,7 @@ def write_model(folder: Path, facts: Mapping[str, Any], tensors: Mapping[str, Te
 
 
 def read_description(home: Path) -> dict[str, Any]:
-    """The facts of a model, once the checksum of its files was compared."""
+    """The facts of a model, after checking the checksum of its files."""
     if not (home / DESCRIPTION).is_file():
         raise _missing(home, DESCRIPTION)
     facts, text = read_written(home / DESCRIPTION), read_text(home / DESCRIPTION)
@@ -50,7 +50,7 @@ def read_description(home: Path) -> dict[str, Any]:
     if facts["format"] != FORMAT:
         raise BadInput(f"{home / DESCRIPTION} has format {facts['format']}; this levelfield reads {FORMAT}.")
     if strange := [str(key) for key in facts if key not in _KEYS]:
-        raise Damaged(f"{home / DESCRIPTION} has the unknown key '{strange[0]}': it is damaged or of another version.")
+        raise Damaged(f"{home / DESCRIPTION} has the unknown key '{strange[0]}': damaged or another version.")
     if MEMBERS not in facts and not (home / WEIGHTS).is_file():
         raise _missing(home, WEIGHTS)
     _compare(home, text, facts)
@@ -58,15 +58,15 @@ def read_description(home: Path) -> dict[str, Any]:
 
 
 def read_weights(home: Path) -> dict[str, Tensor]:
-    """Every weight by its name."""
+    """Every weight by name."""
     try:
         return safetensors.torch.load_file(home / WEIGHTS)
     except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
-        raise Damaged(f"{home / WEIGHTS} is no sound safetensors file: {error}.") from error
+        raise Damaged(f"{home / WEIGHTS} is not a valid safetensors file: {error}.") from error
 
 
 def member_folders(home: Path, facts: Mapping[str, Any]) -> list[Path]:
-    """Where the members of a model lie: in folders of their own within its folder, and nowhere else."""
+    """The folders of a model's members, which must be inside its own folder."""
     named = facts[MEMBERS]
     if not isinstance(named, list) or not named:
         raise Damaged(f"{home / DESCRIPTION} names no member.")
@@ -77,29 +77,27 @@ def member_folders(home: Path, facts: Mapping[str, Any]) -> list[Path]:
 
 
 def within(home: Path, name: str) -> Path:
-    """The file or folder `name` of a folder; a link that leads out of it is refused."""
+    """The file or folder `name` in a folder; a link that points outside is refused."""
     place = home / name
     if place.resolve() != home.resolve() / name:
-        raise BadInput(
-            f"{place} is a link to another place ({place.resolve()}). What a run consists of must lie in its folder."
-        )
+        raise BadInput(f"{place} is a link to {place.resolve()}. All files of a run must be inside its folder.")
     return place
 
 
 def _missing(home: Path, name: str) -> BadInput:
-    return BadInput(f"{home} holds no trained model: {name} is missing. A finished run's folder is needed.")
+    return BadInput(f"{home} holds no trained model: {name} is missing. Give the folder of a finished run.")
 
 
 def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:
     weights = None if MEMBERS in facts else home / WEIGHTS
     found = _CHECKSUM.search(text)
     if found is None and "checksum" not in facts:
-        _log.warning("The model in %s has no checksum (an earlier version made it): damage would not be noticed.", home)
+        _log.warning("The model in %s has no checksum (earlier version): damage would not be detected.", home)
     elif found is None or found[1] != _checksum(text[: found.start()], weights):
         parts = DESCRIPTION if weights is None else f"{DESCRIPTION} and {WEIGHTS}"
         raise Damaged(
-            f"The model in {home} is damaged: the checksum of {parts} is not the one that was written. Copy "
-            "it again from where it came, or train it again."
+            f"The model in {home} is damaged: the checksum of {parts} does not match. Copy "
+            "it again from its source, or train it again."
         )
 
 

@@ -1,4 +1,4 @@
-"""Miners: `(embeddings, labels) -> tuples`. One file each; a new file here is found by itself.
+"""Miners: `(embeddings, labels) -> tuples`. One file each; a new file here is found automatically.
 
 >>> import torch
 >>> from levelfield import miners
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def _offer_classes() -> None:
-    """Import every public file of this room and offer the miner classes written in it."""
+    """Import every public file of this package and export its miner classes."""
     for found in pkgutil.iter_modules(__path__):
         if not found.name.startswith("_"):
             module = importlib.import_module(f"{__name__}.{found.name}")

@@ -1,4 +1,4 @@
-"""What all miners share: called by an objective with a geometry, or alone with plain embeddings."""
+"""The base of all miners: called by an objective with a geometry, or alone with plain embeddings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), pairs (t, 2), or pos
 class BaseMiner(ABC):
     """`miner(embeddings, labels) -> tuples`, indices into the batch. A subclass writes `mine`.
 
-    embeddings: raw rows (b, d), which the miner compares as unit rows; or a `Geometry`, which says itself what is
+    embeddings: raw rows (b, d), which the miner compares as unit rows; or a `Geometry`, which defines what is
     compared: `Geometry(embeddings, normalize=False)` for raw distances. labels: (b,) integers. No gradient passes
     through a miner. With `Geometry(embeddings, columns, ...)` only the embeddings are anchors; their partners are
     among the columns, whose first rows are the embeddings again, and labels are those of the columns.
 
-    generator: where a miner that draws takes its random numbers from. Without one it draws from its own, made from
-    seed 0 when the miner is first called (objectives have the same rule): two calls differ, two runs of a script
-    are equal, and torch's global generator is neither used nor changed.
+    generator: the source of random numbers of a random miner. By default it uses its own, created from seed 0 when
+    the miner is first called (objectives have the same rule): two calls differ, two runs of a script are identical,
+    and torch's global generator is neither used nor changed.
 
     >>> from levelfield import miners
     >>> embeddings = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
@@ -52,7 +52,7 @@ class BaseMiner(ABC):
         """
         generator = self._own_generator if generator is None else generator
         if not isinstance(generator, torch.Generator):
-            raise BadInput(f"{self._label} got {kind_of(generator)} as generator; a torch.Generator is needed.")
+            raise BadInput(f"{self._label} got {kind_of(generator)} as generator; it must be a torch.Generator.")
         geometry = self.geometry_of(embeddings, labels)
         with full_precision(labels.device.type):
             return self.mine(geometry, labels.long().contiguous(), generator)
@@ -71,7 +71,7 @@ class BaseMiner(ABC):
             return embeddings
         if not rows.isfinite().all():
             wrong = int((~rows.isfinite()).any(1).nonzero()[0])
-            raise BadInput(f"{self._label} got embeddings that are not finite numbers, row {wrong} first.")
+            raise BadInput(f"{self._label} got embeddings that are not finite; the first such row is {wrong}.")
         return Geometry(rows.detach(), normalize=self.normalize)
 
     @cached_property
@@ -89,27 +89,27 @@ def _check_anchors(geometry: Geometry, who: str) -> None:
     if anchors.shape != rows.shape or not torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True):
         raise BadInput(
             f"{who} got {len(rows)} rows against {len(geometry.columns)} columns: the first columns must be the rows "
-            "themselves. For a batch with itself make the geometry without columns."
+            "themselves. To compare a batch with itself, create the geometry without columns."
         )
 
 
 def check_batch(rows: Tensor, labels: Tensor, who: str) -> None:
-    """Refuse what is no batch of embeddings (b, d) with one integer label each. `who` got it, in words."""
+    """Refuse anything but embeddings (b, d) with one integer label each. `who`: the caller's name for messages."""
     if not isinstance(rows, Tensor) or not isinstance(labels, Tensor):
-        raise BadInput(f"{who} got {kind_of(rows)} as embeddings and {kind_of(labels)} as labels: tensors are needed.")
+        raise BadInput(f"{who} got {kind_of(rows)} as embeddings and {kind_of(labels)} as labels; use tensors.")
     if rows.dim() != 2 or labels.dim() != 1 or not rows.is_floating_point():
         raise BadInput(
             f"{who} got embeddings of shape {tuple(rows.shape)} ({rows.dtype}) and "
-            f"labels of shape {tuple(labels.shape)}: floating rows (batch, dim) and labels (batch,) are needed."
+            f"labels of shape {tuple(labels.shape)}: expected floating-point rows (batch, dim) and labels (batch,)."
         )
     if len(rows) != len(labels):
         raise BadInput(f"{who} got {len(rows)} embeddings but {len(labels)} labels: one label per embedding is needed.")
     if labels.is_floating_point() or labels.is_complex():
-        raise BadInput(f"{who} got labels of type {labels.dtype}; integers are needed.")
+        raise BadInput(f"{who} got labels of type {labels.dtype}; they must be integers.")
 
 
 def kind_of(value: Any) -> str:
-    """What came, in words.
+    """A description of a value for messages.
 
     >>> kind_of(torch.ones(2, 3)), kind_of(7), kind_of((torch.ones(2), torch.ones(2)))
     ('a tensor of shape (2, 3)', 'a value of type int', 'a tuple of 2')

@@ -1,4 +1,4 @@
-"""What a miner is, and the registry of all of them."""
+"""The interface of a miner, and the registry of miners."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from levelfield.settings import accepted, check_keywords
 
 @runtime_checkable
 class Miner(Protocol):
-    """What an objective needs: it chooses tuples by detached geometry, and all chance is in `generator`.
+    """What an objective needs: a miner selects tuples from a detached geometry; all randomness comes from `generator`.
 
-    Those of levelfield are more, a `BaseMiner`, which takes plain embeddings too.
+    The miners of levelfield are `BaseMiner`s, which also take plain embeddings.
     """
 
     def __call__(self, geometry: Geometry, labels: Tensor, /, *, generator: torch.Generator) -> Tuples: ...
@@ -31,7 +31,7 @@ MinerChoice = str | Mapping[str, Mapping[str, Any]] | Miner
 
 @dataclass(frozen=True)
 class MinerFacts:
-    """What is known about a miner, as data: docs and `levelfield list miners` are printed from it."""
+    """Facts about a miner, from which the docs and `levelfield list miners` are generated."""
 
     paper: str
     rule: str
@@ -46,7 +46,7 @@ _Entry = TypeVar("_Entry", bound=type)
 
 
 def register(name: str, facts: MinerFacts) -> Callable[[_Entry], _Entry]:
-    """Decorator: enter a miner class under `name`."""
+    """Decorator: register a miner class under `name`."""
 
     def enter(entry: _Entry) -> _Entry:
         _registry.register(name, replace(facts, defaults=accepted(entry) or {}))(entry)
@@ -103,10 +103,10 @@ def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
 
 
 def resolve(choice: MinerChoice, *, switch: float = 0.0, **hints: Any) -> Miner:
-    """The miner meant by a name, by `{name: settings}`, or the miner itself.
+    """The miner given by a name, by `{name: settings}`, or as a miner.
 
-    `hints` are what the objective would suggest (its own margin, say): used if the miner has such a setting
-    and the choice leaves it open.
+    `hints` are suggestions of the objective (for instance its own margin): used if the miner has such a setting
+    and the choice does not set it.
 
     >>> resolve({"semihard": {"mode": "all"}}, margin=0.5)
     Semihard(mode='all', margin=0.5)

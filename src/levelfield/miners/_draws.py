@@ -1,4 +1,4 @@
-"""Drawing one column per row, with one uniform number per row (never an n x n matrix of random numbers)."""
+"""Draw one column per row, with one uniform number per row (never an n x n matrix of random numbers)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def kth(allowed: Tensor, rank: Tensor) -> Tensor:
-    """Column of the `rank`-th (from 0) True in each row; meaningless where the row has no so many.
+    """Column of the `rank`-th (from 0) True in each row; meaningless where the row has fewer.
 
     >>> kth(torch.tensor([[True, False, True], [False, True, True]]), torch.tensor([1, 0]))
     tensor([2, 1])
@@ -62,7 +62,7 @@ def draw_negative(table: ClassTable, generator: torch.Generator) -> Tensor:
 
 
 def all_known(found: Tensor) -> bool:
-    """Whether no row needs another answer. Looked at only on the CPU: elsewhere the host would have to wait for it."""
+    """Whether no row needs another answer. Checked only on the CPU: elsewhere the host would have to wait for it."""
     return found.device.type == "cpu" and bool(found.all())
 
 

@@ -1,4 +1,4 @@
-"""Anything of pytorch-metric-learning by name, `pml:TripletMarginMiner`: how it is made, and its miners as ours."""
+"""Parts of pytorch-metric-learning by name, `pml:TripletMarginMiner`, and an adapter for its miners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTS = {
 
 
 def pml_settings(kind: type) -> dict[str, Any]:
-    """Every setting that a class of PML takes, its own and those it hands to its parents, with the defaults."""
+    """Every setting that a PML class takes, including those it passes to its parents, with defaults."""
     found: dict[str, Any] = {}
     for parent in kind.__mro__:
         if parent.__module__.startswith("pytorch_metric_learning") and "__init__" in vars(parent):
@@ -38,7 +38,7 @@ def pml_settings(kind: type) -> dict[str, Any]:
 
 
 def make_pml(reference: str, room: str, settings: Mapping[str, Any]) -> Any:
-    """The part `reference` of PML with `settings`; a wrong one is refused by name."""
+    """Create the PML class `reference` with `settings`; an unknown setting is an error."""
     kind = load_from_pml(reference, room)
     takes = pml_settings(kind)
     for name in settings:
@@ -50,7 +50,7 @@ def make_pml(reference: str, room: str, settings: Mapping[str, Any]) -> Any:
     try:
         return kind(**{name: _part(name, value) for name, value in settings.items()})
     except (TypeError, ValueError, AssertionError) as error:  # a required setting is missing, or a value is refused
-        raise BadSpecification(f"'{reference}' cannot be made: {error}") from error
+        raise BadSpecification(f"'{reference}' cannot be created: {error}") from error
 
 
 def _part(name: str, value: Any) -> Any:
@@ -64,9 +64,9 @@ def _part(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class PMLMiner(BaseMiner):
-    """A miner of pytorch-metric-learning behind our call. It gets the rows that the geometry is made of.
+    """A miner of pytorch-metric-learning with our interface. It gets the rows of the geometry.
 
-    Plain embeddings it gets as they are: its own distance says whether they are normalised.
+    Plain embeddings are passed unchanged: its own distance decides whether they are normalised.
     """
 
     normalize: ClassVar[bool] = False
@@ -79,7 +79,7 @@ class PMLMiner(BaseMiner):
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
         if not geometry.with_itself:
-            raise BadInput(f"The miner '{self.reference}' compares a batch with itself alone: it takes no memory.")
+            raise BadInput(f"The miner '{self.reference}' compares a batch only with itself and cannot use a memory.")
         with drawn_from(generator), torch.no_grad():
             found = [part.detach() for part in self._miner(geometry.rows.detach(), labels)]
         if len(found) == 3:
@@ -89,7 +89,7 @@ class PMLMiner(BaseMiner):
 
 
 def as_pml_indices(tuples: Tuples | None) -> tuple[Tensor, ...] | None:
-    """Our tuples as PML's losses take them.
+    """Our tuples in the format of PML's losses.
 
     >>> as_pml_indices(torch.tensor([[0, 1, 2], [1, 0, 2]]))
     (tensor([0, 1]), tensor([1, 0]), tensor([2, 2]))

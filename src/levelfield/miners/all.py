@@ -32,7 +32,7 @@ def all_triplets(positive: Tensor, negative: Tensor) -> Tensor:
 @register("all", MinerFacts(paper="-", rule="every (a, p, n), p in P(a), n in N(a)"))
 @dataclass(frozen=True)
 class All(BaseMiner):
-    """Every triplet, lexicographic. Objectives given this miner sum over all without listing them.
+    """Every triplet, lexicographic. Objectives with this miner sum over all triplets without listing them.
 
     >>> labels = torch.tensor([0, 0, 1])
     >>> All()(torch.eye(3), labels).tolist()

@@ -19,15 +19,15 @@ from levelfield.miners._draws import no_triplets, one_each
     "batch_hard",
     MinerFacts(
         paper="Hermans et al. 2017, eq. 5",
-        rule="p = argmax_{p in P(a)} d_ap, n = argmin_{n in N(a)} d_an; the lowest index of equals",
+        rule="p = argmax_{p in P(a)} d_ap, n = argmin_{n in N(a)} d_an; ties: the lowest index",
     ),
 )
 @dataclass(frozen=True)
 class BatchHard(BaseMiner):
-    """One triplet per anchor with a positive and a negative: the farthest positive, the nearest negative. No chance.
+    """One triplet per anchor with a positive and a negative: the farthest positive, the nearest negative. Not random.
 
-    Of equal distances the lowest index is taken. Squaring the distances changes nothing. Hermans et al. compare raw
-    rows, for which a `Geometry(embeddings, normalize=False)` is needed. Memory: O(n^2).
+    Ties go to the lowest index. Squaring the distances changes nothing. Hermans et al. compare raw rows: pass a
+    `Geometry(embeddings, normalize=False)` for that. Memory: O(n^2).
 
     >>> line = torch.tensor([[0.0], [2.0], [1.0], [5.0]])
     >>> BatchHard()(Geometry(line, normalize=False), torch.tensor([0, 0, 1, 1])).tolist()

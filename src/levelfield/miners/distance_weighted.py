@@ -1,4 +1,4 @@
-"""Negatives drawn so that every distance is equally likely, instead of sqrt(2) nearly always."""
+"""Negatives drawn so that every distance is equally likely, instead of nearly always sqrt(2)."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
         rule="P(n|a) ~ 1 / q(max(d_an, lower)), q = density of distances on the unit sphere; p uniform in P(a)",
         random=True,
         sources={
-            "lower": "Wu et al. 2017, section 4.1; what roth2020's lambda = 0.5 means in its code",
+            "lower": "Wu et al. 2017, section 4.1; equals lambda = 0.5 in roth2020's code",
             "upper": "Wu et al. 2017 code, fehervari2019, PML; published roth2020 numbers have none",
-            "per_anchor": "roth2020: one; fehervari2019 and Wu: 'positives', an own negative for each positive",
+            "per_anchor": "roth2020: one; fehervari2019 and Wu: 'positives', a separate negative for each positive",
         },
     ),
 )
@@ -53,8 +53,8 @@ def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
 class DistanceWeighted(BaseMiner):
     """Triplets with negatives from all distances. For unit rows.
 
-    `upper`: negatives from there on are left out (None: none is). `empty`: an anchor without any negative left
-    draws among all of them (`uniform`) or gives nothing (`skip`, PML). Memory: O(n^2).
+    `upper`: negatives at or beyond this distance are excluded (None: none). `empty`: an anchor without any negative
+    left draws from all negatives (`uniform`) or is skipped (`skip`, PML). Memory: O(n^2).
 
     >>> DistanceWeighted()(torch.eye(3), torch.tensor([0, 0, 1])).tolist()
     [[0, 1, 2], [1, 0, 2]]

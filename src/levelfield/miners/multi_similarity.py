@@ -44,7 +44,7 @@ def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilo
 )
 @dataclass(frozen=True)
 class MultiSimilarityMiner(BaseMiner):
-    """Positive pairs (p, 2) and negative pairs (q, 2), (anchor, other), lexicographic. No chance.
+    """Positive pairs (p, 2) and negative pairs (q, 2), (anchor, other), lexicographic. Not random.
 
     >>> positive, negative = MultiSimilarityMiner()(torch.eye(3), torch.tensor([0, 0, 1]))
     >>> positive.tolist(), negative.tolist()

@@ -1,4 +1,4 @@
-"""Pairs for the n-pair and angular losses: one positive per anchor; the negatives are all there are."""
+"""Pairs for the n-pair and angular losses: one positive per anchor, against all negatives."""
 
 from __future__ import annotations
 

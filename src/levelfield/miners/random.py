@@ -1,4 +1,4 @@
-"""Triplets drawn without looking at the embeddings."""
+"""Triplets drawn independently of the embeddings."""
 
 from __future__ import annotations
 

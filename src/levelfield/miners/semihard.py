@@ -1,4 +1,4 @@
-"""Negatives a little farther away than the positive."""
+"""Negatives slightly farther away than the positive."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from levelfield.miners._draws import draw_negative_between, draw_uniform, even, 
     "softhard",
     MinerFacts(
         paper="Roth & Brattoli 2019; roth2020 eq. 21-22",
-        rule="p uniform in {d_ap > min_n d_an}, n uniform in {d_an < max_p d_ap}; everything if there is none",
+        rule="p uniform in {d_ap > min_n d_an}, n uniform in {d_an < max_p d_ap}; from all if there is none",
         random=True,
     ),
 )

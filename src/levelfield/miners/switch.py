@@ -1,4 +1,4 @@
-"""The rho-regularisation of roth2020 (`p_switch`): now and then samples of one class are pushed apart."""
+"""The rho-regularisation of roth2020 (`p_switch`): occasionally push samples of one class apart."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def switch_triplets(
 
 
 def switched_share(triplets: Tensor) -> Tensor:
-    """Which share of the triplets is switched: those whose positive is the anchor itself. No plain miner gives such.
+    """Which share of the triplets is switched: those whose positive is the anchor itself. No plain miner returns these.
 
     >>> switched_share(torch.tensor([[0, 1, 2], [1, 1, 0]]))
     tensor(0.5000)
@@ -48,7 +48,7 @@ def switched_share(triplets: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Switched(BaseMiner):
-    """With chance `switch` a tuple (a, p, n) of `miner` becomes (a, a, another sample of a's class).
+    """With probability `switch` a tuple (a, p, n) of `miner` becomes (a, a, another sample of a's class).
 
     The plain tuples are drawn first, so those that are not switched are the same for every `switch`.
 
@@ -63,7 +63,7 @@ class Switched(BaseMiner):
     def __post_init__(self) -> None:
         number("switch", self.switch, least=0, most=1)
         if not getattr(self.miner, "one_per_anchor", False):
-            raise BadSpecification(f"'switch' needs a miner that gives one triplet per anchor; {self.miner} does not.")
+            raise BadSpecification(f"'switch' needs a miner with one triplet per anchor, unlike {self.miner}.")
 
     one_per_anchor = True
 

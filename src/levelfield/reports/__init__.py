@@ -1,4 +1,4 @@
-"""Reports: what a study says, as tables, files and figures."""
+"""Reports: the result of a study as tables, files and figures."""
 
 from levelfield.reports.against_published import with_published
 from levelfield.reports.compare import compare

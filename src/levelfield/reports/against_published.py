@@ -1,4 +1,4 @@
-"""Our figures beside those that papers reported: what was printed, ours, the difference, and why it may differ."""
+"""Our scores beside those that papers reported, with the difference and possible reasons for it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from levelfield.studies.leaderboard.rows import Row
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
 
 _SAMPLERS = {"spc_r": "SPC-R", "ddm": "DDM", "frd": "FRD", "greedy_coreset": "GC", "random": "random"}
-_TITLE = "Beside what papers reported (per cent)"
+_TITLE = "Compared with published results (per cent)"
 
 
 def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboard:
-    """The board with `facts["published"]`: for each row and metric the most similar number that a paper printed.
+    """The board with `facts["published"]`: for each row and metric, the published score with the closest setting.
 
-    Nothing is added on data that no paper here reports on.
+    Adds nothing for data without published results.
     """
     by_row = {run.row: run.spec for run in reversed(runs)}
     found = [
@@ -37,7 +37,7 @@ def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboar
 
 
 def published_terminal(board: Leaderboard) -> list[RenderableType]:
-    """The table for 80 columns, its notes below it; nothing if nothing was reported."""
+    """The table for 80 columns with its notes below; empty if nothing was reported."""
     found = board.facts.get("published", [])
     if not found:
         return []
@@ -65,14 +65,14 @@ def published_markdown(board: Leaderboard) -> list[str]:
 
 
 _EXPLAINED = (
-    "Reported is the number whose setting is most like ours. Compared were protocol, backbone, dim, image size, batch, "
-    "sampler, switch, epochs and selection, not views, optimiser, rates and weights: see `levelfield published METHOD` "
-    "and `levelfield published PAPER TABLE`."
+    "The reported number is the one whose setting is closest to ours in protocol, backbone, dim, image size, batch, "
+    "sampler, switch, epochs and selection; views, optimiser, rates and weights are not compared. See "
+    "`levelfield published METHOD` and `levelfield published PAPER TABLE`."
 )
 
 
 def conditions_of(spec: RunSpec) -> dict[str, Any]:
-    """What a run was made under, in the words of `published.reported`."""
+    """The conditions of a run, with the keys of `published.reported`."""
     conditions, settings = spec.conditions, resolved_settings(spec.method.name, spec.method.settings)
     protocol = spec.protocol.name
     if protocol == "mlrc":
@@ -97,7 +97,7 @@ def conditions_of(spec: RunSpec) -> dict[str, Any]:
 
 
 def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A method's settings with its defaults and its preset; of a miner, a refinement, a teacher the kind alone.
+    """A method's settings, including defaults and preset; a miner, refinement or teacher is given by its kind alone.
 
     >>> found = resolved_settings("triplet", {"preset": "roth2020/cub"})
     >>> found["miner"], found["margin"]
@@ -144,13 +144,13 @@ def _entry(row: Row, spec: RunSpec, metric: str, definition: Mapping[str, Any]) 
 
 
 def _incomplete(spec: RunSpec, definition: Mapping[str, Any]) -> list[str]:
-    """That our copy of the data is another one than the paper's, where the study allows it."""
+    """A note if the data is an incomplete copy of the paper's (the study allowed it)."""
     alone = definition["clusterer"] != "none" or definition["self_excluded"] == "id"
     ours = definition["queries"] + (0 if alone else definition["gallery"])
     official = benchmarks()[spec.data.name]["test_images"]
     if not spec.data.settings.get("allow_incomplete") or ours == official:
         return []
-    return [f"not the official data: {ours:,} test images here, {official:,} there"]
+    return [f"not the official data: {ours:,} test images here, {official:,} in the paper"]
 
 
 def _fields(one: Mapping[str, Any]) -> list[str]:

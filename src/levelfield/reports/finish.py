@@ -1,4 +1,4 @@
-"""The end of a study: `levelfield.compare`, `levelfield compare` and `levelfield report` write and say the same."""
+"""Finish a study: the same output for `levelfield.compare`, `levelfield compare` and `levelfield report`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def finish(
 ) -> Report:
     """Gather the finished runs in `folder` and write tables and figures into `out`, by default the same folder.
 
-    A figure that cannot be drawn takes nothing else with it. metrics, figures: instead of the study's own. near_leaks:
-    look for images on both sides of the split that look alike, and draw them.
+    A figure that cannot be drawn does not affect the rest. metrics, figures: override those of the study. near_leaks:
+    search for near-duplicates across the split, and draw them.
     """
     own = out is None and not metrics
     out = out or folder
@@ -63,7 +63,7 @@ def finish(
 
 
 def _sound(runs: list[PlannedRun], folder: Path) -> list[Result]:
-    """The finished runs that can be read; the board names the others as missing."""
+    """The finished runs that can be read; the leaderboard lists the others as missing."""
     found = []
     for run in runs:
         with suppress(Damaged):

@@ -18,12 +18,12 @@ _LETTERS = 44  # that fit under a pair
 
 
 def pair_sheet(pairs: Sequence[Pair], path: Path, *, most: int = 60) -> int:
-    """Write the first `most` pairs as a PNG, training image left, test image right; gives how many are shown."""
+    """Write the first `most` pairs as a PNG, training image left, test image right. Returns how many are shown."""
     shown = list(pairs[:most])
     if not shown:
         raise BadInput("There is no pair to draw.")
     if path.suffix.lower() != ".png":
-        raise BadInput(f"The sheet is a PNG; '{path.name}' has another ending.")
+        raise BadInput(f"The sheet is a PNG file: '{path.name}' must end with .png.")
     wide, high = 2 * _SIDE + 3 * _GAP, _SIDE + _TEXT * 2 + _GAP
     across = min(_ACROSS, len(shown))
     sheet = Image.new("RGB", (across * wide, -(-len(shown) // across) * high), "white")

@@ -1,4 +1,4 @@
-"""Beside the leaderboard: what crosses the split of its data. `leaks.json` in the study's folder keeps it."""
+"""Leaks across the split of a study's data, beside the leaderboard; stored in `leaks.json` in the study's folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIZE = 50 * MEGABYTE  # bytes of leaks.json
 
 @dataclass(frozen=True)
 class Crossing:
-    """What crosses the split of one test set. `reason`: why nobody knows. `picture`: the sheet of pairs, if drawn."""
+    """Leaks across the split of one test set. `reason`: why it is unknown. `picture`: the sheet of pairs, if drawn."""
 
     test_set: str
     division: dict[str, Any]
@@ -48,10 +48,10 @@ def crossings(
     near: bool = False,
     progress: Progress = SILENT,
 ) -> list[Crossing]:
-    """Of each test set, from the study's folder if it is known there, else looked for now.
+    """Leaks of each test set, read from the study's folder if stored there, else searched for now.
 
-    near: look for images that look alike, too. Without it nothing is said of the embedded data, and data that is not
-    there any more gives a reason instead of an error.
+    near: also search for near-duplicates. Without it the embedded data is skipped, and missing data gives a reason
+    instead of an error.
     """
     specs = {run.row: run.spec for run in reversed(runs)}
     of_set = {row.test_set: specs[row.label] for row in reversed(board.rows)}
@@ -95,22 +95,22 @@ def write_crossings(found: Sequence[Crossing], folder: Path) -> list[Path]:
 
 
 def with_leaks(board: Leaderboard, found: Sequence[Crossing], folder: Path, tables: Path | None = None) -> Leaderboard:
-    """The board with `facts["leaks"]`: for each test set counts, a sentence, and the way from the tables to the sheet.
+    """The board with `facts["leaks"]`: for each test set counts, a sentence, and the path from the tables to the sheet.
 
-    folder: the study's. tables: where the tables will lie, if elsewhere.
+    folder: the study's folder. tables: the folder of the tables, if different.
     """
     facts = [_fact(one, folder, tables or folder) for one in found]
     return replace(board, facts={**board.facts, "leaks": facts}) if facts else board
 
 
 def leak_lines(board: Leaderboard) -> list[str]:
-    """One line for each test set; nothing if nothing was looked for."""
+    """One line for each test set; empty if nothing was searched."""
     several = len(board.signatures) > 1
     return [(f"{one['test_set']}: " if several else "") + one["text"] for one in board.facts.get("leaks", [])]
 
 
 def leak_links(board: Leaderboard) -> list[str]:
-    """Lines of Markdown that point to the sheets."""
+    """Markdown lines that link to the sheets."""
     pictures = [one["picture"] for one in board.facts.get("leaks", []) if one.get("picture")]
     return [
         f"[Pairs of images on both sides of the split]({place}): training image left, test image right."
@@ -135,14 +135,14 @@ def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Prog
 
 
 def _where_it_is(spec: RunSpec, folder: Path) -> Data:
-    """The data of a study's run, at the place where it is now."""
+    """The data of a study's run, at its current location."""
     run_folder = next((place.parent for place in folder.glob(f"*/{spec.folder_name}/run.yaml")), folder)
     return spec_at_its_place(run_folder, spec).data
 
 
 def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
     if one.leaks is None:
-        return {"test_set": one.test_set, "text": f"Not known whether the split leaks. {one.reason}"}
+        return {"test_set": one.test_set, "text": f"Unknown whether the split leaks. {one.reason}"}
     leaks = one.leaks
     drawn = one.picture is not None and (folder / one.picture).is_file()
     picture = Path(os.path.relpath(folder / str(one.picture), tables)).as_posix() if drawn else None
@@ -165,7 +165,7 @@ def _division(spec: RunSpec) -> dict[str, Any]:
 
 
 def _stored(folder: Path) -> dict[str, Crossing]:
-    """What leaks.json says, by test set; nothing if it is damaged or of another format."""
+    """The content of leaks.json by test set; empty if it is damaged or has another format."""
     try:
         content = _Stored.model_validate(read_json(folder / FILE, most=_SIZE))
     except (Damaged, ValidationError):
@@ -185,7 +185,7 @@ class _StoredPair(BaseModel):
 
 
 class _StoredSet(BaseModel):
-    """What crosses the split of one test set. The picture lies beside leaks.json: it is drawn, and removed again."""
+    """Leaks of one test set. The picture is beside leaks.json, because it is drawn and removed with it."""
 
     test_set: str
     division: dict[str, Any]
@@ -199,7 +199,7 @@ class _StoredSet(BaseModel):
 
 
 class _Stored(BaseModel):
-    """The form of leaks.json."""
+    """The schema of leaks.json."""
 
     format: Literal[1]
     test_sets: list[_StoredSet]

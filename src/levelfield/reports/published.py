@@ -1,4 +1,4 @@
-"""The papers' tables for the terminal: as a list, one in full, or all that is reported of a method."""
+"""Published tables for the terminal: as a list, one in full, or all results of a method."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def as_list(chosen: Iterable[Table]) -> RenderableType:
 
 
 def as_terminal(one: Table, *, width: int = 80) -> RenderableType:
-    """The table as printed, one grid per dataset; divided by its metrics where the width is too small for all."""
+    """The table as printed, one grid per dataset, split by metric if it is too wide."""
     shown: list[RenderableType] = [Text(f"{one.paper} {one.name}: {one.about} (per cent)", style="bold")]
     for dataset in one.datasets:
         lines = [line for line in one.lines if line.dataset == dataset]
@@ -48,7 +48,7 @@ def as_terminal(one: Table, *, width: int = 80) -> RenderableType:
 
 
 def remarks(one: Table) -> list[str]:
-    """What must be known to read the table: its ±, conditions, odd numbers, ceilings."""
+    """Notes needed to read the table: meaning of ±, conditions, suspect numbers, ceilings."""
     told = {key: value for key, value in one.conditions.items() if key not in ("stated_in_paper", "from_released_code")}
     said = [f"{key.replace('_', ' ')}: {value}" for key, value in told.items()]
     said += [f"missing: {one.missing}"] if one.missing else []
@@ -59,7 +59,7 @@ def remarks(one: Table) -> list[str]:
     ]
     if any(line.printed_metric == "mAP@C" for line in one.lines):
         said += [
-            f"mAP@C and mAP@1000 divide by the class size with the query counted: at most "
+            f"mAP@C and mAP@1000 divide by the class size, counting the query: at most "
             f"{100 * ceiling(dataset):.1f} % on {dataset}"
             for dataset in one.datasets
         ]
@@ -67,7 +67,7 @@ def remarks(one: Table) -> list[str]:
 
 
 def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType:
-    """What is reported of a method in one metric, one grid per dataset."""
+    """Published results of a method in one metric, one grid per dataset."""
     shown: list[RenderableType] = [Text(f"{method}: {metric} as reported (per cent)", style="bold")]
     for dataset in dict.fromkeys(line.dataset for line in lines):
         own = [line for line in lines if line.dataset == dataset]
@@ -98,7 +98,7 @@ def as_csv(lines: Sequence[Line]) -> str:
 
 
 def _grids(lines: list[Line], width: int) -> Iterator[RenderableType]:
-    """Methods by metrics. A setting that differs between the rows has a column; the others are said once."""
+    """Methods by metrics. A setting that differs between rows has a column; common settings are stated once."""
     settings = {key: [said for said in dict.fromkeys(_said(line, key) for line in lines) if said] for key in _SETTINGS}
     varied = [key for key, values in settings.items() if len(values) > 1]
     rows: dict[tuple[str, ...], dict[str, str]] = {}
@@ -120,7 +120,7 @@ def _grids(lines: list[Line], width: int) -> Iterator[RenderableType]:
         yield grid
     same = [f"{key} {values[0]}" for key, values in settings.items() if len(values) == 1]
     if same:
-        yield Text(f"where it is stated: {', '.join(same)}")
+        yield Text(f"where stated: {', '.join(same)}")
 
 
 def _grid(*columns: str, numbers: str = "") -> Grid:

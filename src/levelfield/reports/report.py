@@ -1,4 +1,4 @@
-"""What a study says, as an object: for the terminal, a script and a notebook."""
+"""The result of a study as an object: for the terminal, a script and a notebook."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from levelfield.studies.leaderboard.rows import Row
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a study says. All of it is written already: `paths`.
+    """The result of a study. All files are already written: `paths`.
 
-    robustness: on corrupted test images, if the study asks for it. not_drawn: why a figure is missing, by its name.
+    robustness: on corrupted test images, if the study asks for it. not_drawn: reasons for missing figures, by name.
     """
 
     leaderboard: Leaderboard
@@ -52,7 +52,7 @@ class Report:
         return f"The leaderboard is complete, but a figure could not be drawn. {reasons}." if reasons else ""
 
     def refuse_if_not_drawn(self) -> None:
-        """For the exit code, after everything that there is was shown."""
+        """Raise if a figure is missing: for the exit code, after everything else has been shown."""
         if self.not_drawn:
             raise LevelfieldError(self.missing_figures)
 

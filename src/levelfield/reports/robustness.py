@@ -1,4 +1,4 @@
-"""What corrupted test images cost each row of the leaderboard, as a terminal table, Markdown, CSV and JSON."""
+"""The drop of each leaderboard row on corrupted test images, as a terminal table, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MARGINS = 2
 
 @dataclass(frozen=True)
 class RobustRow:
-    """One row of the leaderboard: its figure on clean images, and by corruption what it loses. Means over its runs."""
+    """One leaderboard row: its score on clean images and its drop under each corruption, means over its runs."""
 
     label: str
     clean: float
@@ -50,7 +50,7 @@ class RobustRow:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Rows in the order of the leaderboard, and those whose runs were not all measured."""
+    """Rows in leaderboard order, and rows with runs that were not measured."""
 
     metric: str
     corruptions: list[str]
@@ -156,11 +156,11 @@ def _table(labels: list[str], columns: dict[str, list[str]]) -> Table:
 
 
 def _title(found: Robustness) -> str:
-    return f"Corrupted test images: what {found.metric} loses, in points of 100"
+    return f"Corrupted test images: drop in {found.metric}, in percentage points"
 
 
 def _fields(row: RobustRow) -> list[str]:
-    """Figure and drops in points of 100."""
+    """Score and drops in percentage points."""
     return [
         row.label,
         f"{100 * row.clean:.1f}",
@@ -170,7 +170,7 @@ def _fields(row: RobustRow) -> list[str]:
 
 
 def _remarks(found: Robustness, *, shown: Mapping[str, str]) -> list[str]:
-    """shown: the names of corruptions that are shortened in the table, which are explained."""
+    """Notes below the table. shown: corruption names that the table shortens, which are explained."""
     told = [f"{shown[name]}: {name}" for name in found.corruptions if name in shown]
     lines = ["One draw per image, the same for every run." + (f" {'; '.join(told)}." if told else "")]
     spreads = [f"{row.label} {100 * row.spread:.1f}" for row in found.rows if row.spread is not None]

@@ -1,4 +1,4 @@
-"""Is this dataset what its makers gave out? Counts, split, annotation files, every image, duplicates."""
+"""Compare a dataset with its official release: counts, split, annotation files, every image, duplicates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence, and how much it weighs: a `problem` makes the dataset another one than the official."""
+    """One sentence and its severity: with a `problem` the dataset is not the official one."""
 
     weight: Literal["good", "remark", "problem"]
     text: str
@@ -30,9 +30,9 @@ class Finding:
 def verify(
     name: str, root: Path | str | None = None, *, facts: DatasetFacts | None = None, progress: Progress = SILENT
 ) -> list[Finding]:
-    """Everything that can be said about the dataset `name` below `root`.
+    """All findings about the dataset `name` below `root`.
 
-    Also of `folder` and `csv`, which have no official numbers. facts: other numbers than the makers'.
+    Also works for `folder` and `csv`, which have no official counts. facts: replace the official counts.
     """
     if name not in names():
         raise unknown("dataset", name, names(), see="levelfield datasets")
@@ -57,16 +57,16 @@ def _numbers(reading: official.Reading) -> list[Finding]:
         )
         found.append(Finding("good", f"The official numbers: {parts}."))
     else:
-        found.append(Finding("remark", f"What is missing comes from the official page: {facts.page}"))
+        found.append(Finding("remark", f"Get what is missing from the official page: {facts.page}"))
     found += [Finding("remark", remark) for remark in reading.remarks]
     for file in reading.annotations:
         wanted = facts.md5.get(file.name)
         if wanted is not None:
             same = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() == wanted
             found.append(
-                Finding("good", f"{file.name} is the official file, byte for byte.")
+                Finding("good", f"{file.name} is identical to the official file.")
                 if same
-                else Finding("remark", f"{file.name} is not the official file (another md5).")
+                else Finding("remark", f"{file.name} is not the official file (its md5 differs).")
             )
     return found
 
@@ -81,17 +81,17 @@ def _broken(catalog: Catalog, broken: dict[int, LevelfieldError]) -> list[Findin
 
 
 def _duplicates(catalog: Catalog) -> list[Finding]:
-    """Equal files; under two classes they make a perfect score impossible."""
+    """Duplicate files; under two classes they make a perfect score impossible."""
     copies: dict[str, list[int]] = defaultdict(list)
     for index, digest in enumerate(catalog.digests):
         copies[digest].append(index)
     several = [found for found in copies.values() if len(found) > 1]
     if not several:
-        return [Finding("good", "No file is there twice.")]
+        return [Finding("good", "No duplicate files.")]
     mixed = sum(len({int(catalog.labels[i]) for i in found}) > 1 for found in several)
     named = first_few([" = ".join(str(catalog.paths[i]) for i in found[:2]) for found in several])
     number = plural(len(several), "image is", "images are")
-    return [Finding("remark", f"{number} there more than once, {mixed:,} of them under different classes: {named}.")]
+    return [Finding("remark", f"{number} duplicated, {mixed:,} of them under different classes: {named}.")]
 
 
 def _size(catalog: Catalog) -> str:
@@ -99,5 +99,5 @@ def _size(catalog: Catalog) -> str:
 
 
 def official_facts() -> dict[str, DatasetFacts]:
-    """The benchmarks with what their makers say about them."""
+    """The benchmarks with their official facts."""
     return {name: describe(name) for name in official.names()}

@@ -1,4 +1,4 @@
-"""What the training part knows of the test part: classes in both, equal images, images that look alike."""
+"""Leaks from the test part into the training part: shared classes, identical files, near-duplicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RADIUS = 6
 
 @dataclass(frozen=True)
 class Pair:
-    """A test image and the training image it is nearest to. `bits`: of 64 that differ; None for equal files."""
+    """A test image and its nearest training image. `bits`: how many of 64 differ; None for identical files."""
 
     train: Path
     test: Path
@@ -38,9 +38,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Leaks:
-    """What crosses the split. Each test image comes at most once, with the first (or nearest) training image.
+    """Leaks across the split. Each test image appears at most once, with the first (or nearest) training image.
 
-    near: images that look alike; None if they were not looked for.
+    near: near-duplicates; None if they were not searched for.
     """
 
     classes: tuple[str, ...]
@@ -56,7 +56,7 @@ class Leaks:
 
     @property
     def grave(self) -> bool:
-        """Whether something crosses the split that must not; images that look alike are for people to judge."""
+        """Whether a class or a file is on both sides; near-duplicates are for people to judge."""
         return bool(self.identical) or (bool(self.classes) and not self.closed)
 
     def __str__(self) -> str:
@@ -79,8 +79,8 @@ class Leaks:
         if self.near is not None:
             alike = plural(
                 len(self.near),
-                f"{part} looks like a training image; look at it.",
-                f"{part} look like a training image; look at them.",
+                f"{part} looks like a training image; please check it.",
+                f"{part} look like a training image; please check them.",
             )
             found.append(alike)
         return found
@@ -130,7 +130,7 @@ class Leaks:
 
     @classmethod
     def from_data(cls, content: dict[str, Any]) -> Leaks:
-        """What `as_data` made of it."""
+        """The inverse of `as_data`."""
         identical, near = (
             None
             if content[name] is None
@@ -150,9 +150,9 @@ class Leaks:
 
 
 def find_leaks(catalog: Catalog, fold: Fold, *, radius: int = RADIUS, progress: Progress = SILENT) -> Leaks:
-    """Compare what `fold` trains and validates on with what it tests on. Every image must be readable.
+    """Compare the training and validation images of `fold` with its test images. Every image must be readable.
 
-    radius: how many of 64 bits may differ between images that look alike; below 0 they are not looked for.
+    radius: how many of 64 bits may differ between near-duplicates; if negative, they are not searched for.
     """
     radius = whole("radius", radius, least=-1)
     seen, test = np.sort(np.concatenate([fold.train, fold.validation])), fold.test

@@ -1,4 +1,4 @@
-"""A hash of what an image looks like: copies that were scaled or compressed again differ in few bits."""
+"""Perceptual hash of an image: scaled or recompressed copies differ in few bits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS, _COLUMNS = 1024, 8192  # one block of distances: 32 MB
 
 
 def perceptual_hashes(paths: Sequence[Path], *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
-    """(images, 64) bool, the hash of each image, and (images,) bool, whether it has a pattern to compare at all.
+    """(images, 64) bool, the hash of each image, and (images,) bool, whether the image has any pattern to compare.
 
     The hash by cosine transform (Zauner 2010): which of the 64 lowest frequencies are above their median.
     """
@@ -54,7 +54,7 @@ def hash_bits(grey: np.ndarray) -> np.ndarray:
 def nearest_within(rows: np.ndarray, columns: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(row, column, distance) of each row whose nearest column differs in at most `radius` bits; the first of equals.
 
-    Blocks of products of -1 and 1, so that memory stays at 32 MB whatever the number of images.
+    Computed in blocks of products of -1 and 1: memory stays at 32 MB whatever the number of images.
 
     >>> a = np.zeros((2, 64), dtype=bool); b = a.copy(); b[1, :3] = True; a[1] = True
     >>> [found.tolist() for found in nearest_within(a, b, 4)]

@@ -1,4 +1,4 @@
-"""Look at every image before hours of work depend on it."""
+"""Check every image before training starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_images(catalog: Catalog, *, skip_unreadable: bool = False, progress: P
 
 
 def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:
-    """Refuse names that are not UTF-8: results list every image by its name, and no list could hold them."""
+    """Refuse names that are not UTF-8: results list every image by its name."""
     try:
         "".join([*map(str, paths), *class_names]).encode()
         return
@@ -42,7 +42,7 @@ def _is_odd(name: str) -> bool:
 
 
 def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, skip_unreadable: bool) -> Catalog:
-    """The catalog without the images that failed, with a note; an error if they may not be skipped or are all."""
+    """The catalog without the unreadable images, with a note; an error if skipping is not allowed or none is left."""
     if not failures:
         return catalog
     if not skip_unreadable:
@@ -55,7 +55,7 @@ def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, ski
 
 
 def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[int, LevelfieldError]:
-    """The places of images that cannot be decoded, each with what is wrong with it."""
+    """The indices of images that cannot be decoded, each with the reason."""
     failures: dict[int, LevelfieldError] = {}
     stage = progress.stage("checking images", len(paths))
     with ThreadPoolExecutor(_READERS) as readers:
@@ -67,8 +67,7 @@ def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[in
 
 
 def lone_note(catalog: Catalog) -> tuple[str, ...]:
-    """A sentence about queries without anything to find, if there are any: classes with one image, or with none in the
-    gallery."""
+    """A sentence about queries without a positive, if there are any: classes with one image, or none in the gallery."""
     if catalog.roles is not None:
         roles = np.array(catalog.roles)
         alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
@@ -98,7 +97,7 @@ def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Levelfield
         [
             f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:",
             *lines,
-            "Mend or remove them, or go on without them: --skip-unreadable",
+            "Repair or remove them, or continue without them: --skip-unreadable",
         ]
     )
     only_extra = all(isinstance(error, MissingExtra) for error in failures.values())

@@ -1,4 +1,4 @@
-"""A quick look at somebody's photos: enough to propose a study, without decoding anything."""
+"""Survey a catalog quickly, without decoding images: enough to propose a study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from levelfield.data.files.images import open_image
 
 @dataclass(frozen=True)
 class CatalogFacts:
-    """What a catalog holds. `shorter_side`: (smallest, median, largest) in pixels of a sample; None if unreadable."""
+    """Facts about a catalog. `shorter_side`: (smallest, median, largest) in pixels of a sample; None if unreadable."""
 
     images: int
     classes: int
@@ -57,7 +57,7 @@ def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:
 
 
 def _shorter_side(path: Path) -> int | None:
-    """From the file's header; None if unreadable (`check_images` is the place that complains)."""
+    """The shorter side from the file's header; None if unreadable (`check_images` reports that)."""
     try:
         with open_image(path) as image:
             return min(image.size)

@@ -1,8 +1,8 @@
-"""Each image is looked at once: that it can be read, and its digest, are kept in the cache.
+"""Check each image once: the cache records that it can be read, and its digest.
 
 One file for each folder of images: a checksum, then rows of 32 bytes, sorted: the key (a hash of path, size and time of
-an image file) and its digest. A file that changed has another key. Images that cannot be read are not kept: they are
-looked at each time, since a decoder may have been installed, and somebody wants to know what is wrong with them.
+an image file) and its digest. A changed file has another key. Images that cannot be read are not
+recorded: they are checked each time, since a decoder may have been installed, and the reason must be reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 def verify_once(
     catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT, cache: Path | None = None
 ) -> Catalog:
-    """As `check_images`, but only files that are new or changed are opened; the result knows its digests.
+    """Like `check_images`, but open only new or changed files; the result knows its digests.
 
     progress: a stage of the images that are opened; none if all are known.
     """
@@ -61,7 +61,7 @@ def verify_once(
 
 
 def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
-    """The same catalog, its digests taken from what was seen before; other files are read for it, not decoded."""
+    """The same catalog with recorded digests; files without a record are read, not decoded."""
     digests = _Memory(catalog, cache).digests()
     unknown = [position for position, digest in enumerate(digests) if digest is None]
     rest = iter(catalog.subset(unknown).digests if unknown else ())
@@ -69,8 +69,7 @@ def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalo
 
 
 class _Memory:
-    """What is known of the files of one catalog. As a context it is saved now and then, and at the end, however that
-    comes."""
+    """Records of one catalog's files. As a context manager it saves regularly, and at the end even after an error."""
 
     def __init__(self, catalog: Catalog, cache: Path | None) -> None:
         self._places = [os.path.abspath(path) for path in catalog.paths]
@@ -84,7 +83,7 @@ class _Memory:
         self._saved = time.monotonic()
 
     def digests(self) -> list[str | None]:
-        """Of each image; None if it has to be looked at."""
+        """The digest of each image; None if it must be checked."""
         stored = _read(self._file)
         if not len(stored):
             return [None] * len(self._keys)
@@ -95,7 +94,7 @@ class _Memory:
         return [text[32 * k : 32 * k + 32] if found else None for k, found in enumerate(known)]
 
     def add(self, position: int, digest: str) -> None:
-        """Remember an image that was looked at, if its file has not changed meanwhile and will not unnoticed."""
+        """Record a checked image, unless its file has changed meanwhile or could change unnoticed."""
         key = self._keys[position]
         if key is not None and key == _key(self._places[position], before=self._settled):
             self._new += [key, bytes.fromhex(digest)]
@@ -109,7 +108,7 @@ class _Memory:
         self._save()
 
     def _save(self) -> None:
-        """Put the new rows beside those that other processes have saved."""
+        """Merge the new rows with those that other processes have saved."""
         if not self._new:
             return
         try:
@@ -118,12 +117,12 @@ class _Memory:
                 write_whole(self._file, lambda file: file.write(_checked(rows.tobytes())))
                 _forget_all_but(MOST_FILES, self._shelf)
         except BadInput as error:  # a place that cannot be written to makes the next start slow, not this one wrong
-            _log.warning("The images will be looked at again the next time. %s", error)
+            _log.warning("Cannot record which images were checked; they will be checked again next time. %s", error)
         self._new, self._saved = [], time.monotonic()
 
 
 def _each(paths: Sequence[Path], positions: Sequence[int]) -> Iterator[str | LevelfieldError]:
-    """The digest of each image, or what is wrong with it."""
+    """The digest of each image, or the reason why it cannot be read."""
     with ThreadPoolExecutor(_READERS) as readers:
         yield from readers.map(lambda position: _verified(paths[position]), positions)
 
@@ -137,7 +136,7 @@ def _verified(path: Path) -> str | LevelfieldError:
 
 
 def _key(place: str, *, before: int | None = None) -> bytes | None:
-    """16 bytes that stand for this state of this file; None if there is none, or none that is old enough."""
+    """16 bytes that identify this state of the file; None if it does not exist or changed too recently."""
     try:
         state = os.stat(place)
     except OSError:  # whoever opens it says what is wrong
@@ -156,7 +155,7 @@ def _rows(parts: list[bytes]) -> np.ndarray:
 
 
 def _joined(new: np.ndarray, old: np.ndarray, own: list[bytes]) -> np.ndarray:
-    """Sorted by key, each once. If they are too many, what this catalog does not need goes first."""
+    """Rows sorted by key, without duplicates. If there are too many, rows of other catalogs are dropped first."""
     rows = np.concatenate([new, old])
     rows = rows[np.unique(rows[:, 0], return_index=True)[1]]
     if len(rows) > MOST_ROWS:
@@ -166,19 +165,19 @@ def _joined(new: np.ndarray, old: np.ndarray, own: list[bytes]) -> np.ndarray:
 
 
 def _checked(content: bytes) -> bytes:
-    """With a head that tells whether it is whole."""
+    """The content with a checksum in front."""
     return FORMAT + hashlib.blake2b(content, digest_size=16).digest() + content
 
 
 def _read(file: Path) -> np.ndarray:
-    """(rows, 2): key and digest. A file that is damaged holds nothing, and whoever saves next replaces it."""
+    """(rows, 2): key and digest. A damaged file counts as empty and is replaced at the next save."""
     content = file.read_bytes() if file.is_file() else b""
     rows = content[32:] if content == _checked(content[32:]) else b""
     return np.frombuffer(rows, dtype=_FIELD).reshape(-1, 2)
 
 
 def _forget_all_but(most: int, shelf: Path) -> None:
-    """The files written last stay; half ones of dead processes go, since the lock is held."""
+    """Keep the most recent files; remove partial files of dead processes (the lock is held)."""
     for half in shelf.glob(".*.tmp"):
         half.unlink()
     files = sorted((file for file in shelf.iterdir() if not file.name.startswith(".")), key=lambda f: f.stat().st_mtime)

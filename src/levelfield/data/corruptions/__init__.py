@@ -1,6 +1,6 @@
 """Input corruptions, such as the nine of lim2022 A.3: pure functions of a uint8 RGB image and a random stream.
 
-The nine mean what imgaug 0.4 means by them, without needing it. One draw per image. A new file here is found by itself.
+The nine match imgaug 0.4 but do not need it. One draw per image. A new file here is found automatically.
 
 >>> {"cutout", "dropout", "gaussian_blur"} <= set(names())
 True
@@ -20,7 +20,7 @@ __all__ = ["Corruption", "chosen", "create", "describe", "names", "register", "s
 
 
 def stream(name: str, identity: str) -> np.random.Generator:
-    """The draw of corruption `name` for the image `identity` (its digest): the same for every model that is compared.
+    """The random stream of corruption `name` for the image `identity` (its digest): the same for every compared model.
 
     >>> stream("rotation", "a").random() == stream("rotation", "a").random() != stream("rotation", "b").random()
     True

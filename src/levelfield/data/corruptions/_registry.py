@@ -1,4 +1,4 @@
-"""Corruptions by name, with their settings checked when they are made."""
+"""Corruptions by name; their settings are checked on creation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levelfield.registry import Registry, code_of, short_name
 from levelfield.settings import accepted, check_keywords, number
 
 Span = float | Sequence[float]
-"""One number, or (low, high) of which one is drawn for each image."""
+"""One number, or (low, high) from which one is drawn per image."""
 
 # Part of every key: raise it when a corruption computes other pixels than before.
 _VERSION = 1
@@ -32,20 +32,20 @@ class Corruption:
 
     @property
     def key(self) -> str:
-        """All that decides the output besides image and stream, as text."""
+        """Everything that determines the output besides image and stream, as text."""
         written = ";".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
         own = f";code={code}" if (code := code_of(self.function)) else ""
         return f"{self.name}({written};version={_VERSION}{own})"
 
     def __call__(self, image: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        """uint8 (height, width, 3) -> the same, corrupted; the image itself is left alone."""
+        """uint8 (height, width, 3) -> a corrupted copy; the input is not changed."""
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
             raise BadInput(f"A corruption needs a uint8 image (height, width, 3), not {image.dtype} {image.shape}.")
         return self.function(image, stream, **self.settings)
 
 
 def create(name: str, **settings: Any) -> Corruption:
-    """The corruption `name`, or `my_corruptions.py:function`; what is not set is as in lim2022 A.3.
+    """The corruption `name`, or `my_corruptions.py:function`; the defaults are those of lim2022 A.3.
 
     >>> create("rotation", degrees=[-5, 5]).settings
     {'degrees': [-5, 5]}
@@ -64,12 +64,12 @@ def create(name: str, **settings: Any) -> Corruption:
 
 
 def describe(name: str) -> str:
-    """What it does, in one sentence."""
+    """What the corruption does, in one sentence."""
     return (inspect.getdoc(_CORRUPTIONS.get(name)) or "").partition("\n")[0]
 
 
 def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
-    """Names from "all", from names with commas between, or from a list; each of them once.
+    """Names from "all", from a comma-separated text, or from a list; without duplicates.
 
     The file of `my_corruptions.py:function` is not run for it.
 
@@ -84,18 +84,18 @@ def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
         if short_name(name) == name:
             _CORRUPTIONS.get(name)
     if not found or len(set(found)) < len(found):
-        raise BadSpecification(f"'{', '.join(found)}' names no corruption or one twice; `all` stands for all of them.")
+        raise BadSpecification(f"'{', '.join(found)}' is empty or has a duplicate name; `all` selects all corruptions.")
     return tuple(found)
 
 
 def drawn(setting: str, span: Span, stream: np.random.Generator, *, least: float, most: float) -> float:
-    """A number of the span, uniform; one number stands for itself."""
+    """A uniform draw from the span; a single number is returned as it is."""
     low, high = _ends(setting, span, least, most)
     return float(stream.uniform(low, high))
 
 
 def drawn_whole(setting: str, span: Span, stream: np.random.Generator, *, least: float, most: float) -> int:
-    """A whole number of the span, both ends possible."""
+    """An integer from the span, both ends included."""
     low, high = _ends(setting, span, least, most)
     return int(stream.integers(int(low), int(high) + 1))
 
@@ -103,8 +103,8 @@ def drawn_whole(setting: str, span: Span, stream: np.random.Generator, *, least:
 def _ends(setting: str, span: Span, least: float, most: float) -> tuple[float, float]:
     ends = [span, span] if isinstance(span, int | float) else list(span)
     if len(ends) != 2:
-        raise BadSpecification(f"'{setting}' is {span!r}; a number or [low, high] is needed.")
+        raise BadSpecification(f"'{setting}' is {span!r}; it must be a number or [low, high].")
     low, high = (number(setting, end, least=least, most=most) for end in ends)
     if low > high:
-        raise BadSpecification(f"'{setting}' is {span!r}; the lower number comes first.")
+        raise BadSpecification(f"'{setting}' is {span!r}; the lower number must come first.")
     return low, high

@@ -22,9 +22,9 @@ def cutout(
     size: Span = 0.2,
     squared: bool = True,
 ) -> np.ndarray:
-    """Grey rectangles with their centre anywhere in the image, cut off at the border.
+    """Grey rectangles with their centre anywhere in the image, clipped at the border.
 
-    size: share of the image's side. squared: one share of the shorter side; else height and width are drawn apart.
+    size: share of the image's side. squared: a share of the shorter side; else height and width are drawn separately.
     """
     height, width = image.shape[:2]
     result = image.copy()
@@ -48,9 +48,9 @@ def dropout(
     size: Span = (0.02, 0.25),
     least: int = 3,
 ) -> np.ndarray:
-    """Coarse black holes: a mask drawn at low resolution and enlarged, nearest neighbour.
+    """Coarse black holes: a mask drawn at low resolution and enlarged by nearest neighbour.
 
-    share: of the mask's cells. size: of the mask as a share of the image's sides, drawn apart, at least `least` cells.
+    share: of the mask's cells. size: of the mask as a share of each side of the image, at least `least` cells.
     """
     chance = drawn("share", share, stream, least=0, most=1)
     cells = [

@@ -1,4 +1,4 @@
-"""Noise: values that are added, and values that are replaced."""
+"""Noise: added values and replaced values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from levelfield.settings import number
 
 @register("gaussian_noise")
 def gaussian_noise(image: np.ndarray, stream: np.random.Generator, /, *, std: Span = (0.0, 25.5)) -> np.ndarray:
-    """Normal noise of a standard deviation drawn per image; one value per pixel, the same in all channels."""
+    """Gaussian noise with a standard deviation drawn per image; one value per pixel, the same in all channels."""
     spread = drawn("std", std, stream, least=0, most=255)
     return _added(image, np.rint(stream.normal(0.0, spread, image.shape[:2]))[..., None])
 
 
 @register("salt_and_pepper")
 def salt_and_pepper(image: np.ndarray, stream: np.random.Generator, /, *, share: float = 0.05) -> np.ndarray:
-    """A share of the pixels becomes grey of Beta(0.5, 0.5) x 255: mostly near black or white."""
+    """Replaces a share of the pixels by grey values from Beta(0.5, 0.5) x 255: mostly near black or white."""
     struck = stream.random(image.shape[:2]) < number("share", share, least=0, most=1)
     result = image.copy()
     result[struck] = np.rint(stream.beta(0.5, 0.5, (int(struck.sum()), 1)) * 255).astype(np.uint8)
@@ -26,7 +26,7 @@ def salt_and_pepper(image: np.ndarray, stream: np.random.Generator, /, *, share:
 
 @register("uniform_noise")
 def uniform_noise(image: np.ndarray, stream: np.random.Generator, /, *, value: Span = (-50, 50)) -> np.ndarray:
-    """One whole number drawn per image is added to every value."""
+    """Adds one integer, drawn per image, to every value."""
     return _added(image, drawn_whole("value", value, stream, least=-255, most=255))
 
 

@@ -1,4 +1,4 @@
-"""Quality: what a bad lens and a small file take away."""
+"""Quality: blur and JPEG compression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levelfield.data.corruptions._registry import Span, drawn, drawn_whole, regi
 
 @register("gaussian_blur")
 def gaussian_blur(image: np.ndarray, stream: np.random.Generator, /, *, sigma: Span = (1.0, 3.0)) -> np.ndarray:
-    """Blurred by a Gaussian that is cut short as imgaug does; mirrored outside without repeating the edge pixel."""
+    """Gaussian blur, truncated as in imgaug; borders are mirrored without repeating the edge pixel."""
     from scipy import ndimage
 
     kernel = gaussian_kernel(drawn("sigma", sigma, stream, least=1e-3, most=100))
@@ -24,7 +24,7 @@ def gaussian_blur(image: np.ndarray, stream: np.random.Generator, /, *, sigma: S
 
 
 def gaussian_kernel(sigma: float) -> np.ndarray:
-    """Weights of sum 1, of the width that imgaug chooses: noticeably narrower than three sigmas to each side.
+    """Weights that sum to 1, with imgaug's width: noticeably narrower than three sigmas to each side.
 
     >>> [len(gaussian_kernel(sigma)) for sigma in (1.0, 2.9, 3.0)]
     [5, 9, 9]
@@ -39,7 +39,7 @@ def gaussian_kernel(sigma: float) -> np.ndarray:
 
 @register("jpeg")
 def jpeg(image: np.ndarray, stream: np.random.Generator, /, *, compression: Span = (80, 95)) -> np.ndarray:
-    """Written as a JPEG of low quality and read again."""
+    """JPEG compression at low quality."""
     strength = drawn_whole("compression", compression, stream, least=0, most=100)
     with io.BytesIO() as file:
         Image.fromarray(image).save(file, format="jpeg", quality=jpeg_quality(strength))

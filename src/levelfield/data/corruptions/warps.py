@@ -1,4 +1,4 @@
-"""Warps: the image read at other places, bilinear."""
+"""Warps: geometric transformations with bilinear sampling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levelfield.data.corruptions._registry import Span, drawn, register
 
 @register("rotation")
 def rotation(image: np.ndarray, stream: np.random.Generator, /, *, degrees: Span = (-30.0, 30.0)) -> np.ndarray:
-    """Turned about its middle, clockwise if positive; outside, the image is mirrored with its edge pixel repeated."""
+    """Rotation about the centre, clockwise if positive; borders are mirrored, repeating the edge pixel."""
     angle = math.radians(drawn("degrees", degrees, stream, least=-360, most=360))
     height, width = image.shape[:2]
     y, x = np.mgrid[:height, :width] - np.array([(height - 1) / 2, (width - 1) / 2]).reshape(2, 1, 1)
@@ -23,7 +23,7 @@ def rotation(image: np.ndarray, stream: np.random.Generator, /, *, degrees: Span
 
 @register("perspective")
 def perspective(image: np.ndarray, stream: np.random.Generator, /, *, scale: Span = (0.05, 0.15)) -> np.ndarray:
-    """Each corner moves inwards by |N(0, scale)| of width and height; what they span is stretched to the full image."""
+    """Each corner moves inwards by |N(0, scale)| of width and height; their area is stretched to the full image."""
     spread = drawn("scale", scale, stream, least=0, most=1)
     inwards = np.mod(np.abs(stream.normal(0.0, spread, (4, 2))), 1.0)
     height, width = image.shape[:2]
@@ -52,7 +52,7 @@ def homography(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def _ordered(points: np.ndarray) -> np.ndarray:
-    """Upper left, upper right, lower right, lower left: corners that moved past each other change their names."""
+    """Corners sorted as upper left, upper right, lower right, lower left, in case they moved past each other."""
     points = points[np.argsort(points[:, 0], kind="stable")]
     left, right = (side[np.argsort(side[:, 1], kind="stable")] for side in (points[:2], points[2:]))
     return np.stack([left[0], right[0], right[1], left[1]])

@@ -1,4 +1,4 @@
-"""What an archive holds, file by file: nothing but plain files below one folder, within an allowance of bytes."""
+"""Members of an archive: only plain files inside one folder, within a limit of bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DAMAGED = (
 
 
 class Allowance:
-    """The bytes that an archive, and those inside it, may unpack to together.
+    """The number of bytes that an archive, with nested archives, may unpack to.
 
     >>> Allowance.of_size(10**6, "photos.zip").most
     200000000
@@ -51,14 +51,14 @@ class Allowance:
 
     @classmethod
     def of_size(cls, size: int, name: str) -> Allowance:
-        """For an archive of `size` bytes, or what LEVELFIELD_UNPACK says."""
+        """The limit for an archive of `size` bytes, or the one set by LEVELFIELD_UNPACK."""
         said = os.environ.get(VARIABLE)
         if not said:
             return cls(max(LEAST, RATIO * size), name)
         try:
             return cls(int(float(said) * 1e9), name)
         except (ValueError, OverflowError) as error:
-            raise BadSpecification(f"{VARIABLE} is '{said}'; a number of GB is needed, such as 20.") from error
+            raise BadSpecification(f"{VARIABLE} is '{said}'; it must be a number of GB, such as 20.") from error
 
     def take(self, count: int) -> None:
         """Count bytes that are about to be unpacked."""
@@ -72,16 +72,16 @@ class Allowance:
 
 
 def files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
-    """Each visible file with its place and its opened content, which must be read before the next is asked for.
+    """Each visible file with its path and its open content, which must be read before the next one is requested.
 
-    BadInput for an encrypted archive, for links and devices, and for names that lead elsewhere. Read it inside
-    `damage_told`.
+    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder. Use it
+    inside `damage_told`.
     """
     return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
 
 
 def size_of(archive: Path) -> int:
-    """Bytes that it says to hold, if that is known at once; else 0."""
+    """The declared size in bytes if it can be read at once; else 0."""
     if not _is_zip(archive):
         return archive.stat().st_size if archive.name.lower().endswith(".tar") else 0
     with damage_told(archive), zipfile.ZipFile(archive) as opened:
@@ -96,7 +96,7 @@ def copied(source: IO[bytes], target: Path) -> None:
 
 @contextmanager
 def damage_told(archive: Path) -> Iterator[None]:
-    """What a damaged archive raises becomes one message."""
+    """Turn the exceptions of a damaged archive into one message."""
     try:
         yield
     except _DAMAGED as error:
@@ -151,7 +151,7 @@ def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
 
 
 class _Counted:
-    """A stream of which every byte counts, also those of members and headers that nobody keeps."""
+    """A stream that counts every byte, including headers and members that are not kept."""
 
     def __init__(self, stream: IO[bytes], allowance: Allowance) -> None:
         self._stream, self._allowance = stream, allowance
@@ -164,15 +164,15 @@ class _Counted:
 
 
 def _visible(place: PurePosixPath) -> bool:
-    """No dot files, nothing of macOS's own folder."""
+    """Whether a member is neither a dot file nor in macOS's own folder."""
     return bool(place.parts) and not place.name.startswith(".") and "__MACOSX" not in place.parts
 
 
 def _place(archive: Path, name: str) -> PurePosixPath:
-    """Where a member belongs; Windows programs divide folders by backslashes."""
+    """The path of a member; Windows programs separate folders by backslashes."""
     place = PurePosixPath(name.replace("\\", "/"))
     if place.is_absolute() or ".." in place.parts:
-        raise BadInput(f"{archive} holds '{name}', which leads out of the folder it is unpacked into; it is refused.")
+        raise BadInput(f"{archive} holds '{name}', which points outside the target folder; the archive is refused.")
     return place
 
 

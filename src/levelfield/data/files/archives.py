@@ -1,6 +1,6 @@
-"""Archives are unpacked once, into the cache: whole or not at all. Afterwards everything is a plain file.
+"""Unpack archives once into the cache, completely or not at all, so that all data are plain files.
 
-(Reading members in place would give every process its own handle, and a compressed tar cannot be read out of order.)
+(Reading members in place would need a handle per process, and a compressed tar cannot be read out of order.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the name is that of an archive.
+    """Whether the file name is that of an archive.
 
     >>> is_archive(Path("CUB_200_2011.tgz")), is_archive(Path("photos"))
     (True, False)
@@ -32,7 +32,7 @@ def is_archive(path: Path) -> bool:
 
 
 def stem(archive: Path) -> str:
-    """Its name without what makes it an archive.
+    """The file name without the archive suffix.
 
     >>> stem(Path("photos.tar.gz"))
     'photos'
@@ -42,10 +42,10 @@ def stem(archive: Path) -> str:
 
 
 def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
-    """The folder that holds the content of `archive`, archives inside it unpacked as well.
+    """The folder with the content of `archive`, including nested archives.
 
-    It lies in the cache under a name made of the archive's place, size and time: another file, another folder. What
-    was half done when a process was killed is thrown away by the next one.
+    The folder is in the cache under a name made of the archive's path, size and time. Partial results of a killed
+    process are removed by the next one.
     """
     shelf = (cache or default_cache_folder()) / "unpacked"
     folder = shelf / f"{stem(archive)}-{_identity(archive)}"
@@ -53,7 +53,7 @@ def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
         return folder
     with locked(shelf / f".{folder.name}.lock"):
         if not folder.is_dir():  # another process may have done it while this one waited
-            _log.warning("%s is unpacked once, into %s", archive, folder)
+            _log.warning("Unpacking %s into %s (first time only)", archive, folder)
             half = shelf / f".{folder.name}.tmp"
             shutil.rmtree(half, ignore_errors=True)
             try:
@@ -62,8 +62,8 @@ def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
                 half.rename(folder)
             except OSError as error:
                 raise BadInput(
-                    f"Cannot unpack {archive} into {shelf}: {error.strerror or error}. Make room, set "
-                    "LEVELFIELD_CACHE to another place, or unpack it yourself."
+                    f"Cannot unpack {archive} into {shelf}: {error.strerror or error}. Free some space, set "
+                    "LEVELFIELD_CACHE to another folder, or unpack the archive yourself."
                 ) from error
             finally:
                 shutil.rmtree(half, ignore_errors=True)
@@ -71,7 +71,7 @@ def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """The archive, then those inside it: each into a folder of its own name, if it does not bring that itself."""
+    """Unpack the archive, then nested ones: each into a folder of its own name, unless it contains that folder."""
     allowance = Allowance.of_size(archive.stat().st_size, archive.name)
     _extract(archive, target, allowance)
     for _ in range(DEEPEST):
@@ -92,7 +92,7 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     if size > allowance.left:
         allowance.take(size)
     if size > free:
-        raise OSError(f"{size / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free")
+        raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
     with damage_told(archive):
         for place, content in files_of(archive, allowance):
             try:
@@ -103,7 +103,7 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
 
 
 def _first_folder(archive: Path) -> str | None:
-    """Of its first file: archives of one folder are written in one go."""
+    """The top folder of its first file: archives of one folder are written in one go."""
     allowance = Allowance.of_size(archive.stat().st_size, archive.name)
     with damage_told(archive):
         return next((place.parts[0] for place, _ in files_of(archive, allowance)), None)

@@ -1,4 +1,4 @@
-"""One image file to one upright RGB image, whatever kind of file it is."""
+"""Read an image file of any kind as an upright RGB image."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _HEIC_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftypmif1", b"ftypmsf1")
 
 
 def is_image(path: Path) -> bool:
-    """Whether the name is that of an image: a known suffix in any case, no dot file, not in `__MACOSX`.
+    """Whether the file name is that of an image: a known suffix (any case), not a dot file, not in `__MACOSX`.
 
     >>> is_image(Path("cat/IMG_1.JPG")), is_image(Path("cat/._IMG_1.JPG")), is_image(Path("cat/notes.txt"))
     (True, False, False)
@@ -60,19 +60,19 @@ def is_image(path: Path) -> bool:
 
 
 def is_image_name(place: str) -> bool:
-    """As `is_image`, by the last part of a path given as text."""
+    """Like `is_image`, for the last part of a path given as text."""
     name = os.path.basename(place)
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
 def open_image(path: Path) -> Image.Image:
-    """The file as an image of which only the head was read. The one place where a file is opened as an image."""
+    """Open the file as an image; only its header is read. All image files are opened here."""
     Image.init()
     return Image.open(path, formats=[kind for kind in _KINDS if kind in Image.OPEN])
 
 
 def read_image(path: Path | str) -> Image.Image:
-    """The image at `path`, decoded, upright (EXIF), RGB; what is transparent becomes white.
+    """The image at `path`, decoded, upright (EXIF), RGB; transparency becomes white.
 
     Raises BadInput naming the path when it cannot be read in full, MissingExtra for HEIC without pillow-heif.
     """
@@ -85,13 +85,13 @@ def verify_image(path: Path | str) -> None:
 
 
 def grey_thumbnail(path: Path | str, side: int) -> np.ndarray:
-    """(side, side) uint8: the whole image in grey, squeezed into a square. JPEG is decoded small, so it is quick."""
+    """(side, side) uint8: the whole image in grey, resized to a square. JPEG is decoded at low resolution for speed."""
     image = _decode(Path(path), small=True, least=2 * side)
     return np.asarray(image.convert("L").resize((side, side), Image.Resampling.BOX))
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """An opened image of any mode as upright RGB; what is transparent becomes white, 16 bits become 8 by scaling.
+    """An opened image of any mode as upright RGB; transparency becomes white, 16 bits are scaled to 8.
 
     >>> as_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
     (255, 255, 255)
@@ -113,7 +113,7 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
         _enable_heic(path)
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise BadInput("it is no plain file")  # a pipe would be waited for
+            raise BadInput("it is not a regular file")  # a pipe would be waited for
         with open_image(path) as image:
             if small:
                 image.draft("RGB", (least, least))
@@ -130,20 +130,20 @@ def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, LevelfieldError):
         return str(error)
     if isinstance(error, FileNotFoundError):
-        return "it does not exist"
+        return "the file does not exist"
     if isinstance(error, IsADirectoryError):
         return "it is a folder"
     if isinstance(error, PermissionError):
         return "permission denied"
     if isinstance(error, Image.DecompressionBombError):
-        return f"it claims to have more pixels than is safe to unpack (a decompression bomb?): {error}".rstrip(".")
+        return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
     if isinstance(error, UnidentifiedImageError):
-        return "the file is empty" if path.stat().st_size == 0 else "its content is not an image of a known kind"
+        return "the file is empty" if path.stat().st_size == 0 else "its content is not in a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Turn by the EXIF orientation. Illegal values (CUB has 985 zeros) mean: as it is."""
+    """Rotate by the EXIF orientation. Illegal values (CUB has 985 zeros) mean no rotation."""
     try:
         orientation = image.getexif().get(_ORIENTATION, 1)
     except (SyntaxError, struct.error, ValueError, TypeError, KeyError, IndexError, EOFError):
@@ -179,6 +179,6 @@ def _needs_heic(path: Path) -> MissingExtra:
 
 
 def _looks_like_heic(path: Path) -> bool:
-    """iPhone photos renamed to .jpg are HEIC all the same."""
+    """Whether the content is HEIC: iPhone photos renamed to .jpg are still HEIC."""
     with path.open("rb") as file:
         return file.read(12)[4:] in _HEIC_BRANDS

@@ -1,4 +1,4 @@
-"""Where a benchmark lies: its folder, the folder above, the archives in it, or one archive."""
+"""Locate a benchmark: its folder, the parent folder, the archives in it, or one archive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VARIABLE = "LEVELFIELD_DATA"
 
 
 class Place:
-    """Finds the files of a dataset, whichever way people keep it. Archives are unpacked only when they are needed."""
+    """Finds the files of a dataset, however they are stored. Archives are unpacked only when needed."""
 
     def __init__(self, name: str, facts: DatasetFacts, root: Path | str | None = None) -> None:
         self.name, self.facts = name, facts
@@ -24,7 +24,7 @@ class Place:
         self._packed = self._archives()
 
     def find(self, *names: str) -> Path | None:
-        """The first of these files or folders (paths below the dataset's folder) that is there."""
+        """The first of these files or folders (paths below the dataset's folder) that exists."""
         for folder in self._all_folders():
             for name in names:
                 if (folder / name).exists():
@@ -32,7 +32,7 @@ class Place:
         return None
 
     def need(self, *names: str) -> Path:
-        """As `find`; what is not there is asked for, with the page where it comes from."""
+        """Like `find`, but a missing file is an error that names the official page."""
         found = self.find(*names)
         if found is None:
             raise BadInput(
@@ -41,7 +41,7 @@ class Place:
         return found
 
     def archive(self, name: str) -> Path | None:
-        """The unpacked content of the archive `name`; None if it is not there."""
+        """The unpacked content of the archive `name`; None if there is none."""
         for folder in self._folders or [self.root.parent]:
             if (folder / name).is_file():
                 return unpacked(folder / name)
@@ -49,7 +49,7 @@ class Place:
 
     @property
     def source(self) -> str:
-        """Where the dataset comes from, as a sentence."""
+        """A sentence that says where to get the dataset."""
         return _page(self.facts)
 
     def _all_folders(self) -> Iterator[Path]:
@@ -65,33 +65,33 @@ class Place:
         return [folder / name for folder in self._folders for name in self.facts.archives if (folder / name).is_file()]
 
     def _moved(self, names: tuple[str, ...]) -> str:
-        """Where a file of that name lies instead, if it does."""
+        """A hint if a file of that name is elsewhere."""
         wanted = {Path(name).name for name in names}
         for place, folders, files in os.walk(self.root):
             folders[:] = sorted(folder for folder in folders if not folder.startswith("."))[:50]
             if len(Path(place).relative_to(self.root).parts) >= 3:
                 folders.clear()
             for name in wanted.intersection([*files, *folders]):
-                return f" There is {Path(place) / name}: move it back."
+                return f" Found {Path(place) / name} instead: move it back."
         return ""
 
 
 def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
-    """The root that is given, or the one below LEVELFIELD_DATA."""
+    """The given root, or the one below LEVELFIELD_DATA."""
     if root is not None:
         return _existing(name, facts, expanded(root))
     shelf = os.environ.get(VARIABLE)
     if not shelf:
         raise MissingData(
-            f"Where is the dataset '{name}'? Say `data: {{name: {name}, root: DIR}}` or --root DIR, or set {VARIABLE} "
-            f"to the folder that holds {facts.folders[0]}. {_page(facts)}"
+            f"No location is given for the dataset '{name}'. Write `data: {{name: {name}, root: DIR}}` or --root DIR, "
+            f"or set {VARIABLE} to the folder that holds {facts.folders[0]}. {_page(facts)}"
         )
     folder = expanded(shelf)
     known = [folder / entry for entry in (*facts.folders, *facts.archives)]
     found = next((place for place in known if place.exists()), None)
     if found is None:
         raise MissingData(
-            f"The dataset '{name}' is not in {VARIABLE}={shelf}: looked for "
+            f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for "
             f"{', '.join(place.name for place in known)}. {_page(facts)}"
         )
     # several archives lie side by side: they are found from the folder that holds them
@@ -109,7 +109,7 @@ def _existing(name: str, facts: DatasetFacts, root: Path) -> Path:
     close = nearest(root.name, [entry.name for entry in parent.iterdir()]) if parent.is_dir() else None
     hint = f" Did you mean {parent / close}?" if close else ""
     raise MissingData(
-        f"The root of '{name}' does not exist: {root}.{hint} A folder {facts.folders[0]} is looked for. {_page(facts)}"
+        f"The root of '{name}' does not exist: {root}.{hint} It should contain {facts.folders[0]}. {_page(facts)}"
     )
 
 

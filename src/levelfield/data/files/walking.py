@@ -1,4 +1,4 @@
-"""Files below a folder, without what systems leave there."""
+"""Files below a folder, without system files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from levelfield.errors import BadInput
 
 
 def files_below(top: Path) -> Iterator[Path]:
-    """All files below `top`. Links are followed, but none that leads to a folder it lies in."""
+    """All files below `top`. Links are followed unless they point to one of their parent folders."""
     return (Path(name) for name in names_below(top))
 
 
 def names_below(top: Path) -> Iterator[str]:
-    """As `files_below`, as text: of a million files, paths would cost more than the walk."""
+    """Like `files_below`, as text: for a million files, creating paths would cost more than the walk."""
     if leads_up(top):
         return
 
@@ -34,12 +34,12 @@ def names_below(top: Path) -> Iterator[str]:
 
 
 def leads_up(folder: Path) -> bool:
-    """Whether a folder is a link to one that it lies in, so that everything there would be found below it again."""
+    """Whether a folder is a link to one of its parents, which would make the walk endless."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def hidden(name: str) -> bool:
-    """Whether a name is a dot file's or macOS's own.
+    """Whether a name is that of a dot file or of macOS's own folder.
 
     >>> [name for name in (".DS_Store", "__MACOSX", "001.Black_footed_Albatross") if not hidden(name)]
     ['001.Black_footed_Albatross']

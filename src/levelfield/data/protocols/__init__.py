@@ -1,6 +1,6 @@
 """Protocols: which classes train, validate and test. A group of classes is never divided.
 
-One file each; a new file here is found by itself.
+One file each; a new file here is found automatically.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What protocols have in common: from classes to the images of a fold, and its queries and gallery."""
+"""Shared by protocols: from classes to the images of a fold, with queries and gallery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levelfield.errors import BadInput
 
 
 def with_roles(catalog: Catalog, fold: Fold) -> Fold:
-    """Queries and gallery of the test part, if each of its images is one or the other."""
+    """Query and gallery images of the test part, if each of its images has one of these roles."""
     if catalog.roles is None or not len(fold.test):
         return fold
     roles = np.array(catalog.roles)[fold.test]
@@ -21,7 +21,7 @@ def with_roles(catalog: Catalog, fold: Fold) -> Fold:
     if not len(query) or not len(gallery) or len(query) + len(gallery) < len(fold.test):
         return fold
     if not np.isin(catalog.labels[query], catalog.labels[gallery]).any():
-        raise BadInput(f"No query of '{catalog.name}' has an image of its class in the gallery: nothing can be found.")
+        raise BadInput(f"No query of '{catalog.name}' has a positive in the gallery.")
     return replace(fold, query=query, gallery=gallery)
 
 
@@ -38,17 +38,17 @@ def fold_of(
     if validation > 0:
         classes = sum(len(unit) for unit in train)
         if len(train) < 2:
-            raise BadInput(f"The training half of '{catalog.name}' is one group of classes: nothing can validate.")
+            raise BadInput(f"The training half of '{catalog.name}' is one group of classes: none can validate.")
         # At least two classes: with one, every neighbour is right.
         cut = nearest_boundary(train, classes - max(2, round(validation * classes)))
         train, validating = train[:cut], train[cut:]
     fold = Fold(name, _images(catalog, train), _images(catalog, validating), _images(catalog, test))
     if len(np.unique(catalog.labels[fold.train])) < 2:
-        raise BadInput(f"'{catalog.name}' leaves fewer than 2 classes to train; give more classes or less validation.")
+        raise BadInput(f"'{catalog.name}' leaves fewer than 2 classes to train; use more classes or less validation.")
     for part, units in (("validation", validating), ("test", test)):
         if units and catalog.class_sizes[np.concatenate(units)].max() < 2:
             raise BadInput(
-                f"No {part} class of '{catalog.name}' has two images, so no image has anything to be found: "
+                f"No {part} class of '{catalog.name}' has two images, so no query has a positive: "
                 "add images to these classes."
             )
     return fold

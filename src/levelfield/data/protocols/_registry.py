@@ -1,4 +1,4 @@
-"""Protocols by name: what a fold is, and the way from a name to the folds of a catalog."""
+"""Protocols by name: the definition of a fold, and how a name becomes the folds of a catalog."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from levelfield.settings import accepted, check_keywords, whole
 class Fold:
     """Image indices (ascending) into the catalog.
 
-    No class, and no group of classes, is in two of the three, unless `closed` says that they are the same classes.
-    query, gallery: the two parts of `test`, if queries are looked for in a gallery; None if every test image is looked
-    for among all the others.
+    No class, and no group of classes, is in two of the three, unless `closed` is set: then the classes are the same.
+    query, gallery: the two parts of `test`, if queries are searched in a gallery; None if every test image is searched
+    among all the others.
     """
 
     name: str
@@ -51,7 +51,7 @@ def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any
     protocol = registry.get(name)
     check_keywords(f"protocol '{name}'", settings, protocol)
     if not 0 <= validation < 1:
-        raise BadSpecification(f"validation is a share of the training classes, from 0 to below 1, not {validation}.")
+        raise BadSpecification(f"validation must be a share of the classes from 0 to below 1, not {validation}.")
     folds = protocol(catalog, validation=validation, **settings)
     if not isinstance(folds, list) or not folds or not all(isinstance(fold, Fold) for fold in folds):
         raise BadInput(f"The protocol '{name}' must give a list of one or more folds (levelfield.data.Fold).")
@@ -61,7 +61,7 @@ def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any
 
 
 def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
-    """How many folds a protocol has, without looking at any data: what its setting `folds` says, else one.
+    """The number of folds of a protocol, without reading any data: its setting `folds`, else one.
 
     >>> fold_count("standard"), fold_count("mlrc")
     (1, 4)

@@ -13,27 +13,27 @@ from levelfield.errors import BadInput, BadSpecification
 
 @register(
     "closed",
-    "The same classes train and test, by the makers' split of the images (ImageNet in zheng2021); a share of "
+    "The same classes train and test, by the official split of the images (ImageNet in zheng2021); a share of "
     "the training images of each class may validate.",
 )
 def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     parts = catalog.parts
     if parts is None:
         raise BadInput(
-            f"The protocol 'closed' needs to be told which images of a class test, and '{catalog.name}' "
-            "does not say it: see the column `split` of a CSV file."
+            f"The protocol 'closed' needs a split of the images of each class, and '{catalog.name}' has "
+            "none: see the column `split` of a CSV file."
         )
     train, test = np.flatnonzero(parts == "train"), np.flatnonzero(parts == "test")
     if not len(test) or not np.isin(catalog.labels[test], catalog.labels[train]).all():
         raise BadInput(
-            f"Classes of '{catalog.name}' test that do not train; in the protocol 'closed' they are the "
-            "same. For classes that were never seen: protocol standard."
+            f"Some test classes of '{catalog.name}' are missing from the training split; the protocol 'closed' "
+            "needs the same classes in both. For unseen test classes, use the protocol 'standard'."
         )
     if np.bincount(catalog.labels[test]).max() < 2:
-        raise BadInput(f"No class of '{catalog.name}' has two test images, so no image has anything to be found.")
+        raise BadInput(f"No class of '{catalog.name}' has two test images, so no query has a positive.")
     given = np.flatnonzero(parts == "validation")
     if validation and len(given):
-        raise BadSpecification(f"'{catalog.name}' says itself which images validate: leave out `validation`.")
+        raise BadSpecification(f"'{catalog.name}' already defines which images validate: remove `validation`.")
     if validation:
         held_back = late(catalog.labels[train], validation)
         train, given = train[~held_back], train[held_back]

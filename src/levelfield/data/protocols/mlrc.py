@@ -17,11 +17,9 @@ from levelfield.errors import BadInput, BadSpecification
 def mlrc(
     catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
 ) -> list[Fold]:
-    """reversed: one block trains and the others validate, as a sentence in zheng2021 says. Off by default."""
+    """reversed: one block trains and the others validate, as stated in zheng2021. Off by default."""
     if validation:
-        raise BadSpecification(
-            "The protocol 'mlrc' validates on a fold of the training classes: leave out `validation`."
-        )
+        raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: remove `validation`.")
     train, test = halves(catalog, "mlrc")
     train = [*train, *given_validation(catalog)]
     found = []
@@ -29,8 +27,8 @@ def mlrc(
         training, judging = (block, rest) if reversed else (rest, block)
         if min(len(training), len(judging)) < 2:
             raise BadInput(
-                f"'{catalog.name}' has {sum(map(len, train))} training classes; {folds} folds of them leave "
-                "fewer than 2 to one fold, and with one class every neighbour is right. Give more classes "
+                f"'{catalog.name}' has {sum(map(len, train))} training classes; with {folds} folds "
+                "some fold has fewer than 2, and with one class every neighbour is correct. Use more classes "
                 "or fewer folds."
             )
         found.append(with_roles(catalog, fold_of(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))

@@ -1,4 +1,4 @@
-"""Queries that are looked for in a gallery of their own."""
+"""Queries that are searched in a separate gallery."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levelfield.errors import BadInput
 
 @register(
     "query-gallery",
-    "As standard, for data with query and gallery images (In-Shop): queries are looked for in the gallery only.",
+    "Like standard, for data with query and gallery images (In-Shop): queries are searched in the gallery only.",
 )
 def query_gallery(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     [fold] = standard(catalog, validation=validation)

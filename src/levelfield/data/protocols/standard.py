@@ -1,4 +1,4 @@
-"""The makers' split, or the first half of the classes against the second."""
+"""The official split, or the first half of the classes against the second."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from levelfield.errors import BadSpecification
 
 @register(
     "standard",
-    "The makers' split; without one, the first half of the classes trains and the second tests. The "
+    "The official split; without one, the first half of the classes trains and the second half tests. The "
     "last training classes may validate.",
 )
 def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     train, test = halves(catalog, "standard")
     given = given_validation(catalog)
     if given and validation:
-        raise BadSpecification(f"'{catalog.name}' says itself which classes validate: leave out `validation`.")
+        raise BadSpecification(f"'{catalog.name}' already defines which classes validate: remove `validation`.")
     return [with_roles(catalog, fold_of("standard", catalog, train, test, validation, given))]

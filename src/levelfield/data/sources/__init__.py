@@ -1,1 +1,1 @@
-"""Where catalogs come from: one file per kind of source."""
+"""Sources of catalogs: one file per kind of source."""

@@ -1,4 +1,4 @@
-"""The order in which people expect names: 2 before 10."""
+"""Natural order of names: 2 before 10."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
-    """Sort key: runs of digits count as numbers, capitals do not matter; the plain text decides between equals.
+    """Sort key: runs of digits count as numbers, case is ignored; the plain text breaks ties.
 
     >>> sorted(["10", "2", "b1", "B10", "b2"], key=natural)
     ['2', '10', 'b1', 'b2', 'B10']

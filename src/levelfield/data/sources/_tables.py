@@ -1,4 +1,4 @@
-"""The makers' lists: text with columns, and MATLAB structures."""
+"""Official lists: text with columns, and MATLAB structures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levelfield.errors import BadInput
 
 
 def text_rows(file: Path, columns: int, *, skip: int = 0, last_takes_rest: bool = False) -> list[list[str]]:
-    """The rows of a text file, cut at white space; another number of columns is refused with its line.
+    """The rows of a text file, split at white space; a row with another number of columns is an error.
 
     last_takes_rest: the last column may hold spaces.
     """
@@ -20,8 +20,7 @@ def text_rows(file: Path, columns: int, *, skip: int = 0, last_takes_rest: bool 
         cells = line.split(None, columns - 1 if last_takes_rest else -1)
         if cells and len(cells) != columns:
             raise BadInput(
-                f"{file}, line {number}: {columns} columns are needed, found {line.strip()!r}. Was it "
-                "downloaded to its end?"
+                f"{file}, line {number}: expected {columns} columns, found {line.strip()!r}. Is the download complete?"
             )
         if cells:
             rows.append([cell.strip() for cell in cells])
@@ -36,11 +35,11 @@ def text_lines(file: Path) -> list[str]:
 
 
 def whole(file: Path, text: str) -> int:
-    """An id of a text file."""
+    """An integer id from a text file."""
     try:
         return int(text)
     except ValueError as error:
-        raise BadInput(f"{file}: '{text}' stands where a number is needed.") from error
+        raise BadInput(f"{file}: expected a number, found '{text}'.") from error
 
 
 def matlab(file: Path, name: str, fields: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -63,7 +62,7 @@ def _variable(file: Path, name: str) -> Any:
     try:
         content = loadmat(str(file), squeeze_me=True, variable_names=[name])
     except Exception as error:  # scipy raises almost anything on a damaged file
-        raise BadInput(f"Cannot read {file} as a MATLAB file: {error}. Was it downloaded to its end?") from error
+        raise BadInput(f"Cannot read {file} as a MATLAB file: {error}. Is the download complete?") from error
     if name not in content:
-        raise BadInput(f"{file} has no variable '{name}'. Was it downloaded to its end?")
+        raise BadInput(f"{file} has no variable '{name}'. Is the download complete?")
     return content[name]

@@ -35,7 +35,7 @@ FACTS = DatasetFacts(
 
 @official("cars", FACTS)
 def cars(place: Place) -> Listing:
-    """The devkit form (cars_train, cars_test, devkit) or the form of one archive (car_ims, cars_annos.mat)."""
+    """The devkit form (cars_train, cars_test, devkit) or the single-archive form (car_ims, cars_annos.mat)."""
     if place.find("devkit/cars_train_annos.mat") is not None:
         return _devkit(place)
     if place.find("cars_annos.mat") is not None:
@@ -47,7 +47,7 @@ def cars(place: Place) -> Listing:
 
 
 def _devkit(place: Place) -> Listing:
-    """Both folders together: the makers' own halves hold every class. File names repeat in the two folders."""
+    """Both folders together, because each official half contains every class. File names repeat in the two folders."""
     meta, training = place.need("devkit/cars_meta.mat"), place.need("devkit/cars_train_annos.mat")
     testing = place.find(_LABELLED, f"devkit/{_LABELLED}")
     if testing is None:
@@ -75,7 +75,7 @@ def _one_archive(place: Place) -> Listing:
 
 
 def _names(file: Path) -> dict[ClassId, str]:
-    """In the order of the ids, which is not alphabetical."""
+    """Class names in the order of the ids, which is not alphabetical."""
     return dict(enumerate(matlab_texts(file, "class_names"), start=1))
 
 

@@ -37,7 +37,7 @@ class _Row:
 
 @register("csv", DatasetFacts(what="a CSV file: path,label (header optional; also split, role, group)", needs="path"))
 def csv_file(path: Path | str) -> Catalog:
-    """Classes in natural order, images in the order of the file. A missing file is an error, a double line a note."""
+    """Classes in natural order, images in the order of the file. A missing file is an error, a repeated line a note."""
     source = expanded(path)
     rows, notes = _without_repeats(source, _rows(source))
     missing = [row for row in rows if not row.path.is_file()]
@@ -86,7 +86,7 @@ def _rows(source: Path) -> list[_Row]:
 
 
 def _columns(source: Path, cells: list[tuple[int, list[str]]]) -> tuple[dict[str, int], list[tuple[int, list[str]]]]:
-    """Which column is what, and the lines below the header. Without a header: path, label."""
+    """The meaning of each column, and the lines below the header. Without a header: path, label."""
     header = [cell.lower() for cell in cells[0][1]]
     known = [name for name in _COLUMNS if name in header]
     if not known:
@@ -100,20 +100,20 @@ def _columns(source: Path, cells: list[tuple[int, list[str]]]) -> tuple[dict[str
 def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _Row:
     values = {name: row[i] if i < len(row) else "" for name, i in columns.items()}
     if not values["path"] or not values["label"]:
-        raise BadInput(f"{source}, line {line}: a path and a label are needed, found {row}.")
+        raise BadInput(f"{source}, line {line}: expected a path and a label, found {row}.")
     if "\0" in values["label"]:
-        raise BadInput(f"{source}, line {line}: the label {values['label']!r} has a NUL, which no name may have.")
+        raise BadInput(f"{source}, line {line}: the label {values['label']!r} contains a NUL character.")
     if len(values["label"]) > LONGEST_LABEL:
         raise BadInput(
             f"{source}, line {line}: the label '{values['label'][:20]}...' has {len(values['label']):,} "
-            f"characters; at most {LONGEST_LABEL} are possible."
+            f"characters; the limit is {LONGEST_LABEL}."
         )
     role = values.get("role", "").lower()
     if role and role not in ROLES:
-        raise BadInput(f"{source}, line {line}: unknown role '{role}'; there are {', '.join(ROLES)}.")
+        raise BadInput(f"{source}, line {line}: unknown role '{role}'; valid roles are {', '.join(ROLES)}.")
     split = values.get("split", "").lower()
     if split and split not in _SPLITS:
-        raise BadInput(f"{source}, line {line}: unknown split '{split}'; there are train, validation, test.")
+        raise BadInput(f"{source}, line {line}: unknown split '{split}'; valid values are train, validation, test.")
     place = expanded(values["path"])
     return _Row(
         line,
@@ -126,7 +126,7 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
 
 
 def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[str]]:
-    """A file listed twice would find itself: keep the first line. Under two labels it is a contradiction."""
+    """Keep the first line of a repeated file, which would find itself. Two labels for one file are an error."""
     first: dict[Path, _Row] = {}
     for row in rows:
         other = first.setdefault(row.path, row)
@@ -140,14 +140,14 @@ def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[s
 
 
 def _split(source: Path, rows: list[_Row]) -> tuple[str, ...] | None:
-    """Of every image, or of none; a role says the same or nothing."""
+    """The split of every image, or None; roles must not contradict it."""
     if not any(row.split for row in rows):
         return None
     for row in rows:
         if not row.split:
             raise BadInput(
-                f"{source}, line {row.line}: this image has no split and others have one; every image needs "
-                "one, or none."
+                f"{source}, line {row.line}: this image has no split but others do; give one for every image "
+                "or for none."
             )
         if row.role and (row.role == "train") != (row.split != "test"):
             raise BadInput(f"{source}, line {row.line}: the role '{row.role}' does not fit the split '{row.split}'.")

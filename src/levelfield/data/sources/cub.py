@@ -1,4 +1,4 @@
-"""CUB-200-2011: birds. Class ids 1 to 100 train, 101 to 200 test; the makers' own split is for classification."""
+"""CUB-200-2011: birds. Class ids 1 to 100 train, 101 to 200 test; its train/test file is for classification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FACTS = DatasetFacts(
     needs="root",
     images=11_788,
     classes=200,
-    licence="non-commercial research and education; photographs of their owners",
+    licence="non-commercial research and education; photographs belong to their owners",
     page="https://www.vision.caltech.edu/datasets/cub_200_2011/",
     parts={"train": (5_864, 100), "test": (5_924, 100)},
     lines={"images.txt": 11_788, "image_class_labels.txt": 11_788, "classes.txt": 200},
@@ -34,7 +34,7 @@ FACTS = DatasetFacts(
 
 @official("cub", FACTS)
 def cub(place: Place) -> Listing:
-    """Images in the order of `images.txt`, which inside a class is not alphabetical."""
+    """Images in the order of `images.txt`, which is not alphabetical within a class."""
     _refuse_2010(place)
     listed, labelled = place.need("images.txt"), place.need("image_class_labels.txt")
     named, images = place.need("classes.txt"), place.need("images")
@@ -61,13 +61,13 @@ def cub(place: Place) -> Listing:
 def _compare_with_folders(
     source: Path, files: dict[int, str], labels: dict[int, int], names: dict[ClassId, str]
 ) -> None:
-    """A folder `NNN.Name` holds the images of class NNN; anything else is a mix-up of two copies."""
+    """Check that a folder `NNN.Name` holds the images of class NNN; otherwise two copies were mixed up."""
     wrong = [number for number, path in files.items() if path.partition("/")[0] != names.get(labels[number])]
     if wrong:
         first, images = wrong[0], "1 image" if len(wrong) == 1 else f"{len(wrong):,} images"
         raise BadInput(
             f"{source} disagrees with the folders for {images}: the image {first} has the "
-            f"label {labels[first]} ({names.get(labels[first], 'no such class')}) and lies in "
+            f"label {labels[first]} ({names.get(labels[first], 'no such class')}) and is in "
             f"{files[first].partition('/')[0]}."
         )
 

@@ -45,13 +45,13 @@ _FORMAT = 1
         needs='pip install "levelfield[demo]"',
         images=10_370,
         classes=1_548,
-        licence="artwork of its vendors, only read locally",
+        licence="artwork belongs to its vendors; only read locally",
     ),
 )
 def emoji(cache: Path | str | None = None) -> Catalog:
     """Groups (= first code point, so that person, man and woman stay together) in the order of their hash.
 
-    Sorted by code point the first half would be all faces and animals. `cache`: folder that remembers which drawings
+    Sorted by code point the first half would be all faces and animals. `cache`: folder that stores which drawings
     are distinct, since finding out means decoding eleven thousand images.
     """
     root, version = _wheel()
@@ -92,10 +92,10 @@ def candidates(root: Path) -> list[str]:
 
 
 def distinct(names: Iterable[str], root: Path) -> list[str]:
-    """The drawings that make a fair task: pixels decide, transparent is white.
+    """The drawings that make a fair task, compared by pixels with transparency as white.
 
-    A picture that stands for two classes (person and man) goes altogether; of equal pictures within a class one stays;
-    a class left with one drawing goes.
+    A picture that belongs to two classes (person and man) is removed; of equal pictures within a class one is kept; a
+    class with a single drawing is removed.
     """
     pixels = {name: _pixels(root / name) for name in names}
     classes_with: dict[str, set[Codes]] = defaultdict(set)
@@ -120,7 +120,7 @@ def codes_of(name: str) -> Codes:
 
 
 def readable(codes: Codes) -> str:
-    """Words and code points.
+    """A readable class name: words and code points.
 
     >>> readable((0x1F600,)), readable((0x1F469, 0x200D, 0x1F680))
     ('grinning face (U+1F600)', 'woman, rocket (U+1F469-U+200D-U+1F680)')
@@ -159,13 +159,13 @@ def _wheel() -> tuple[Path, str]:
 
 
 def _remembered(file: Path, root: Path) -> list[str]:
-    """The distinct drawings, from `file` if it is sound, else found out and written there."""
+    """The distinct drawings, read from `file` if it is valid, else computed and stored there."""
     names = candidates(root)
     if file.exists():
         kept = _stored(file)
         if kept is not None and set(kept) <= set(names):
             return kept
-        _log.warning("%s is damaged or out of date; it is made again.", file)
+        _log.warning("%s is damaged or out of date; recreating it.", file)
     kept = distinct(names, root)
     write_json(file, {"format": _FORMAT, "images": {name: readable(codes_of(name)) for name in kept}})
     return kept

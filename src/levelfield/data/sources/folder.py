@@ -1,4 +1,4 @@
-"""Somebody's own photos: a folder with one sub-folder per class."""
+"""A folder of images with one sub-folder per class."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "
 
 @register("folder", DatasetFacts(what="your own images: one sub-folder per class (also as .zip or .tar)", needs="path"))
 def folder(path: Path | str) -> Catalog:
-    """Class = name of the top sub-folder (what lies deeper belongs to it), in natural order; links are followed."""
+    """Class = name of the top sub-folder, including images in deeper folders, in natural order; links are followed."""
     root = existing_folder(_unpacked(expanded(path)))
     by_class: dict[str, list[Path]] = {}
     empty, strange = [], 0
@@ -50,11 +50,9 @@ def folder(path: Path | str) -> Catalog:
     )
     notes = []
     if loose:
-        notes.append(f"{plural(loose, 'image lies', 'images lie')} directly in {root}, in no class: ignored.")
+        notes.append(f"{plural(loose, 'image is', 'images are')} directly in {root}, without a class: ignored.")
     if upwards:
-        named = plural(
-            len(upwards), "link that leads to a folder it lies in", "links that lead to a folder they lie in"
-        )
+        named = plural(len(upwards), "link to one of its parent folders", "links to one of their parent folders")
         notes.append(f"{named} ignored: {', '.join(upwards[:5])}.")
     if empty:
         named = plural(len(empty), "sub-folder", "sub-folders")
@@ -65,7 +63,7 @@ def folder(path: Path | str) -> Catalog:
 
 
 def _unpacked(path: Path) -> Path:
-    """The content of an archive, of its one folder if there is no more; any other path as it is."""
+    """The content of an archive (or of its only folder); any other path unchanged."""
     if not (path.is_file() and is_archive(path)):
         return path
     top = unpacked(path)
@@ -74,7 +72,7 @@ def _unpacked(path: Path) -> Path:
 
 
 def existing_folder(path: Path) -> Path:
-    """`path` if it is a folder; else an error that names the nearest one there is."""
+    """`path` if it is a folder; else an error that names the nearest existing one."""
     if path.is_dir():
         return path
     if path.is_file():

@@ -18,11 +18,11 @@ _DEVKIT = "ILSVRC2012_devkit_t12"
 _SYNSET = re.compile(r"n[0-9]{8}")
 
 FACTS = DatasetFacts(
-    what="things of 1,000 kinds (ImageNet, ILSVRC 2012); needs `protocol: closed`",
+    what="1,000 object categories (ImageNet, ILSVRC 2012); needs `protocol: closed`",
     needs="root",
     images=1_331_167,
     classes=1_000,
-    licence="non-commercial research; registration with the makers",
+    licence="non-commercial research; registration required",
     page="https://www.image-net.org/challenges/LSVRC/2012/",
     parts={"train": (1_281_167, 1_000), "test": (50_000, 1_000)},
     lines={_TRUTH: 50_000, "meta.mat": 1_000},
@@ -35,7 +35,7 @@ FACTS = DatasetFacts(
 def imagenet(place: Place) -> Listing:
     """`train/n01440764/...`, and `val` in such folders too, or flat with the devkit. Classes in order of synset.
 
-    The devkit's numbers 1 to 1000 have another order, so they never become labels.
+    The devkit's numbers 1 to 1000 have another order, so they are not used as labels.
     """
     train = place.find("train") or place.archive("ILSVRC2012_img_train.tar") or place.need("train")
     validation = place.find("val") or place.archive("ILSVRC2012_img_val.tar") or place.need("val")
@@ -65,13 +65,13 @@ def _by_folder(top: Path) -> list[tuple[str, Path]]:
 
 
 def _synsets(meta: Path) -> dict[int, str]:
-    """Synset of each number of the devkit; numbers above 1000 are inner nodes of the hierarchy."""
+    """The synset of each devkit number; numbers above 1000 are inner nodes of the hierarchy."""
     entries = matlab(meta, "synsets", ("ILSVRC2012_ID", "WNID", "num_children"))
     return {int(entry["ILSVRC2012_ID"]): str(entry["WNID"]) for entry in entries if int(entry["num_children"]) == 0}
 
 
 def _with_numbers(files: list[Path], truth: Path, numbers: list[int]) -> list[tuple[Path, int]]:
-    """ILSVRC2012_val_00000001.JPEG is the first row: the number counts, so a missing file shifts nothing."""
+    """ILSVRC2012_val_00000001.JPEG is the first row: rows are found by number, so a missing file shifts nothing."""
     found = []
     for file in files:
         position = int("".join(re.findall(r"[0-9]+$", file.stem)) or 0)
@@ -85,4 +85,4 @@ def _refuse_unknown(train: Path, validation: Path, rows: list[Row]) -> None:
     trained = {row.class_id for row in rows if row.part == "train"}
     strange = sorted({str(row.class_id) for row in rows if row.part == "test" and row.class_id not in trained})
     if strange:
-        raise BadInput(f"{validation} has {len(strange):,} classes that {train} has not: {', '.join(strange[:5])}.")
+        raise BadInput(f"{validation} has {len(strange):,} classes that {train} lacks: {', '.join(strange[:5])}.")

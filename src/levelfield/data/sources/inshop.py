@@ -1,4 +1,4 @@
-"""In-Shop Clothes Retrieval (DeepFashion): train, and queries that are looked for in a gallery."""
+"""In-Shop Clothes Retrieval (DeepFashion): training images, and queries that are searched in a gallery."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PARTS = ("train", "query", "gallery")
 _HEADER = ["image_name", "item_id", "evaluation_status"]
 
 FACTS = DatasetFacts(
-    what="clothes, queries against a gallery (In-Shop of DeepFashion)",
+    what="clothes, queries against a gallery (DeepFashion In-Shop)",
     needs="root",
     images=52_712,
     classes=7_982,
-    licence="non-commercial research; the makers ask for an agreement",
+    licence="non-commercial research; the authors require an agreement",
     page="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
     parts={"train": (25_882, 3_997), "query": (14_218, 3_985), "gallery": (12_612, 3_985)},
     lines={_LIST: 52_712},
@@ -38,7 +38,7 @@ def inshop(place: Place) -> Listing:
     for number, (path, item, part) in enumerate(entries, start=3):
         if part not in _PARTS:
             known = ", ".join(_PARTS)
-            raise BadInput(f"{source}, line {number}: unknown evaluation_status '{part}'; there are {known}.")
+            raise BadInput(f"{source}, line {number}: unknown evaluation_status '{part}'; valid values are {known}.")
         rows.append(Row(images / path.removeprefix("img/"), item, part))
     _refuse_shared(source, rows)
     names: dict[ClassId, str] = {item: item for item in sorted({item for _, item, _ in entries})}
@@ -46,7 +46,7 @@ def inshop(place: Place) -> Listing:
 
 
 def _entries(source: Path) -> list[list[str]]:
-    """Rows padded with several spaces, below the count and the header."""
+    """The rows below the count and the header; columns are padded with spaces."""
     head = text_lines(source)[:2]
     if len(head) < 2 or head[1].split() != _HEADER:
         raise BadInput(
@@ -55,21 +55,21 @@ def _entries(source: Path) -> list[list[str]]:
     entries = text_rows(source, 3, skip=2)
     if whole(source, head[0].strip()) != len(entries):
         raise BadInput(
-            f"{source} says {head[0].strip()} images in its first line and lists {len(entries):,}. Was it "
-            "downloaded to its end?"
+            f"{source} declares {head[0].strip()} images in its first line but lists {len(entries):,}. Is the "
+            "download complete?"
         )
     return entries
 
 
 def _images(place: Place) -> tuple[Path, tuple[str, ...]]:
-    """The small images, for which the makers give their figures; the large ones if there are no others."""
+    """The folder of the small images, as in the official results; the large ones if there are no others."""
     small = place.find("Img/img", "img")
     if small is not None:
         return small, ()
     large = place.find("Img/img_highres", "img_highres")
     if large is None:
-        raise BadInput(f"{place.root} has no Img/img (from img.zip), where the images of 'inshop' lie. {place.source}")
-    return large, ("The large images (img_highres) are read; the makers' figures are for img.zip.",)
+        raise BadInput(f"{place.root} has no Img/img (from img.zip) with the images of 'inshop'. {place.source}")
+    return large, ("Using the large images (img_highres); the official results are for img.zip.",)
 
 
 def _refuse_shared(source: Path, rows: list[Row]) -> None:

@@ -28,7 +28,7 @@ FACTS = DatasetFacts(
 
 @official("omniglot", FACTS)
 def omniglot(place: Place) -> Listing:
-    """A class is alphabet + character; its official id is the number that begins its files. Alphabets are groups."""
+    """A class is alphabet + character; its official id is the leading number of its files. Alphabets are groups."""
     rows: list[Row] = []
     names: dict[ClassId, str] = {}
     groups: dict[ClassId, str] = {}
@@ -42,7 +42,7 @@ def omniglot(place: Place) -> Listing:
                     if number in names:
                         raise BadInput(
                             f"{names[number]} and {name} in {place.root} have the same number {number}: a "
-                            "folder is there twice."
+                            "folder is duplicated."
                         )
                     names[number], groups[number] = name, alphabet.name
                     rows += [Row(file, number, _PARTS[top.name]) for file in files]
@@ -59,6 +59,6 @@ def _number(character: Path, files: list[Path]) -> int:
     if len(found) != 1 or not min(found).isdigit():
         raise BadInput(
             f"The drawings in {character} must share one number before the _, found "
-            f"{', '.join(sorted(found)[:5])}: they are of different characters."
+            f"{', '.join(sorted(found)[:5])}: they belong to different characters."
         )
     return int(min(found))

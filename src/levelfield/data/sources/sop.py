@@ -13,7 +13,7 @@ from levelfield.errors import BadInput
 _HEADER = ["image_id", "class_id", "super_class_id", "path"]
 
 FACTS = DatasetFacts(
-    what="products on sale, 2 to 12 photographs each (Stanford Online Products)",
+    what="products for sale, 2 to 12 photographs each (Stanford Online Products)",
     needs="root",
     images=120_053,
     classes=22_634,
@@ -60,6 +60,6 @@ def _entries(source: Path) -> list[tuple[int, str]]:
     first = text_lines(source)[:1]
     if not first or first[0].split() != _HEADER:
         raise BadInput(
-            f"{source} begins with {first[0] if first else 'nothing'!r}; the header '{' '.join(_HEADER)}' is needed."
+            f"{source} starts with {first[0] if first else 'nothing'!r} instead of the header '{' '.join(_HEADER)}'."
         )
     return [(whole(source, class_id), path) for _, class_id, _, path in text_rows(source, 4, skip=1)]

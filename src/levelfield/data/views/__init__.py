@@ -1,4 +1,4 @@
-"""Views: an image and a random stream to a normalised tensor. Needs torchvision, which catalogs do not."""
+"""Views turn an image and a random stream into a normalised tensor. Needs torchvision, which catalogs do not."""
 
 from levelfield.data.views.basic import LightView, StandardView, TestView, View, test_view, train_view
 from levelfield.data.views.named import StepsView, steps_view

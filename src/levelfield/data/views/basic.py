@@ -1,4 +1,4 @@
-"""Views: an image and a random stream to a normalised tensor. Parameters come from the stream alone."""
+"""Views turn an image and a random stream into a normalised tensor. All randomness comes from the stream."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _WHITE = [255, 255, 255]
 
 
 class View(Protocol):
-    """What every view offers."""
+    """Interface of a view."""
 
     @property
     def key(self) -> str:
-        """All that decides the output, as text."""
+        """Everything that determines the output, as text."""
 
     @property
     def random(self) -> bool:
@@ -58,7 +58,7 @@ class TestView:
 
     @property
     def description(self) -> dict[str, Any]:
-        """All that makes this view again, as plain data."""
+        """Everything needed to recreate this view, as plain data."""
         return {
             "image": self.image,
             "crop": self.crop,
@@ -71,7 +71,7 @@ class TestView:
         return self.tensor(self.picture(image))
 
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
-        """What is left of an image, before it is normalised."""
+        """The transformed image before normalisation."""
         resized = _shorter_side(image, self.image, self.crop, self.interpolation)
         cropped: Image.Image = functional().center_crop(resized, [self.image])
         return cropped
@@ -82,7 +82,7 @@ class TestView:
 
 @dataclass(frozen=True)
 class LightView:
-    """The test view, turned, scaled, shifted and coloured a little. What comes in from outside is white.
+    """The test view with a small random rotation, scale, shift and colour change. The border is filled with white.
 
     Seven uniform draws: angle, scale, shift right, shift down, brightness, contrast, saturation.
     """
@@ -161,7 +161,7 @@ def test_view(
     std: Sequence[float],
     interpolation: str = "bicubic",  # noqa: PT028
 ) -> TestView:
-    """The view that tests see: shorter side to round(image / crop), centre crop, normalised.
+    """The test view: shorter side to round(image / crop), centre crop, normalised.
 
     >>> view = test_view(image=32, crop=0.875, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
     >>> tuple(view(Image.new("RGB", (50, 40), "white")).shape), view.random
@@ -182,7 +182,7 @@ def train_view(
     std: Sequence[float],
     interpolation: str = "bicubic",
 ) -> View:
-    """The view that training sees: `none` (the test view itself), `light` or `standard`.
+    """The training view: `none` (the test view itself), `light` or `standard`.
 
     >>> view = train_view("light", image=32, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
     >>> tuple(view(Image.new("RGB", (50, 40)), np.random.default_rng(0)).shape), view.random
@@ -234,14 +234,14 @@ def mode(interpolation: str) -> Any:
 
 
 def _shorter_side(image: Image.Image, size: int, crop: float, interpolation: str) -> Image.Image:
-    """Pillow's own resizing: always antialiased, and the same bits on any number of threads."""
+    """Resize with Pillow: always antialiased, and bit-identical on any number of threads."""
     side = [max(size, round(size / crop))]
     resized: Image.Image = functional().resize(image, side, mode(interpolation), antialias=True)
     return resized
 
 
 def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
-    """RGB of 0..1 less the mean, divided by the standard deviation: float32 (3, height, width)."""
+    """RGB in 0..1 minus the mean, divided by the standard deviation: float32 (3, height, width)."""
     import torch
 
     pixels = functional().to_dtype(functional().pil_to_tensor(image), torch.float32, scale=True)
@@ -250,14 +250,14 @@ def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ..
 
 
 def needed(stream: np.random.Generator | None) -> np.random.Generator:
-    """The stream, which must be there."""
+    """The stream; an error if it is missing."""
     if stream is None:
         raise BadInput("This view is random: call it with a stream, view(image, numpy_stream(seed, 'view', ...)).")
     return stream
 
 
 def common_key(view: Any) -> str:
-    """The part of a key that all views have: `image`, `interpolation`, `mean`, `std`."""
+    """The part of a key shared by all views: `image`, `interpolation`, `mean`, `std`."""
     mean, std = (",".join(f"{value:g}" for value in values) for values in (view.mean, view.std))
     return f"image={view.image};interpolation={view.interpolation};mean={mean};std={std};version={_VERSION}"
 
@@ -268,11 +268,11 @@ def _checked(
     if image < 1:
         raise BadSpecification(f"The image size must be at least 1, not {image}.")
     if not 0 < crop <= 1:
-        raise BadSpecification(f"crop is the share of the shorter side that is kept: above 0, at most 1, not {crop}.")
+        raise BadSpecification(f"crop, the kept share of the shorter side, must be above 0 and at most 1, not {crop}.")
     if interpolation not in INTERPOLATIONS:
         raise unknown("interpolation", interpolation, INTERPOLATIONS)
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-        raise BadSpecification(f"mean and std need three numbers each, std above 0; got {mean} and {std}.")
+        raise BadSpecification(f"mean and std must have three numbers each, with std above 0; got {mean} and {std}.")
     return {
         "image": int(image),
         "crop": float(crop),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CorruptedView:
-    """A test view with a corruption. What is drawn follows from the image's own pixels and the corruption's name, so
-    that every model that is compared sees the same.
+    """A test view with a corruption. The draw depends on the image's pixels and the corruption's name, so that every
+    compared model sees the same image.
 
     >>> from levelfield.data import views
     >>> plain = views.test_view(image=8, mean=(0, 0, 0), std=(1, 1, 1))
@@ -45,7 +45,7 @@ class CorruptedView:
 
 
 def identity(image: Image.Image) -> str:
-    """A name for the pixels of an RGB image, whatever file they came from.
+    """A hash of the pixels of an RGB image, independent of the file.
 
     >>> identity(Image.new("RGB", (2, 1))) == identity(Image.new("RGB", (2, 1))) != identity(Image.new("RGB", (1, 2)))
     True

@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True)
 class StepsView:
-    """Steps one after the other, then normalised; `image` is the side they end with."""
+    """Steps applied in order, then normalisation; `image` is the final side length."""
 
     steps: tuple[Step, ...]
     image: int
@@ -60,7 +60,7 @@ class StepsView:
 
     @property
     def description(self) -> dict[str, Any]:
-        """All that makes this view again, as plain data."""
+        """Everything needed to recreate this view, as plain data."""
         shared = {"mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
         return {"image": self.image, "steps": [step.plain for step in self.steps], **shared}
 
@@ -70,7 +70,7 @@ class StepsView:
         return erase(tensor, needed(stream), **dict(last.settings)) if last.name == "erase" else tensor
 
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
-        """What the steps leave of an image, before it is normalised (and erased)."""
+        """The image after the steps, before normalisation (and erasing)."""
         for step in self.steps:
             if step.name in RANDOM:
                 stream = needed(stream)
@@ -90,7 +90,7 @@ def steps_view(
     std: Sequence[float],
     interpolation: str = "bicubic",
 ) -> StepsView:
-    """The view of these steps; `image` is the side it has to end with.
+    """The view made of these steps; `image` is the required final side length.
 
     >>> view = steps_view([{"resize": 40}, {"crop": 32}, "flip"], image=32, mean=(0.5,) * 3, std=(0.5,) * 3)
     >>> tuple(view(Image.new("RGB", (50, 60)), np.random.default_rng(0)).shape), view.random
@@ -99,17 +99,17 @@ def steps_view(
     checked = test_view(image=image, mean=mean, std=std, interpolation=interpolation)
     found = parse_steps(steps)
     if final_side(found) != image:
-        raise BadSpecification(f"The steps of the view end with {final_side(found)} pixels, and image is {image}.")
+        raise BadSpecification(f"The steps of the view end with {final_side(found)} pixels, but image is {image}.")
     return StepsView(found, image, checked.mean, checked.std, interpolation)
 
 
 def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
-    """The view that a `description` tells of."""
+    """The view given by a `description`."""
     return steps_view(**description) if "steps" in description else test_view(**description)
 
 
 def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
-    """Steps as they are written, checked: names, settings, and whether the sizes fit together.
+    """Parse and check steps: names, settings, and whether the sizes are consistent.
 
     >>> [step.key for step in parse_steps([{"resize": 256}, {"centre": 227}])]
     ['resize(size=256)', 'centre(size=227)']
@@ -117,12 +117,12 @@ def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
     found = tuple(_parse(step) for step in steps)
     final_side(found)
     if any(step.name == "erase" for step in found[:-1]):
-        raise BadSpecification("`erase` works on the finished image: it comes last, and once.")
+        raise BadSpecification("`erase` works on the finished image: it must be the last step and appear once.")
     return found
 
 
 def is_random(steps: Iterable[Written] | None) -> bool:
-    """Whether one of the steps draws.
+    """Whether one of the steps is random.
 
     >>> is_random(["flip", {"centre": 224}]), is_random([{"centre": 224}]), is_random(None)
     (True, False, False)
@@ -131,7 +131,7 @@ def is_random(steps: Iterable[Written] | None) -> bool:
 
 
 def final_side(steps: Sequence[Step]) -> int:
-    """The side of the square the steps end with. No step may ask for more pixels than it is sure to get."""
+    """The side of the final square. A step may not need more pixels than it is guaranteed to get."""
     least, square = 0, False
     for step in steps:
         size: Any = dict(step.settings).get("size")
@@ -141,12 +141,12 @@ def final_side(steps: Sequence[Step]) -> int:
         elif step.name in ("crop", "centre") and size > least:
             there = f"{least} pixels" if least else "an image of any size"
             raise BadSpecification(
-                f"The step '{step.name}' takes {size} pixels of {there}: put {{resize: {size}}} or more before it."
+                f"The step '{step.name}' takes {size} pixels from {there}: put {{resize: {size}}} or more before it."
             )
         elif step.name in ("crop", "centre", "resized_crop"):
             least, square = size, True
     if not square:
-        raise BadSpecification("A view ends with a square: add centre, crop or resized_crop with a size to its steps.")
+        raise BadSpecification("A view must end with a square: add centre, crop or resized_crop with a size.")
     return least
 
 
@@ -154,7 +154,7 @@ def _parse(written: Written) -> Step:
     if isinstance(written, str):
         written = {written: {}}
     if not isinstance(written, Mapping) or len(written) != 1:
-        raise BadSpecification(f"A step of a view is a name or {{name: setting}}, not {written!r}.")
+        raise BadSpecification(f"A step of a view must be a name or {{name: setting}}, not {written!r}.")
     ((name, given),) = written.items()
     if name not in STEPS:
         raise unknown("step of a view", str(name), STEPS)
@@ -162,7 +162,7 @@ def _parse(written: Written) -> Step:
     settings = dict(given) if isinstance(given, Mapping) else {main: given}
     check_keywords(f"step '{name}'", settings, STEPS[name])
     if main == "size" and "size" not in settings:
-        raise BadSpecification(f"The step '{name}' needs a size, as in {{{name}: 224}}.")
+        raise BadSpecification(f"The step '{name}' needs a size, e.g. {{{name}: 224}}.")
     return Step(name, tuple(sorted((key, _value(name, key, value)) for key, value in settings.items())))
 
 
@@ -173,12 +173,12 @@ def _value(step: str, key: str, value: Any) -> Any:
     if key == "size" and not (step == "resize" and isinstance(value, list | tuple)):
         return _side(value)
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise BadSpecification(f"'{key}' of the step '{step}' is {value!r}; two numbers are needed, as in [0.16, 1].")
+        raise BadSpecification(f"'{key}' of the step '{step}' is {value!r}; it must be two numbers, e.g. [0.16, 1].")
     if key == "size":
         return tuple(map(_side, value))
     low, high = (number(key, end, above=0, most=1 if key == "area" else math.inf) for end in value)
     if low > high:
-        raise BadSpecification(f"'{key}' of the step '{step}' is {list(value)}; the lower number comes first.")
+        raise BadSpecification(f"'{key}' of the step '{step}' is {list(value)}; the lower number must come first.")
     return (low, high)
 
 

@@ -1,4 +1,4 @@
-"""The steps a view is made of. Each is a pure function of (picture, stream, interpolation) and its settings."""
+"""The steps of a view. Each is a pure function of (picture, stream, interpolation) and its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRIES = 10  # draws of a rectangle before it is given up, as in torchvision
 def resize(
     picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int | Sequence[int]
 ) -> Image.Image:
-    """The shorter side to `size`, or both to [height, width]."""
+    """Resize the shorter side to `size`, or both sides to [height, width]."""
     side = [size] if isinstance(size, int) else list(size)
     resized: Image.Image = functional().resize(picture, side, mode(interpolation), antialias=True)
     return resized
@@ -34,7 +34,7 @@ def centre(picture: Image.Image, stream: np.random.Generator, interpolation: str
 
 
 def crop(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
-    """A square from anywhere."""
+    """Crop a random square."""
     top, left = (int(stream.integers(side - size + 1)) for side in (picture.height, picture.width))
     cropped: Image.Image = functional().crop(picture, top, left, size, size)
     return cropped
@@ -50,14 +50,14 @@ def resized_crop(
     area: Pair = (0.08, 1.0),
     ratio: Pair = (3 / 4, 4 / 3),
 ) -> Image.Image:
-    """A rectangle of a drawn share of the area and ratio of width to height, brought to a square."""
+    """Crop a rectangle with a random share of the area and a random aspect ratio, and resize it to a square."""
     box = crop_box(picture.height, picture.width, area=area, ratio=ratio, stream=stream)
     cropped: Image.Image = functional().resized_crop(picture, *box, [size, size], mode(interpolation), antialias=True)
     return cropped
 
 
 def flip(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, p: float = 0.5) -> Image.Image:
-    """Left and right exchanged, with probability `p`."""
+    """Flip horizontally with probability `p`."""
     return functional().horizontal_flip(picture) if stream.random() < p else picture
 
 
@@ -70,7 +70,7 @@ def erase(
     area: Pair = (0.02, 0.4),
     ratio: Pair = (0.3, 3.3),
 ) -> torch.Tensor:
-    """With probability `p` a rectangle becomes 0, the mean colour (Zhong et al. 2020). Of the normalised image.
+    """With probability `p` set a rectangle of the normalised image to 0, the mean colour (Zhong et al. 2020).
 
     >>> import torch
     >>> erased = erase(torch.ones(3, 64, 64), np.random.default_rng(0), p=1.0)

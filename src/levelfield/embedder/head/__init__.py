@@ -1,1 +1,1 @@
-"""Features to the raw embedding row: the common linear head, its closed-form starts, and DRML's relation head."""
+"""Heads, from features to raw embedding rows: the common linear head, its closed-form starts, DRML's relation head."""

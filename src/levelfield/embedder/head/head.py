@@ -1,4 +1,4 @@
-"""The head: features to the raw embedding row. Layer norm, dropout, one linear map, and a last layer norm if asked."""
+"""The head, from features to raw embedding rows: layer norm, dropout, a linear map, an optional final layer norm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYER_NORMS = ("none", "plain", "affine")
 class Head(nn.Module):
     """(rows, width) -> (rows, dim). `layer_norm`: "none", "plain" (no parameters), "affine" (scale and shift).
 
-    `output_norm`: a layer norm without parameters after the linear map, for methods whose network ends so.
+    `output_norm`: a layer norm without parameters after the linear map, for methods whose network ends with one.
 
     >>> Head(8, 2, layer_norm="plain")(torch.ones(3, 8)).shape
     torch.Size([3, 2])
@@ -41,7 +41,7 @@ class Head(nn.Module):
         if layer_norm not in LAYER_NORMS:
             raise unknown("layer_norm", layer_norm, LAYER_NORMS)
         if not 0.0 <= dropout < 1.0:
-            raise BadSpecification(f"The head's dropout is {dropout}: at least 0 and less than 1 is needed.")
+            raise BadSpecification(f"The head's dropout is {dropout}; it must be at least 0 and less than 1.")
         self.width, self.dim, self.layer_norm, self.dropout_rate = width, dim, layer_norm, dropout
         self.output_norm = output_norm
         affine = layer_norm == "affine"
@@ -61,7 +61,7 @@ class Head(nn.Module):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The keyword arguments that make this head again."""
+        """The keyword arguments that recreate this head."""
         return {
             "width": self.width,
             "dim": self.dim,
@@ -74,7 +74,7 @@ class Head(nn.Module):
 
 @torch.no_grad()
 def start_random(head: Head, generator: torch.Generator) -> None:
-    """Weights uniform within 1 / sqrt(width), as nn.Linear starts; bias zero."""
+    """Initialise weights uniformly within 1 / sqrt(width), like nn.Linear; bias zero."""
     bound = 1.0 / math.sqrt(head.width)
     values = torch.rand(head.dim, head.width, generator=generator) * (2 * bound) - bound
     start_at(head, values, torch.zeros(head.dim))
@@ -82,9 +82,9 @@ def start_random(head: Head, generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def start_at(head: Head, weight: Tensor | np.ndarray, bias: Tensor | np.ndarray) -> None:
-    """Start the linear map at `weight` (dim, width) and `bias` (dim,), as `lda` or a stored PCA gives them."""
+    """Start the linear map at `weight` (dim, width) and `bias` (dim,), as returned by `lda` or a stored PCA."""
     if head.linear.bias is None and bias.any():
-        raise BadSpecification("This start moves the features to their mean, for which the head needs its bias.")
+        raise BadSpecification("This start subtracts the mean of the features, so the head needs a bias.")
     head.linear.weight.copy_(torch.as_tensor(weight))
     if head.linear.bias is not None:
         head.linear.bias.copy_(torch.as_tensor(bias))

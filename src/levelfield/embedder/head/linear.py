@@ -1,4 +1,4 @@
-"""Linear maps in closed form: principal components and linear discriminants. Same bits for any number of threads."""
+"""Linear maps in closed form: principal components and linear discriminants. Independent of the number of threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def whitened_components(
     """Weight (dim, width) and bias (dim,) of a PCA whose components are divided by (standard deviation) ** whiten.
 
     features: (rows, width). With fewer independent rows than `dim` the rest are random directions orthogonal to all
-    components, scaled as the last of them: training images do not differ along them, others may.
+    components, scaled like the last one: training images do not differ along them, others may.
     O(rows * width * dim) by randomised SVD.
 
     >>> rows = numpy_stream(0, "doc").normal(size=(50, 4)) * [9, 3, 1, 1]
@@ -31,11 +31,11 @@ def whitened_components(
     rows, width = features.shape
     if dim > width:
         raise BadSpecification(
-            f"A PCA start gives at most as many dimensions as the features have: {dim} asked for, {width} there. "
+            f"A PCA start gives at most as many dimensions as the features have: got dim {dim} for {width} features. "
             "Use the random start (head_init: random) or a smaller dim."
         )
     if rows < 2:
-        raise BadInput(f"A PCA needs at least 2 training images, {rows} given.")
+        raise BadInput(f"A PCA needs at least 2 training images, got {rows}.")
     features = np.asarray(features, dtype=np.float32)
     mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     found = min(dim, rows - 1)
@@ -46,7 +46,7 @@ def whitened_components(
         )
         real = int((lengths > 1e-5 * lengths[0]).sum())  # float32 gives the missing ones lengths of about 1e-7
         if real == 0:
-            raise BadInput("All training images have the same features; a PCA of them has no direction.")
+            raise BadInput("All training images have the same features, so a PCA is not defined.")
         spread = lengths[:real] / np.sqrt(rows - 1)
         components = _completed(components[:real], dim, seed)
         spread = np.concatenate([spread, np.full(dim - real, spread[-1])])
@@ -87,7 +87,7 @@ def lda(features: np.ndarray, labels: np.ndarray, dim: int, *, shrinkage: float 
         within = (inside.T @ inside).astype(np.float64) / rows
         ridge = shrinkage * np.trace(within) / width
         if ridge <= 0:
-            raise BadInput("The images of each class have identical features; discriminants are not defined.")
+            raise BadInput("The images of each class have identical features, so linear discriminants are not defined.")
         within *= 1 - shrinkage
         within[np.diag_indices_from(within)] += ridge
         factor = scipy.linalg.cholesky(within, lower=True, overwrite_a=True, check_finite=False)

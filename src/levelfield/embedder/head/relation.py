@@ -1,6 +1,6 @@
 """The head of DRML (zheng2021): K small networks on blocks of the features, and a relation network that joins them.
 
-The released code decides (the supplement has no equations). x_k is a block of the features, e = dim / K:
+This follows the released code (the supplement has no equations). x_k is a block of the features, e = dim / K:
 
     n_k = unit(node_k(x_k))                                  a node of e numbers
     r_ik = mean((x_k - decoder_k(n_k))^2)                    both without gradient: it teaches the decoders only
@@ -31,7 +31,7 @@ from levelfield.settings import whole
 
 
 class Steps(NamedTuple):
-    """What one call of the head found on its way, with gradients."""
+    """Intermediate results of one call of the head, with gradients."""
 
     nodes: Tensor  # (batch, K, e), unit rows
     errors: Tensor  # (batch, K): how badly each branch's decoder finds its block again
@@ -40,12 +40,12 @@ class Steps(NamedTuple):
 
     @property
     def assignment(self) -> Tensor:
-        """(batch,): the branch that decodes best, the first of equals."""
+        """(batch,): the branch that decodes best; the first one on ties."""
         return self.errors.detach().argmin(1)
 
 
 class Branches(nn.Module):
-    """Some branches whose blocks are equally wide, side by side: weights are (branches, in, out)."""
+    """Branches with equally wide blocks, batched: weights are (branches, in, out)."""
 
     def __init__(self, count: int, width: int, size: int) -> None:
         super().__init__()
@@ -92,8 +92,8 @@ class Branches(nn.Module):
 class RelationHead(nn.Module):
     """(rows, width) -> (rows, dim), raw rows. `branches` must divide `dim`; blocks may differ by one.
 
-    In training mode `latest` holds the last call's `Steps` until somebody takes them (`taken`): a method needs the
-    nodes and errors for its losses, and the embedder passes on the rows only. Decoders rest at test time.
+    In training mode `latest` holds the last call's `Steps` until `taken` is called: a method needs the nodes and errors
+    for its losses, and the embedder returns only the rows. Decoders are not used at test time.
 
     >>> head = RelationHead(10, 6, branches=3).train()
     >>> head(torch.ones(2, 10)).shape, head.taken().nodes.shape, [part.width for part in head.parts]
@@ -105,7 +105,7 @@ class RelationHead(nn.Module):
         self.width, self.dim, self.branches = width, dim, whole("branches", branches, least=1)
         self.check_sizes(dim, self.branches)
         if width < self.branches:
-            raise BadSpecification(f"{width} features cannot be cut into {self.branches} branches: at most {width}.")
+            raise BadSpecification(f"{width} features cannot be split into {self.branches} branches.")
         size, (narrow, wider) = dim // self.branches, divmod(width, self.branches)
         groups = [(wider, narrow + 1), (self.branches - wider, narrow)]  # as torch.tensor_split: wider ones first
         self.parts: Sequence[Branches] = nn.ModuleList(  # type: ignore[assignment]
@@ -139,19 +139,19 @@ class RelationHead(nn.Module):
         return final
 
     def taken(self) -> Steps:
-        """The steps of the last call in training mode, once: they hold a graph that should not outlive its step."""
+        """Return and drop the steps of the last call in training mode: they hold a graph of one training step."""
         steps, self.latest = self.latest, None
         if steps is None:
-            raise BadSpecification("There are no steps of the relation head: it must be called in training mode.")
+            raise BadSpecification("The relation head has no stored steps: call it in training mode first.")
         return steps
 
     @property
     def settings(self) -> dict[str, object]:
-        """The keyword arguments that make this head again."""
+        """The keyword arguments that recreate this head."""
         return {"width": self.width, "dim": self.dim, "branches": self.branches}
 
     def principal_start(self, features: np.ndarray, *, whiten: float) -> dict[str, np.ndarray]:
-        """Weights that start this head where the common head starts: nodes at the principal components of their blocks.
+        """Initial weights like those of the common head: nodes at the principal components of their blocks.
 
         features: (rows, width) of the training images. Components are divided by (standard deviation) ** whiten. Only
         the nodes have a counterpart in the common head. Its integrator passes them on, so the first embeddings are the
@@ -167,7 +167,7 @@ class RelationHead(nn.Module):
         return found
 
     def _ends(self) -> list[int]:
-        """Where the features of each part begin, and where the last ones end."""
+        """The boundaries of the parts' features."""
         return list(accumulate((part.count * part.width for part in self.parts), initial=0))
 
     def _blocks(self, features: Tensor) -> list[tuple[Branches, Tensor]]:
@@ -180,7 +180,7 @@ class RelationHead(nn.Module):
         ]
 
     def _edges(self, potentials: Tensor) -> Tensor:
-        """(rows, K, K), columns that sum to 1, or to 0 where no branch has anything to say."""
+        """(rows, K, K), columns that sum to 1, or to 0 where no edge is positive."""
         sent, received = working(potentials).permute(1, 2, 0).contiguous()  # (rows, K) each
         raw = ((sent + self.score_bias)[:, :, None] - received[:, None, :]).relu()
         total = raw.sum(1, keepdim=True)
@@ -188,7 +188,7 @@ class RelationHead(nn.Module):
         return shares
 
     def _integrated(self, nodes: Tensor, edges: Tensor) -> Tensor:
-        """What a branch hears is a weighted sum, so the integrator may be applied before it: once per node."""
+        """A message is a weighted sum of nodes, so the integrator can be applied first: once per node."""
         size = nodes.shape[2]
         both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], 2 * size)
         own, heard = both.split(size, 2)  # (rows, K, e) each
@@ -202,7 +202,7 @@ def _joined(parts: list[Tensor], dim: int = 0) -> Tensor:
 
 @torch.no_grad()
 def start_relation(head: RelationHead, generator: torch.Generator) -> None:
-    """He-normal with fan out, biases 0; the integrator passes the node on and hears nothing."""
+    """He-normal initialisation with fan out, biases 0; the integrator passes the node on and ignores messages."""
     for part in head.parts:
         for name, parameter in part.named_parameters():
             if name.endswith("_weight"):

@@ -1,7 +1,7 @@
 """BN-Inception (Ioffe and Szegedy 2015) as its Caffe model: the trunk of MLRC and of most papers before ResNet-50.
 
-Its public weights want BGR values of 0..255 less (104, 117, 128). A view gives RGB less a mean, divided by a standard
-deviation; so mean and deviation are said in RGB and 0..1 (CONFIG), and the network itself turns the channels around.
+Its public weights expect BGR values of 0..255 minus (104, 117, 128). A view gives RGB minus a mean, divided by a
+standard deviation; CONFIG therefore holds both for RGB in 0..1, and the network itself reverses the channels.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ class Inception(nn.Module):
         if len({branch.shape[2:] for branch in branches}) > 1:
             height, width = maps.shape[2:]
             raise BadSpecification(
-                f"Images of this size give bninception a map of {height} x {width}, which its block {self.block.name} "
-                "cannot halve: take a multiple of 32, such as 224 or 256, or 227."
+                f"With this image size bninception gets a map of {height} x {width}, which its block {self.block.name} "
+                "cannot halve: use a multiple of 32, such as 224 or 256, or 227."
             )
         return torch.cat(branches, 1)
 
@@ -151,7 +151,7 @@ class _Entrance(nn.Module):
 
 
 def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of the public weights file, whose layers stand in one flat list, under the names they have here.
+    """The tensors of the public weights file, which has a flat list of layers, under the names used here.
 
     >>> list(renamed({"conv1_7x7_s2.bias": torch.zeros(1), "inception_4a_pool_proj_bn.weight": torch.zeros(1)}))
     ['entrance.conv1_7x7_s2.bias', 'inception_4a.pool_proj_bn.weight']
@@ -171,7 +171,7 @@ def bninception() -> BNInception:
 
 
 def _add(owner: nn.Module, name: str, width: int, out: int, *, stride: int = 1) -> None:
-    """A convolution of the size its name says, and its batch norm."""
+    """Add a convolution of the size in its name, and its batch norm."""
     size = 7 if "7x7" in name else 3 if "3x3" in name and "reduce" not in name else 1
     convolution = nn.Conv2d(width, out, size, stride=stride, padding=size // 2)
     nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")  # so that random weights keep differences alive

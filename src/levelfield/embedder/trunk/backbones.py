@@ -29,7 +29,7 @@ _ANY_SIZE = ["vision_transformer"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a backbone without its weights. `image` is the side it was trained at."""
+    """Facts about a backbone without its weights. `image` is the image size it was trained with."""
 
     name: str
     stages: tuple[str, ...]
@@ -41,7 +41,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network in eval mode without its classifier, and what it expects of an image."""
+    """A network in eval mode without its classifier, and the image format it expects."""
 
     name: str
     network: nn.Module
@@ -91,7 +91,7 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> Facts:
-    """Stages and expected image of a backbone, without its weights.
+    """Stages and expected image format of a backbone, without its weights.
 
     >>> describe("tf_efficientnet_lite0").stages[-2:]
     ('blocks.5', 'blocks.6')
@@ -100,7 +100,7 @@ def describe(name: str) -> Facts:
 
 
 def size(name: str) -> int:
-    """How many weights a backbone has, its classifier included. Takes no memory for them.
+    """The number of weights of a backbone including its classifier, computed without allocating them.
 
     >>> size("resnet18")
     11689512
@@ -110,7 +110,7 @@ def size(name: str) -> int:
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """A name for the contents of a state dict.
+    """A hash of the contents of a state dict.
 
     >>> digest({"a": torch.zeros(2)}) == digest({"a": torch.zeros(2)}) != digest({"a": torch.ones(2)})
     True
@@ -129,12 +129,12 @@ def _is_own(name: str) -> bool:
 
 
 def _options(name: str) -> dict[str, Any]:
-    """Checks the name; what timm must be told to build it."""
+    """Check the name and return the options that timm needs to build the network."""
     base = name.split(".")[0]  # timm marks the pretraining after a dot: resnet18.a1_in1k
     if ":" in name:  # timm takes hf-hub:, local-dir: and others for places to load code's settings and weights from
         raise BadInput(
-            f"The backbone '{name}' names a place to download from or a folder; only networks that timm builds by name "
-            "are used (levelfield list backbones), or FILE.py:function. Weights of your own: weights: FILE.safetensors."
+            f"The backbone '{name}' is a download location or a folder; use a network that timm builds by name "
+            "(levelfield list backbones), or FILE.py:function. For your own weights, set weights: FILE.safetensors."
         )
     if not timm.is_model(base):
         raise unknown("backbone", name, names(), see="levelfield list backbones")
@@ -180,7 +180,7 @@ def _from_timm(name: str) -> nn.Module:
 
 
 def _load_file(network: nn.Module, name: str, path: Path) -> None:
-    """Strict for all but the classifier, which is not used and has as many rows as somebody's classes."""
+    """Load strictly, except for the classifier, which is not used and depends on the number of classes."""
     if not path.is_file():
         raise MissingData(f"The weights file {path} does not exist.")
     try:
@@ -203,8 +203,8 @@ def _load_file(network: nn.Module, name: str, path: Path) -> None:
     ):
         if keys:
             raise BadInput(
-                f"{path} does not fit '{name}': it {text} {len(keys)} tensors, the first is '{min(keys)}'. "
-                "timm's own names are needed."
+                f"{path} does not fit '{name}': it {text} {len(keys)} tensors, first '{min(keys)}'. "
+                "Use timm's own names."
             )
     network.load_state_dict(kept, strict=False)
 

@@ -1,7 +1,7 @@
-"""Blocks of one fixed size.
+"""Compute in blocks of one fixed size.
 
-On a CPU a network's output for an image differs in the last bits with the size of the batch it came in, since other
-kernels are chosen. In a block of fixed size it does not depend on the position nor on the other rows (measured for
+On a CPU a network's output for an image differs in its last bits with the size of the batch, since other kernels are
+chosen. In a block of fixed size it does not depend on the position nor on the other rows (measured for
 all families of trunks and for the head; tested). So everything that is stored or compared is computed in blocks.
 """
 
@@ -27,7 +27,7 @@ COMPUTED_BY = f"block={BLOCK} {_VERSIONS} cpu={torch.backends.cpu.get_cpu_capabi
 
 @runtime_checkable
 class Source(Protocol):
-    """Rows that are fetched when asked for: a cache on disk, images still to be decoded."""
+    """Rows that are fetched on demand: a cache on disk, or images that are not decoded yet."""
 
     def __len__(self) -> int: ...
 
@@ -61,7 +61,7 @@ def in_blocks(
 
 
 def _blocks(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[tuple[tuple[Tensor, ...], int]]:
-    """Full blocks, and how many of their rows are real. No rows at all: one block of zeros, none of them real."""
+    """Full blocks, and how many of their rows are real. Without rows: one block of zeros, none of them real."""
     last: tuple[Tensor, ...] = ()
     any_block = False
     for batch in _batches(rows, size):

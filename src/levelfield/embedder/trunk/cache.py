@@ -1,8 +1,8 @@
-"""Features on disk: computed once per image content, safe for several processes and for sudden death.
+"""Features on disk: computed once per image content, safe with several processes and after a crash.
 
-A key (all that decides the numbers) has a folder; its rows lie in 16 buckets by digest. A bucket is a lock and chunk
-files of at most CHUNK rows, each written whole and never changed. So a reader needs no lock, a killed writer loses at
-most one chunk, and two processes take different buckets and compute nothing twice.
+A key (everything that determines the numbers) has a folder; its rows are in 16 buckets by digest. A bucket is a lock
+and chunk files of at most CHUNK rows, each written atomically and never changed. So a reader needs no lock, a killed
+writer loses at most one chunk, and two processes take different buckets and compute nothing twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Entry:
-    """What one key has stored. `last_use` in seconds since 1970."""
+    """The stored data of one key. `last_use` is in seconds since 1970."""
 
     key: str
     description: str
@@ -70,10 +70,10 @@ class FeatureCache:
         stage: Stage = SILENT_STAGE,
         description: str = "",
     ) -> Rows:
-        """One row per digest, in that order. `compute(positions)` is asked only for what is not stored.
+        """One row per digest, in that order. `compute(positions)` is called only for missing rows.
 
-        It gets at most CHUNK positions at a time and gives one or more arrays with one row per position.
-        The steps of `stage` are different digests; `compute` may advance it row by row.
+        It gets at most CHUNK positions at a time and returns one or more arrays with one row per position.
+        The steps of `stage` are distinct digests; `compute` may advance it row by row.
         """
         home = self._home("rows", key, description)
         first: dict[str, int] = {}  # equal contents are computed once
@@ -86,7 +86,7 @@ class FeatureCache:
         def computed(missing: list[str]) -> tuple[np.ndarray, ...]:
             arrays = compute([first[digest] for digest in missing])
             if not arrays or any(len(array) != len(missing) for array in arrays):
-                raise LevelfieldError(f"Asked for {len(missing)} rows, the computation gave another number of them.")
+                raise LevelfieldError(f"The computation was asked for {len(missing)} rows and returned another number.")
             return arrays
 
         chunks: list[Chunk] = []
@@ -103,7 +103,7 @@ class FeatureCache:
         return Rows(digests, chunks, in_memory=_bytes(home) < IN_MEMORY)
 
     def missing(self, key: str, digests: Sequence[str]) -> int:
-        """How many different rows would have to be computed."""
+        """The number of distinct rows that are not stored yet."""
         home = self._place("rows", key)
         there = {digest for path in home.glob("*.safetensors") for digest in _digests(path)}
         return len(set(digests) - there)
@@ -127,13 +127,13 @@ class FeatureCache:
         return sum(entry.bytes for entry in self.entries())
 
     def entries(self) -> list[Entry]:
-        """What is stored, the longest unused first."""
+        """The stored entries, least recently used first."""
         return sorted((entry for _, entry in self._stored()), key=lambda entry: entry.last_use)
 
     def clear(self, key: str | None = None) -> int:
-        """Remove everything, or what `key` (as `entries` names it) has stored; gives the bytes freed.
+        """Remove everything, or the data of `key` (as named by `entries`). Returns the bytes freed.
 
-        Safe while others use it: they compute again what they miss, and keep what they have opened.
+        Safe while other processes use the cache: they recompute what is missing, and keep what they have opened.
         """
         freed = 0
         for home, entry in self._stored():
@@ -169,7 +169,7 @@ def _filled(
     wait: bool,
     stage: Stage,
 ) -> list[Chunk] | None:
-    """The bucket's chunks once they hold all that is wanted; None if somebody else works on it and we do not wait."""
+    """The bucket's chunks once they hold all wanted rows; None if another process fills it and we do not wait."""
     chunks, _ = _open(home, bucket)
     if not _missing(wanted, chunks):
         stage.advance(len(wanted))
@@ -193,7 +193,7 @@ def _filled(
 
 
 def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
-    """Sound chunks, and the paths of damaged ones."""
+    """Valid chunks, and the paths of damaged ones."""
     chunks, damaged = [], []
     check = _bytes(home) < IN_MEMORY
     for path in sorted(home.glob(f"{bucket}-*.safetensors")):
@@ -206,7 +206,7 @@ def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
 
 
 def _digests(path: Path) -> Sequence[str]:
-    """Whose rows a chunk holds; nobody's if it is damaged."""
+    """The digests in a chunk; none if it is damaged."""
     try:
         return open_chunk(path, check=False).digests
     except Damaged:

@@ -1,4 +1,4 @@
-"""Arrays in one file: written whole, checked when read, mapped into memory. The files are ordinary safetensors."""
+"""Arrays in one file: written atomically, checked when read, memory-mapped. The files are ordinary safetensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.in
 
 
 class Damaged(Exception):
-    """A file that is not what was written. Never reaches the user: what it held is computed again."""
+    """A damaged file. Never reaches the user: its content is computed again."""
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
@@ -82,7 +82,7 @@ def open_chunk(path: Path, *, check: bool) -> Chunk:
 class Rows:
     """One row per item of each stored tensor: `rows[[3, 1]]` gives a tuple of tensors. In memory if `in_memory`.
 
-    What is in memory was checked when its chunk was opened; of a mapped chunk each row is when it is first read.
+    Rows in memory were checked when their chunk was opened; rows of a mapped chunk are checked on first read.
     """
 
     def __init__(self, digests: Sequence[str], chunks: Sequence[Chunk], *, in_memory: bool) -> None:
@@ -106,7 +106,7 @@ class Rows:
         return tuple(tensor.index_select(0, index) for tensor in self._tensors)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Everything, in memory. Not a copy if it is there already."""
+        """All rows in memory, without a copy if they are there already."""
         return self._tensors if self._tensors is not None else self._gather(np.arange(len(self)))
 
     def _gather(self, chosen: np.ndarray) -> tuple[Tensor, ...]:
@@ -121,15 +121,15 @@ class Rows:
         return tuple(torch.from_numpy(array) for array in gathered)
 
     def _check(self, chosen: np.ndarray, gathered: Sequence[np.ndarray]) -> None:
-        """Refuse rows that are not what was stored. Their file goes, so that they are computed again."""
+        """Refuse damaged rows, and remove their file so that they are computed again."""
         for row in np.flatnonzero(~self._checked[chosen]):
             number, place = self._places[chosen[row]]
             chunk = self._chunks[number]
             if chunk.checksums is not None and chunk.checksums[place] != _row_checksum(gathered, int(row)):
                 chunk.path.unlink(missing_ok=True)
                 raise BadInput(
-                    f"The cache file {chunk.path} was damaged and is removed: start the command again, and "
-                    "what it held is computed again."
+                    f"The cache file {chunk.path} was damaged and has been removed: start the command again "
+                    "to recompute its content."
                 )
         self._checked[chosen] = True
 

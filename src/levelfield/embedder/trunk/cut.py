@@ -1,4 +1,4 @@
-"""Which pieces of a trunk lie below the cut, and which can be read."""
+"""Which pieces of a trunk are below the cut, and which can be tapped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from levelfield.errors import BadSpecification, unknown
 
 
 def check_taps(read: list[str], given: tuple[str, ...], possible: tuple[str, ...], backbone: str) -> None:
-    """Refuse taps that the backbone does not have, or one twice."""
+    """Refuse unknown or repeated taps."""
     if not read:
         raise BadSpecification(f"At least one tap is needed. '{backbone}' has: {', '.join(possible)}.")
     for tap in given:
@@ -30,9 +30,9 @@ def first_trained(cut: str, used: list[str], stages: list[str], *, whole: bool) 
         return 0
     last = re.fullmatch(r"last-([1-9]\d*)", cut)
     if last is None:
-        raise BadSpecification(f"Unknown cut '{cut}'. There are: frozen, last-N (such as last-2), tuned.")
+        raise BadSpecification(f"Unknown cut '{cut}'; use frozen, last-N (such as last-2) or tuned.")
     if whole:
-        raise BadSpecification(f"This backbone cannot be divided, so the cut '{cut}' is not possible: frozen or tuned.")
+        raise BadSpecification(f"This backbone cannot be divided at '{cut}'; use the cut frozen or tuned.")
     if int(last[1]) > len(stages):
         raise BadSpecification(f"The cut '{cut}' asks for more stages than are used ({', '.join(stages)}).")
     return used.index(stages[-int(last[1])])

@@ -1,9 +1,9 @@
-"""Depthwise convolutions whose weight gradient is quick on maps smaller than the kernel, or with very few outputs.
+"""Depthwise convolutions with a fast weight gradient on maps smaller than the kernel, or with very few outputs.
 
 For small maps (5x5 kernels on the 2x2 and 4x4 maps of small images) torch's CPU library falls back to a slow reference:
 100 images, 1,152 channels, 5x5 on 2x2: 68 ms for the gradient against 0.3 ms forward, nine tenths of a training step.
-The sum itself is tiny. With stride 2 from 7x7 to 2x2 it takes half the library's time. Results forward
-are the library's own, bit for bit.
+The sum itself is tiny. With stride 2 from 7x7 to 2x2 it takes half the library's time. Forward
+results are those of the library, bit for bit.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ def pool(maps: Tensor, how: str) -> Tensor:
 
 
 def as_maps(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -> Tensor:
-    """Whatever a stage gives as (rows, channels, height, width).
+    """The output of a stage as (rows, channels, height, width).
 
-    Tokens become a column of places; class and register tokens have no place and are left out.
+    Tokens become a column of positions; class and register tokens have no position and are dropped.
 
     >>> as_maps(torch.zeros(2, 1 + 9, 5), prefix_tokens=1).shape
     torch.Size([2, 5, 9, 1])
@@ -45,6 +45,6 @@ def as_maps(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -
 
 
 def join(taps: list[Tensor], how: str, *, normalize: bool) -> Tensor:
-    """Pooled taps side by side, each of length 1 if asked: otherwise the tap with the largest numbers decides alone."""
+    """Concatenate pooled taps, optionally at unit length each: otherwise the tap with the largest values dominates."""
     pooled = [pool(maps, how) for maps in taps]
     return torch.cat([functional.normalize(rows, dim=1) for rows in pooled] if normalize else pooled, dim=1)

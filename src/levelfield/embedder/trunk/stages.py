@@ -1,4 +1,4 @@
-"""A timm network as a row of pieces: entrance, its own stages, exit. In a row they compute `forward_features`."""
+"""A timm network as a sequence of pieces: entrance, its own stages, exit. Together they compute `forward_features`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLE = "network"  # the one stage of a network that we do not know how to divid
 
 @dataclass(frozen=True)
 class Division:
-    """`entrance` and `exit` are None where the network has nothing before its first or after its last stage."""
+    """`entrance` and `exit` are None if the network has nothing before its first or after its last stage."""
 
     entrance: nn.Module | None
     stages: tuple[tuple[str, nn.Module], ...]
@@ -46,8 +46,8 @@ class Division:
 def divide(network: nn.Module) -> Division:
     """The pieces of `network`; they share its modules.
 
-    A network with a function `division` says it itself. A family counts only if the class computes its features as the
-    family does; anything else is one whole stage.
+    A network with a function `division` divides itself. A class is divided like its family only if it computes
+    features in the same way; any other network is one stage.
 
     >>> import timm
     >>> divide(timm.create_model("resnet18")).stage_names

@@ -81,7 +81,7 @@ class Trunk(nn.Module):
         super().train(False)  # below the cut for good
 
     def below(self, images: Tensor) -> tuple[Tensor, ...]:
-        """images: (rows, 3, side, side) -> what has to be stored to train above the cut; never a gradient.
+        """images: (rows, 3, side, side) -> the tensors to store for training above the cut; without gradient.
 
         "frozen": the features themselves, (rows, width). "last-N": the map at the cut, then the maps of taps below
         it. "tuned": the images. Never in lower precision, whatever autocast says: it is stored.
@@ -95,7 +95,7 @@ class Trunk(nn.Module):
             return (now, *(seen[name] for name in self._kept()))
 
     def above(self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """What `below` gave -> features (rows, width): taps pooled, normalised, side by side.
+        """The output of `below` -> features (rows, width): taps pooled, normalised and concatenated.
 
         `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it. `at` may also
         be "input" (the images, if all is tuned) or "features" (the result).
@@ -126,7 +126,7 @@ class Trunk(nn.Module):
         return self._join(seen)
 
     def last_map(self, images: Tensor) -> Tensor:
-        """(rows, channels, height, width): what the last stage that is used makes of images, before it is pooled."""
+        """(rows, channels, height, width): the output of the last used stage, before pooling."""
         training = self.training
         self.eval()
         with torch.no_grad():
@@ -145,7 +145,7 @@ class Trunk(nn.Module):
 
     @property
     def changed(self) -> int:
-        """Those among them whose hidden states were changed on the way."""
+        """Rows among `passes` whose hidden states were changed."""
         return self._counter.changed
 
     @property
@@ -153,17 +153,17 @@ class Trunk(nn.Module):
         """Length of a feature row."""
         if self._width is None:
             if self.pooling == "grid" and self.image is None:
-                raise BadSpecification("The width of a grid depends on the image size: Trunk(..., image=64).")
+                raise BadSpecification("The width of a grid depends on the image size; pass it: Trunk(..., image=64).")
             self._width = self._width_now()
         return self._width
 
     def stored_shapes(self, image: int) -> list[tuple[int, ...]]:
-        """Shape of one row of each tensor that `below` gives for images of this side (float32)."""
+        """Shape of one row of each tensor that `below` returns for images of this side (float32)."""
         return [tuple(part.shape[1:]) for part in self.below(self._blank(image))]
 
     @property
     def key(self) -> str:
-        """All that decides what `below` gives, as text."""
+        """Everything that determines the output of `below`, as text."""
         if self.cut == "tuned":
             return "images"
         layout = "channels_last" if self.channels_last else "contiguous"
@@ -177,7 +177,7 @@ class Trunk(nn.Module):
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that makes this trunk again but the weights."""
+        """Everything needed to recreate this trunk except the weights."""
         return {
             "backbone": self.backbone_name,
             "weights_digest": self.weights_digest,
@@ -192,7 +192,7 @@ class Trunk(nn.Module):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The pieces that are used, in order, `entrance` and `final` among them where the network has them."""
+        """The used pieces in order, including `entrance` and `final` if the network has them."""
         return tuple(self._used)
 
     @property
@@ -204,7 +204,7 @@ class Trunk(nn.Module):
 
     @property
     def frozen_prefixes(self) -> tuple[str, ...]:
-        """How the names in `state_dict` of all that lies below the cut begin."""
+        """Prefixes in `state_dict` of everything below the cut."""
         return tuple(f"pieces.{_key(name)}." for name in self._used[: self._first])
 
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
@@ -212,7 +212,7 @@ class Trunk(nn.Module):
         return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]
 
     def train(self, mode: bool = True) -> Trunk:
-        """As usual, but what is frozen stays in eval mode, and BatchNorm follows `batch_norm`."""
+        """Like `nn.Module.train`, but frozen parts stay in eval mode, and BatchNorm follows `batch_norm`."""
         self.training = mode
         for name in self._used[self._first :]:
             piece = self.pieces[_key(name)].train(mode)
@@ -242,7 +242,7 @@ class Trunk(nn.Module):
         return join([self._laid_out(one) for one in maps], self.pooling, normalize=self.normalize_taps)
 
     def _kept(self) -> list[str]:
-        """Taps below the cut but for the map at the cut itself."""
+        """Taps below the cut, except the map at the cut itself."""
         return [name for name in self._used[: max(self._first - 1, 0)] if name in self._read]
 
     def _trains(self, parameter: str) -> bool:
@@ -254,10 +254,10 @@ class Trunk(nn.Module):
 
     def _check_at(self, at: str | None, change: object) -> None:
         if (at is None) != (change is None):
-            raise BadSpecification("`at` and `change` belong together: the stage, and what to do with what leaves it.")
+            raise BadSpecification("`at` (a stage) and `change` (a function of its output) must be given together.")
         if at is not None and at not in self.depths:
             raise BadSpecification(
-                f"Nothing can be changed at '{at}' with cut '{self.cut}': possible are {', '.join(self.depths)}."
+                f"Hidden states cannot be changed at '{at}' with cut '{self.cut}'; use one of {', '.join(self.depths)}."
             )
 
     def _blank(self, image: int) -> Tensor:
@@ -275,7 +275,7 @@ class Trunk(nn.Module):
 
 
 class _Counter:
-    """Rows that were computed. A copy of a trunk counts where the original does: its work is the same work."""
+    """Counts computed rows. A copy of a trunk shares the counter of the original."""
 
     def __init__(self) -> None:
         self.rows = self.changed = 0
@@ -285,8 +285,8 @@ class _Counter:
 
 
 def _copied(pieces: nn.ModuleDict) -> nn.ModuleDict:
-    """As copy.deepcopy, in two thirds of the time: the empty containers that every module has, ten and more, are made
-    here instead of being asked how they want to be copied."""
+    """Like copy.deepcopy in two thirds of the time: the ten and more empty containers of every module are created here
+    directly."""
     memo: dict[int, Any] = {}
     for module in pieces.modules():
         for value in vars(module).values():
@@ -296,5 +296,5 @@ def _copied(pieces: nn.ModuleDict) -> nn.ModuleDict:
 
 
 def _key(name: str) -> str:
-    """A module's name may hold no dot."""
+    """A module name without dots."""
     return name.replace(".", "_")

@@ -37,7 +37,7 @@ __all__ = [
 
 
 def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]:
-    """The names, if there are such figures and the study, if given, can have them. Cheap: asks before training.
+    """Validate figure names, and that `study` (if given) can have these figures. Cheap: called before training.
 
     >>> check_figures(["spectra"])
     ['spectra']
@@ -47,19 +47,19 @@ def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]
         create(name)
         reason = why_not(name, study) if study is not None else None
         if reason is not None:
-            raise BadSpecification(f"The figure '{name}' cannot be drawn of this study: {reason}.")
+            raise BadSpecification(f"The figure '{name}' cannot be drawn for this study: {reason}.")
     return names
 
 
 def figures_of(study: Study) -> list[str]:
-    """Those the study names; without any, what varies is drawn as a sweep if that can be."""
+    """The figures that the study names; by default a `sweep` if the study varies something and it can be drawn."""
     return list(study.figures) or (["sweep"] if why_not("sweep", study) is None else [])
 
 
 def draw_figures(
     names: Iterable[str], board: Leaderboard, runs: list[PlannedRun], folder: Path, out: Path | None = None
 ) -> list[Path]:
-    """Draw figures of a study by name, as PNG beside its tables; returns the paths."""
+    """Draw figures of a study by name, as PNG files beside its tables. Returns the paths."""
     rows = drawn(board, runs, folder)
     paths = []
     for name in check_figures(names):

@@ -1,4 +1,4 @@
-"""Where axes begin, end and have their ticks: a small difference must look small."""
+"""Limits, scales and ticks of axes: a small difference must look small."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Spacing = Literal["linear", "log", "even"]
 
 
 def limits(values: Iterable[float | None], *, zero: bool = False) -> tuple[float, float]:
-    """Both ends of a linear axis. `zero`: amounts, of which one reads ratios, begin at 0.
+    """Limits of a linear axis. `zero`: start at 0, for quantities that are read as ratios.
 
     >>> limits([682, 694], zero=True)
     (0.0, 763.4)
@@ -42,7 +42,7 @@ def limits(values: Iterable[float | None], *, zero: bool = False) -> tuple[float
 
 
 def span_costs(axis: Any, values: Sequence[float]) -> None:
-    """Scale the x axis for amounts: from 0, or logarithmic if they are far apart."""
+    """Scale the x axis for costs: from 0, or logarithmic if the values are far apart."""
     if max(values) > WIDE * min(values) > 0:
         axis.set_xscale("log")
         axis.set_xlim(min(values) / 1.5, max(values) * 1.5)
@@ -52,7 +52,7 @@ def span_costs(axis: Any, values: Sequence[float]) -> None:
 
 
 def write_plainly(one: Any) -> None:
-    """Ticks as plain numbers: no powers, no offset to add. Of a logarithmic axis 1, 2 and 5 are named."""
+    """Label ticks with plain numbers, without powers or offsets. A logarithmic axis labels 1, 2 and 5."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     if one.get_scale() == "log":
@@ -66,10 +66,10 @@ def write_plainly(one: Any) -> None:
 
 
 def spacing(values: Sequence[Any]) -> Spacing:
-    """How the values of a sweep are spread over its axis.
+    """The scale of a sweep's axis.
 
-    Numbers are drawn at their place, geometric ones on a logarithmic axis; words, and numbers that would lie on each
-    other, side by side.
+    Numbers are drawn to scale, geometric ones on a logarithmic axis; words, and numbers that would overlap, are evenly
+    spaced.
 
     >>> spacing([1, 2, 3]), spacing([64, 128, 512]), spacing([0, 0.001, 0.1, 1]), spacing(["25x4", "50x2"])
     ('linear', 'log', 'even', 'even')
@@ -85,7 +85,7 @@ def spacing(values: Sequence[Any]) -> Spacing:
 
 
 def ordered(values: list[Any]) -> list[Any]:
-    """Different values: numbers by size, words by the numbers and letters in them.
+    """Unique values, sorted: numbers by size, words in natural order.
 
     >>> ordered(["25x4", "100", "50x2", "25x4"])
     ['25x4', '50x2', '100']
@@ -108,7 +108,7 @@ def is_number(value: Any) -> bool:
 
 
 def _is_geometric(numbers: list[float]) -> bool:
-    """At least four times apart, and with steps that are more even as ratios than as differences."""
+    """Whether values span a factor of four or more, with steps more even as ratios than as differences."""
     steps, ratios = np.diff(numbers), np.diff(np.log(numbers))
     if len(numbers) == 2:
         return numbers[1] >= WIDE * numbers[0]

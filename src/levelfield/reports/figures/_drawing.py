@@ -1,4 +1,4 @@
-"""What all figures share: panels, text that is taken literally, and a file that appears whole. No window is opened."""
+"""Shared by all figures: panels, literal text, and files written atomically. Opens no window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def plainly(draw: Callable[P, T]) -> Callable[P, T]:
-    """Decorates every function that draws a figure: all text is shown as it is written."""
+    """Decorator of every function that draws a figure: text is shown literally."""
 
     @functools.wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -52,7 +52,7 @@ def panels(
     heights: tuple[float, ...] = (),
     share: bool = False,
 ) -> tuple[Figure, Any]:
-    """A figure and its panels (rows, columns), without the upper and right edge. `share`: all have the same scale."""
+    """A figure and its panels (rows, columns), without top and right spines. `share`: all panels use one scale."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -74,7 +74,7 @@ def panels(
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write the figure in the format that its name ends with."""
+    """Write the figure in the format given by the file extension."""
     check_name(path)
     written = path.suffix[1:].lower()
     write_whole(path, lambda file: figure.savefig(file, format=written))
@@ -83,4 +83,4 @@ def save(figure: Figure, path: Path) -> Path:
 
 def check_name(path: Path) -> None:
     if path.suffix[1:].lower() not in FORMATS:
-        raise BadInput(f"A figure cannot be written as '{path.name}': its name must end with .png, .pdf or .svg.")
+        raise BadInput(f"Cannot write a figure to '{path.name}': the file name must end with .png, .pdf or .svg.")

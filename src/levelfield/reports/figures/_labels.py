@@ -1,4 +1,4 @@
-"""Names of rows: short enough for a figure, and in a legend that has room."""
+"""Row labels: shortened for figures, and placed in a legend that fits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TALL = 9.0  # inches of a legend in one column
 
 
 def shortened(texts: Sequence[str], most: int = LONG) -> list[str]:
-    """The texts, each at most about `most` characters long; different ones stay different.
+    """The texts, shortened to about `most` characters; distinct texts stay distinct.
 
     >>> shortened(["margin", "a very long label [dim=64]", "a very long label [dim=65]"], 14)
     ['margin', 'a very l…m=64]', 'a very l…m=65]']
@@ -28,7 +28,7 @@ def shortened(texts: Sequence[str], most: int = LONG) -> list[str]:
 
 
 def legend_beside(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """A legend right of all panels, in more columns if it is too tall for one; the figure grows by what it needs."""
+    """Add a legend to the right of all panels, in several columns if it is tall; the figure grows to fit it."""
     extent = _legend(figure, handles, names, columns=1)
     columns = math.ceil(extent.height / figure.dpi / TALL)
     if columns > 1:
@@ -39,7 +39,7 @@ def legend_beside(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> 
 
 
 def _legend(figure: Any, handles: Sequence[Any], names: Sequence[str], *, columns: int) -> Any:
-    """Adds it; gives its extent in pixels."""
+    """Add the legend and return its extent in pixels."""
     legend = figure.legend(
         handles, names, loc="outside right center", ncols=columns, fontsize=7, frameon=False, handlelength=3.2
     )

@@ -1,4 +1,4 @@
-"""Names at the points of a scatter: none on top of another or of a point, none beyond the edge."""
+"""Place names beside the points of a scatter plot, without overlaps and within the axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROWTH, MOST_GROWTH = 1.25, 8
 
 
 class Box(NamedTuple):
-    """In pixels."""
+    """A rectangle in pixels."""
 
     left: float
     bottom: float
@@ -30,7 +30,7 @@ class Box(NamedTuple):
     top: float
 
     def overlaps_any(self, others: np.ndarray) -> bool:
-        """Whether it lies on one of the boxes (n, 4)."""
+        """Whether it overlaps one of the boxes (n, 4)."""
         left, bottom, right, top = others.T
         return bool(((self.left < right) & (left < self.right) & (self.bottom < top) & (bottom < self.top)).any())
 
@@ -45,7 +45,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Points:
-    """Points of one panel, each with its name and colour. The first ones choose their places first."""
+    """Points of one panel, each with its name and colour. Names are placed in this order."""
 
     axis: Any
     at: Sequence[tuple[float, float]]
@@ -74,7 +74,7 @@ class Points:
 
 
 def name_points(points: Points) -> None:
-    """A name beside each point of the figure's only panel; without room for all, in a column right of the axes.
+    """Write a name beside each point of the figure's only panel, or in a column right of the axes if they do not fit.
 
     Call it last: it needs the final scale. The figure grows by the column.
     """
@@ -87,7 +87,7 @@ def name_points(points: Points) -> None:
 
 
 def number_points(several: Sequence[Points]) -> None:
-    """Short names near the points of several panels. The figure grows until there is room for all."""
+    """Write short names near the points of several panels. The figure grows until all of them fit."""
     figure = several[0].axis.figure
     for _ in range(MOST_GROWTH):
         figure.draw_without_rendering()
@@ -101,7 +101,7 @@ def number_points(several: Sequence[Points]) -> None:
 
 
 def _places(points: Points, reaches: Sequence[float], sides: Sequence[tuple[float, float]]) -> list[Any] | None:
-    """For each name the offset of its middle from its point, in points; None if one of them finds no place."""
+    """The offset of each name's centre from its point, in points; None if any name does not fit."""
     scale = points.axis.figure.dpi / 72
     frame, at, half = points.frame, points.pixels, NEAR * scale / 2
     taken = np.concatenate((at - half, at + half), axis=1)  # boxes, one a row
@@ -146,7 +146,7 @@ def _write_column(points: Points) -> None:
 
 
 def _apart(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
-    """Places in the order of `wanted`, as near to it as they can be with `gap` between them.
+    """Positions in the order of `wanted`, as near to it as possible with `gap` between them.
 
     >>> _apart([1.0, 1.0, 5.0], 2.0, 0.0, 6.0), _apart([5.0, 5.0, 5.0], 2.0, 0.0, 6.0)
     ([1.0, 3.0, 5.0], [2.0, 4.0, 6.0])

@@ -7,7 +7,7 @@ from levelfield.studies.specification.study import Study
 
 
 def nothing_trains(study: Study) -> str | None:
-    """For figures of what was trained.
+    """For figures that need a trained method.
 
     >>> nothing_trains(Study.model_validate({"data": "emoji", "methods": ["lda"]}))
     'no method of the study trains anything: add one that does, such as margin'

@@ -1,4 +1,4 @@
-"""The figures of a study by name: what each shows, and which studies it can be drawn of."""
+"""The figures of a study by name: what each shows, and for which studies it can be drawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def always(study: Study) -> str | None:
 
 @dataclass(frozen=True)
 class FigureFacts:
-    """What a figure shows. why_not: the reason why it cannot be drawn of a study, and what to change; None if it can.
+    """Facts about a figure. why_not: why it cannot be drawn for a study, and what to change; None if it can.
 
     The specification alone decides that: nothing is trained, read or imported for it.
     """
@@ -36,7 +36,7 @@ class FigureFacts:
 
 
 def register(name: str, what: str, *, why_not: Callable[[Study], str | None] = always) -> Callable[[_Entry], _Entry]:
-    """Decorator: enter a function that draws under `name`, with a sentence on what it shows."""
+    """Decorator: register a drawing function under `name`, with a sentence on what it shows."""
     return _FIGURES.register(name, FigureFacts(what, why_not))
 
 
@@ -56,10 +56,10 @@ def describe(name: str) -> FigureFacts:
 
 
 def why_not(name: str, study: Study) -> str | None:
-    """Why the figure `name` cannot be drawn of the study, and what to change; None if it can be.
+    """Why the figure `name` cannot be drawn for the study, and what to change; None if it can.
 
     >>> study = Study.model_validate({"data": "emoji", "methods": ["margin"]})
     >>> why_not("leaderboard", study), why_not("sweep", study)
-    (None, 'nothing varies: give `vary` one key, or two for a heat map, as in vary: {conditions.dim: [64, 128]}')
+    (None, 'nothing varies: give `vary` one key, or two for a heat map, e.g. vary: {conditions.dim: [64, 128]}')
     """
     return describe(name).why_not(study)

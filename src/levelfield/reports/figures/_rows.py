@@ -1,4 +1,4 @@
-"""The rows of a leaderboard with what a figure needs besides: the runs behind them, and their training embeddings."""
+"""Leaderboard rows for figures: with their runs and the spectra of their training embeddings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Drawn:
 
     @property
     def pair(self) -> str:
-        """The same for a method with and without its regulariser."""
+        """A key that a method shares with and without its regulariser."""
         return json.dumps([self.method, without_regulariser(self.settings), self.row.variation], sort_keys=True)
 
 
@@ -66,7 +66,7 @@ def drawn(board: Leaderboard, runs: list[PlannedRun], folder: Path) -> list[Draw
 
 
 def ends(cell: Cell) -> list[float]:
-    """All that a cell shows on an axis: its mean and, where they are known, the ends of its interval."""
+    """The values that a cell shows on an axis: its mean and, if known, the ends of its interval."""
     return [value for value in (cell.mean, cell.low, cell.high) if value is not None]
 
 

@@ -1,4 +1,4 @@
-"""How each method is drawn: the same colour, marker and line in every figure of a study."""
+"""The style of each method: the same colour, marker and line in every figure of a study."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEVELS: tuple[Any, ...] = (":", (0, (1, 3)), (0, (3, 3)), (0, (3, 2, 1, 2)))
 
 @dataclass(frozen=True)
 class Style:
-    """Of one method. `hollow`: it has a regulariser; without one it has the same colour and marker, filled."""
+    """Style of one method. `hollow`: with a regulariser; without one, the same colour and marker are filled."""
 
     colour: str
     marker: str
@@ -53,9 +53,9 @@ class Style:
 
 
 def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
-    """The style of each label, by the order of the study's methods: a run that is missing moves no colour.
+    """The style of each label, by the order of the study's methods, so that a missing run changes no colour.
 
-    A method with a regulariser shares colour and marker with the same method without. What trains nothing is grey.
+    A method with a regulariser shares colour and marker with the same method without it. Untrained rows are grey.
     """
     competitors: dict[str, MethodSpec] = {}
     for run in runs:
@@ -91,7 +91,7 @@ def _family(method: MethodSpec) -> str:
 
 
 def _coloured(number: int, *, hollow: bool) -> Style:
-    """Each combination of colour and marker comes once among the first 56 methods."""
+    """Assign colours and markers; each combination is unique among the first 56 methods."""
     again, place = divmod(number, len(COLOURS))
     marker = list(MARKERS)[(again + place) % len(MARKERS)]
     return Style(COLOURS[place], marker, LINES[again % len(LINES)], hollow)

@@ -1,4 +1,4 @@
-"""A sweep over two keys: a heat map of the metric for each method."""
+"""A sweep over two keys: one heat map of the metric per method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Table(NamedTuple):
 
 
 def draw_maps(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """One panel for each method that both keys vary for; all have the same colours for the same values."""
+    """One panel for each method that both keys apply to; all panels share one colour scale."""
     varied = [row for row in rows if len(row.row.variation) == 2]
     labels = list(dict.fromkeys(row.label for row in varied))
     tables = [_table([row for row in varied if row.label == label], metric) for label in labels]
@@ -71,7 +71,7 @@ def _write_values(axis: Any, values: np.ndarray, middle: float) -> None:
 
 
 def _short(key: str, label: str) -> str:
-    """A key under its method's own picture.
+    """The axis label of a key in the panel of its method.
 
     >>> _short("methods.margin.beta", "margin"), _short("conditions.dim", "margin")
     ('beta', 'conditions.dim')

@@ -1,4 +1,4 @@
-"""Where a network looks (lim2022 D.1): the strongest channels of its last feature map, laid over the image."""
+"""Where a network looks (lim2022 D.1): the strongest channels of its last feature map, over the image."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
     activations = np.asarray(activations, dtype=np.float64)
     if activations.ndim != 3 or not 1 <= channels <= len(activations):
         raise BadInput(
-            f"A feature map (channels, height, width) with at least {channels} channels is needed, "
-            f"not shape {activations.shape}."
+            f"A feature map must have shape (channels, height, width) with at least {channels} channels, "
+            f"not {activations.shape}."
         )
     means = activations.mean(axis=(1, 2))
     top = np.argsort(-means, kind="stable")[:channels]
@@ -42,7 +42,7 @@ def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
 
 
 def overlaid(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
-    """A map of 0..1 resized to the image (bilinear) and laid over it in the colours of heat, half and half."""
+    """The image blended half and half with a map of 0..1, resized (bilinear) and drawn as heat colours."""
     from matplotlib import colormaps
 
     size = image.shape[1], image.shape[0]
@@ -56,7 +56,7 @@ def overlaid(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
 def draw_activation_maps(
     images: list[np.ndarray], activations: dict[str, list[np.ndarray]], path: Path, *, channels: int = 3
 ) -> Path:
-    """One block of `channels` columns per image; rows: the image, then each network by its label.
+    """Draw one block of `channels` columns per image; rows are the image, then each network by its label.
 
     images: uint8 (height, width, 3). activations: by label, the last feature map of each image.
     """

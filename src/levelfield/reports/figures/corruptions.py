@@ -20,7 +20,7 @@ _COLUMNS = 5
 
 @plainly
 def draw_corruptions(image: Image.Image, names: Sequence[str], path: Path, *, side: int = 224) -> Path:
-    """The image with its shorter side brought to `side`, and what each corruption makes of it, by name."""
+    """Draw the image, its shorter side scaled to `side`, and the image under each corruption by name."""
     scale = side / min(image.size)
     small = image.resize((round(image.width * scale), round(image.height * scale)), Image.Resampling.BICUBIC)
     shown = {"image": np.asarray(small)}

@@ -1,4 +1,4 @@
-"""How good the rows are against what they cost, and the front: what no other row beats for as much or less."""
+"""Score against cost, with the Pareto front: rows that no other row beats at the same or lower cost."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ AXES = {
 )
 @plainly
 def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """A panel for each cost that is known and not the same for all, a line of panels for each test set.
+    """One panel for each cost that is known and differs between rows, one line of panels for each test set.
 
-    The front is a staircase. Rows that train nothing cost nothing here: the best of them is a level that the front
-    starts from. Rows of one method look alike; with several of them all rows are numbered.
+    The front is a staircase. Rows that train nothing have no cost here: the front starts at the level of the best of
+    them. Rows of one method share a style; if there are several, all rows are numbered.
     """
     sets = list(dict.fromkeys(row.row.test_set for row in rows))
     paid = {cost: [getattr(row.row, cost) for row in rows if _known(row, cost)] for cost in COSTS}
     costs = [cost for cost, values in paid.items() if values and (cost == "seconds" or len(set(values)) > 1)]
     if not costs:
-        raise BadInput("No row trained anything: nothing has a cost.")
+        raise BadInput("The figure 'cost' needs a row that was trained; this study has none.")
     figure, axes = panels(len(sets), len(costs), width=0.4 + 3.4 * len(costs), height=0.5 + 3.0 * len(sets))
     named: dict[str, Any] = {}
     for line, test_set in zip(axes, sets, strict=True):
@@ -71,7 +71,7 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def _draw_panel(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[str, Any]:
-    """What the legend names, by its name."""
+    """Draw one panel; returns the legend entries by name."""
     axis.grid(axis="y", color=GRID)
     points = {row.row.label: row for row in rows if _known(row, cost)}
     if not points:
@@ -96,7 +96,7 @@ def _draw_panel(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[st
 
 
 def _draw_front(axis: Any, rows: list[Drawn], paid: dict[str, float], cost: str, metric: str) -> dict[str, Any]:
-    """Up where a dearer row is better, level in between, and level to the edge."""
+    """Draw the front as steps: up where a costlier row is better, flat in between and to the edge."""
     best = front([row.row for row in rows], cost, metric)
     shown = {row.row.label: row for row in rows}
     means = {label: row.cell(metric).mean for label, row in shown.items()}
@@ -125,7 +125,7 @@ def _draw_front(axis: Any, rows: list[Drawn], paid: dict[str, float], cost: str,
 
 
 def _numbers(rows: list[Drawn]) -> dict[str, int]:
-    """Numbers of the rows by name, as on the leaderboard, if some rows look alike."""
+    """Row numbers by name, in leaderboard order, if some rows share a style."""
     names = list(dict.fromkeys(_name(row) for row in rows))
     looks = Counter(row.style for row in {_name(row): row for row in rows if row.row.trained}.values())
     return {name: place for place, name in enumerate(names, 1)} if max(looks.values(), default=0) > 1 else {}
@@ -138,7 +138,7 @@ def _points(axis: Any, rows: list[Drawn], cost: str, metric: str, numbers: dict[
 
 
 def _name(row: Drawn) -> str:
-    """Of the row, whatever it was tested on: the panels say that."""
+    """The name of the row without its test set, which the panels name."""
     return row.row.label.replace(f" [data={row.row.variation.get('data')}]", "")
 
 

@@ -1,4 +1,4 @@
-"""Mean ranks over datasets on a line, best to the left; bars join what cannot be told apart (Demsar 2006, figure 1)."""
+"""Mean ranks over datasets, best on the left; bars join ranks that do not differ (Demsar 2006, figure 1)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ROW, BAR = 0.32, 0.16  # inches between two names, and between two bars
 
 @plainly
 def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
-    """Names of the better half stand on the left, those of the others on the right, each with its mean rank.
+    """Draw names of the better half on the left, the others on the right, each with its mean rank.
 
-    Where the methods do not differ at all (Friedman), one bar joins them all.
+    If the methods do not differ at all (Friedman), one bar joins all of them.
     """
     names = list(found.mean_ranks)
     half = math.ceil(len(names) / 2)
@@ -58,7 +58,7 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
 
 
 def _draw_line(axis: Any, last: int, difference: float) -> None:
-    """The ranks from 1, and above them how far apart two must be."""
+    """Draw the axis of ranks, with the critical difference above it."""
     axis.plot([1, last], [0, 0], color="black", linewidth=1)
     for rank in range(1, last + 1):
         axis.plot([rank, rank], [0, 0.08], color="black", linewidth=1)

@@ -28,7 +28,7 @@ ACROSS = 3
 
 
 class Curve(NamedTuple):
-    """What one run wrote down of one part while it trained."""
+    """The values that one run recorded for one part of the data during training."""
 
     part: str
     metric: str
@@ -38,7 +38,7 @@ class Curve(NamedTuple):
 
 
 def _nothing_is_watched(study: Study) -> str | None:
-    """Some runs must be measured while they train: on the test classes, or on validation classes."""
+    """Some runs must be evaluated during training, on test or validation classes."""
     if reason := nothing_trains(study):
         return reason
     monitors = study.vary.get("conditions.monitor", [study.conditions.monitor])
@@ -46,19 +46,19 @@ def _nothing_is_watched(study: Study) -> str | None:
     if "test" in monitors or any(select != "budget" for select in selects):
         return None
     return (
-        "nothing is measured while the methods train: set conditions.monitor: test, or protocol.validation: 0.2 "
+        "nothing is evaluated during training: set conditions.monitor: test, or protocol.validation: 0.2 "
         "with conditions.select: map@r"
     )
 
 
-@register("curves", "what was measured while the methods trained, a panel for each row", why_not=_nothing_is_watched)
+@register("curves", "metrics during training, one panel per row", why_not=_nothing_is_watched)
 @plainly
 def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """A panel for each row: thin lines are seeds, thick ones their mean. All panels have the same scale."""
+    """Draw a panel for each row: thin lines are seeds, thick ones their mean. All panels share one scale."""
     shown = [(row, curves) for row in rows if (curves := [one for run in row.results for one in _curves(run)])]
     if not shown:
         raise BadInput(
-            "No run was measured while it trained: set conditions.monitor: test, or conditions.select to a "
+            "No run was evaluated during training: set conditions.monitor: test, or conditions.select to a "
             "metric of validation classes, and train again."
         )
     every = [curve for _, curves in shown for curve in curves]
@@ -83,7 +83,7 @@ def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def _curves(result: Result) -> list[Curve]:
-    """None for a run that was not watched."""
+    """The curves of a run; none if it was not evaluated during training."""
     found = []
     watched = result.summary.get("monitored") or []
     for part in ("train", "test") if watched else ():
@@ -99,7 +99,7 @@ def _curves(result: Result) -> list[Curve]:
 def _one_metric(part: str, curves: list[Curve]) -> str:
     found = {curve.metric for curve in curves if curve.part == part}
     if len(found) > 1:
-        raise BadInput(f"These runs wrote down different metrics while they trained: {', '.join(sorted(found))}.")
+        raise BadInput(f"These runs recorded different metrics during training: {', '.join(sorted(found))}.")
     return found.pop()
 
 
@@ -121,7 +121,7 @@ def _draw_part(axis: Any, curves: list[Curve], colour: str) -> None:
 
 
 def _explain(figure: Any, metrics: dict[str, str]) -> None:
-    """The parts by their lines; the metric is said where they have different ones."""
+    """Add the legend of parts; it names the metric if the parts have different ones."""
     from matplotlib.lines import Line2D
 
     differ = len(set(metrics.values())) > 1

@@ -27,7 +27,7 @@ MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the p
 def _no_hist(study: Study) -> str | None:
     if any(learns_distributions(method.name) for method in study.methods):
         return None
-    return nothing_trains(study) or "it shows what `hist` learned of its classes, and `hist` is not among the methods"
+    return nothing_trains(study) or "it shows what `hist` learned, and `hist` is not among the methods"
 
 
 @register(
@@ -36,7 +36,7 @@ def _no_hist(study: Study) -> str | None:
     why_not=_no_hist,
 )
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """For every row of HIST, the run of its first seed: a matrix of similarities and a scatter of spreads."""
+    """Draw the first seed of every HIST row: a matrix of similarities and a scatter plot of spreads."""
     from levelfield.studies.runs.distributions import distributions_of
 
     shown = [row for row in rows if row.results and learns_distributions(row.method)]
@@ -44,8 +44,8 @@ def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
     if not found:
         raise BadInput(
-            "The figure 'distributions' shows what `hist` learned of its classes, and this study has no finished run "
-            "of `hist` that learns means and variances."
+            "The figure 'distributions' shows the class distributions learned by `hist`, and this study has no "
+            "finished run of `hist` that learns means and variances."
         )
     return draw(found, path, {row.row.label: row.style.colour for row in rows})
 

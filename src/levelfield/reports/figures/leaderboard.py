@@ -1,4 +1,4 @@
-"""Every row of the leaderboard with its interval: roth2020, tables 7 to 9, as a picture."""
+"""Every row of the leaderboard with its interval: roth2020, tables 7 to 9, as a figure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _shade_ties(axis: Any, rows: list[Drawn]) -> None:
 
 
 def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:
-    """What is drawn, in words. Where no test was made, nothing is said of ties."""
+    """The legend. Without a test it does not mention ties."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""roth2020, figures 9 and 10: how good a row is against the spectral decay of its training embeddings."""
+"""roth2020, figures 9 and 10: score against the spectral decay of the training embeddings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from levelfield.reports.figures._rows import Drawn, ends, errors
 )
 @plainly
 def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """One point for each row, hollow with a regulariser; an arrow leads to it from the same method without."""
+    """Draw a point for each row, hollow with a regulariser; an arrow points to it from the same method without it."""
     shown = [(row, rho) for row in rows if (rho := row.rho) is not None and np.isfinite(rho)]
     if not shown:
-        raise BadInput("No row has a spectral decay of its training embeddings: nothing was trained.")
+        raise BadInput("The figure 'recall-rho' needs a row that was trained; this study has none.")
     figure, axes = panels(1, 1, width=6.4, height=4.4)
     axis = axes[0, 0]
     for row, rho in shown:

@@ -21,10 +21,10 @@ TITLES = {"spectrum": "singular values, all training rows", "class_spectrum": "t
 @register("spectra", "means, and the singular values of the training embeddings", why_not=nothing_trains)
 @plainly
 def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """Means and two spectra; the same method with a regulariser has the same colour and a dashed line."""
+    """Draw scores and two spectra; a method with a regulariser has the colour of the plain one and a dashed line."""
     shown = [row for row in rows if row.rho is not None]
     if not shown:
-        raise BadInput("No row has spectra of its training embeddings: nothing was trained.")
+        raise BadInput("The figure 'spectra' needs a row that was trained; this study has none.")
     pairs = list(dict.fromkeys(row.pair for row in shown))
     shown.sort(key=lambda row: (pairs.index(row.pair), row.regularised))
     names = shortened([row.row.label for row in shown])
@@ -55,6 +55,6 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def _strength(row: Drawn, shown: list[Drawn]) -> float:
-    """Variations of one method have its colour, the later ones paler."""
+    """Opacity of a row: variations of one method share its colour, later ones paler."""
     alike = [other for other in shown if other.style == row.style]
     return 1.0 - 0.65 * alike.index(row) / max(1, len(alike) - 1)

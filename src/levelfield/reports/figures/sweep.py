@@ -1,4 +1,4 @@
-"""What varies: a line for each method over one key, a heat map over two (roth2020, figure 8)."""
+"""A sweep: one line per method over one key, or a heat map over two (roth2020, figure 8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BESIDE, WIDEST = 4.0, 20.0  # points between the intervals of two methods, and o
 
 
 def varied_keys(study: Study) -> int:
-    """How many keys vary for the method that varies most: the settings of others do not count.
+    """The number of varied keys that apply to the same method, at most.
 
     >>> vary = {"methods.margin.beta": [0.6, 1.0], "methods.triplet.margin": [0.1, 0.2]}
     >>> varied_keys(Study.model_validate({"data": "emoji", "methods": ["margin", "triplet"], "vary": vary}))
@@ -40,14 +40,14 @@ def varied_keys(study: Study) -> int:
 def _nothing_varies(study: Study) -> str | None:
     count = varied_keys(study)
     if count == 0:
-        return "nothing varies: give `vary` one key, or two for a heat map, as in vary: {conditions.dim: [64, 128]}"
-    return f"{count} keys vary: one can be drawn, or two as a heat map" if count > 2 else None
+        return "nothing varies: give `vary` one key, or two for a heat map, e.g. vary: {conditions.dim: [64, 128]}"
+    return f"{count} keys vary: a sweep can show one key, or two as a heat map" if count > 2 else None
 
 
-@register("sweep", "the first metric over the values that vary: lines, or a heat map", why_not=_nothing_varies)
+@register("sweep", "the first metric over the varied values: lines, or a heat map", why_not=_nothing_varies)
 @plainly
 def draw_sweep(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """Lines or heat maps, as many keys as vary for a method."""
+    """Draw lines for one varied key, heat maps for two."""
     most = max(len(row.row.variation) for row in rows)
     if most not in (1, 2):
         raise BadInput(f"A sweep over {most} keys cannot be drawn: `vary` needs one key, or two for a heat map.")
@@ -55,7 +55,7 @@ def draw_sweep(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """The metric and, where something was trained, rho of the training embeddings; a line of panels for each key."""
+    """The metric and, if something was trained, rho of the training embeddings; one line of panels per key."""
     known = any(row.rho is not None for row in rows if row.row.variation)
     measures: dict[str, Measure] = {metric: lambda row: row.cell(metric).mean}
     measures |= {"rho of the training embeddings": lambda row: row.rho} if known else {}
@@ -84,7 +84,7 @@ def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def _line(axis: Any, own: list[Drawn], measure: Measure, places: dict[str, float]) -> Any:
-    """A method's values; one that nothing varies for is a level. None if there is nothing to draw."""
+    """A method's values; a horizontal line if nothing varies for it. None if there is nothing to draw."""
     if not own:
         return None
     style = replace(own[0].style, hollow=all(row.regularised for row in own))
@@ -98,7 +98,7 @@ def _line(axis: Any, own: list[Drawn], measure: Measure, places: dict[str, float
 
 
 def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, places: dict[str, float]) -> None:
-    """Of each point, where it is known. Those of several methods stand side by side: on each other none is seen."""
+    """Draw known intervals. Those of several methods are shifted sideways so that they do not cover each other."""
     from matplotlib.transforms import ScaledTranslation
 
     known = [row for row in rows if row.row.variation and errors(row.cell(metric))]
@@ -113,7 +113,7 @@ def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, places: dict[str,
 
 
 def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
-    """A tick at each value and nowhere else; where each value is drawn, by its text."""
+    """Set a tick at each value and nowhere else; returns the position of each value by its text."""
     scale = spacing(values)
     places = [float(place) if scale == "even" else float(value) for place, value in enumerate(values)]
     texts = shortened([f"{value:,g}" if is_number(value) else str(value) for value in values], 24)
@@ -134,7 +134,7 @@ def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
 
 
 def _key(row: Drawn) -> str:
-    """The last part of what varies for the row; empty if nothing does."""
+    """The last part of the key that varies for the row; empty if none does."""
     return next(iter(row.row.variation), "").rsplit(".", 1)[-1]
 
 

@@ -20,7 +20,7 @@ CLASSES = (*COLOURS, GREY)  # four that train, four that test
 
 @plainly
 def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Path) -> Path:
-    """One row of panels for each form: the data, the rows under each setting, the spectra of the training rows."""
+    """Draw one row of panels per form: the data, the embeddings under each setting, the training spectra."""
     columns = max(len(found) for found in outcomes.values()) + 2
     figure, axes = panels(len(outcomes), columns, width=2.6 * columns, height=2.9 * len(outcomes))
     for row, (form, found) in zip(axes, outcomes.items(), strict=True):

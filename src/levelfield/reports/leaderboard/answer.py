@@ -1,4 +1,4 @@
-"""The answer of a leaderboard in a few plain sentences: what to use, what is as good, whether training pays."""
+"""The answer of a leaderboard in a few sentences: what to use, what is as good, whether training pays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _use(board: Leaderboard, best: Row) -> str:
 
 
 def _out_of(share: float) -> str:
-    """A share as people say it.
+    """A share in words.
 
     >>> _out_of(0.723), _out_of(0.96), _out_of(0.04)
     ('7 of 10', '96 of 100', '4 of 100')
@@ -56,7 +56,7 @@ def _as_good(board: Leaderboard, best: Row) -> str:
 
 
 def _training(board: Leaderboard) -> str:
-    """Whether the best row that trained is better than the best one that did not."""
+    """Whether the best trained row is better than the best untrained one."""
     gain = board.training_gain
     if gain is None:
         return ""
@@ -76,36 +76,36 @@ def _training(board: Leaderboard) -> str:
 
 
 def _gained(gain: Comparison) -> str:
-    """How much the first of two rows is above the second."""
+    """The difference between two rows in words."""
     if abs(gain.difference) < _SEEN:
-        return f"{gain.first} and {gain.second} have the same figure."
+        return f"{gain.first} and {gain.second} have the same score."
     side = "above" if gain.difference > 0 else "below"
     within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if gain.low is not None else ""
     return f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}."
 
 
 def _surer(board: Leaderboard, best: Row) -> str:
-    """What would resolve the widest of the ties with the best row; nothing where a sentence says that nothing can."""
+    """What would resolve the widest tie with the best row; empty if another sentence says that nothing can."""
     ties = [one for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
     widest = max(ties, key=lambda one: one.difference, default=None)
     needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
-    return f"What would make this surer: {needed} to tell it from {widest.second}." if needed and widest else ""
+    return f"To be more certain: {needed} to distinguish it from {widest.second}." if needed and widest else ""
 
 
 def kept_start(results: Iterable[Result]) -> tuple[int, int]:
-    """Of the runs whose step validation classes chose, how many kept their start; and how many there are."""
+    """Among runs whose step was chosen on validation classes: how many kept their start, and how many there are."""
     chosen = [result.summary["best_step"] for result in results if result.summary.get("history")]
     return chosen.count(0), len(chosen)
 
 
 def advice(board: Leaderboard, conditions: Conditions) -> str:
-    """What could make training pay, where it does not: something that the study has not done already."""
+    """If training does not pay: a suggestion that the study has not tried yet."""
     gain = board.training_gain
     if gain is None or gain.winner == gain.first:
         return ""
     if conditions.cut == "frozen":
         return (
-            "To give training more to learn with, train a part of the network: conditions.cut=last-2 "
-            "conditions.augment=light conditions.views=4. More classes help, too."
+            "To give training more capacity, train part of the network: conditions.cut=last-2 conditions.augment=light "
+            "conditions.views=4. More classes help, too."
         )
-    return "A part of the network trains already: more classes, or more images of each, give it more to learn from."
+    return "Part of the network already trains: more classes, or more images per class, give it more to learn from."

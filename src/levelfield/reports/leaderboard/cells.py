@@ -1,4 +1,4 @@
-"""How a figure of the leaderboard is written, for people and for programs."""
+"""Format the scores of a leaderboard, for people and for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN = "not known"
 
 
 def heading(metric: str) -> str:
-    """Its name; geometry says of which set, since papers measure it on training embeddings.
+    """The column heading; geometry metrics name the set, since papers measure them on training embeddings.
 
     >>> heading("recall@1"), heading("rho")
     ('recall@1', 'rho (test)')
@@ -23,7 +23,7 @@ def heading(metric: str) -> str:
 
 
 def letters(texts: Iterable[str]) -> dict[str, str]:
-    """A letter for each different text, in order of appearance; after z come capitals, then numbers.
+    """A letter for each distinct text, in order of appearance; capitals follow z, then numbers.
 
     >>> letters(["dim 64", "lr 3", "dim 64"])
     {'dim 64': 'a', 'lr 3': 'b'}
@@ -37,7 +37,7 @@ def figure(cell: Cell) -> str:
 
 
 def interval(cell: Cell) -> str:
-    """Over test classes and training again.
+    """The interval over test classes and retraining, as text.
 
     >>> interval(Cell(0.5, 0.4, 0.6)), interval(Cell(0.5)), interval(Cell(0.5, -0.1, 1.1))
     ('0.400-0.600', 'not known', '-0.100 to 1.100')
@@ -52,6 +52,6 @@ def spread(cell: Cell) -> str:
 
 
 def numbers(cell: Cell) -> list[str]:
-    """For a program to read, under PARTS; nothing where it is not known."""
+    """Machine-readable values for the columns PARTS; empty if unknown."""
     values = (cell.mean, cell.low, cell.high, cell.spread)
     return ["" if value is None else f"{value:.6f}" for value in values]

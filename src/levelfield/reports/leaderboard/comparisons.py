@@ -1,4 +1,4 @@
-"""What was compared and what came of it, in words and as a table of all pairs."""
+"""Comparisons between rows, in words and as a table of all pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def how_compared(board: Leaderboard) -> str:
     pairs = board.comparisons
     classes = _span([one.classes for one in pairs])
     if max(one.classes for one in pairs) < MIN_CLASSES:
-        return f"{classes} test classes: too few for a test ({MIN_CLASSES} are the least)."
+        return f"{classes} test classes: too few for a test (at least {MIN_CLASSES} are needed)."
     told = f"{classes} test classes"
     tried = [max(one.seeds) for one in pairs if one.retrained]
     told += f" and {_span(tried)} seeds" if tried else " (training again was not tried: this is about these runs)"
@@ -31,7 +31,7 @@ def how_compared(board: Leaderboard) -> str:
 
 
 def comparisons_markdown(board: Leaderboard) -> list[str]:
-    """A line for each pair, the better row first, the clearest differences first if not all have room."""
+    """One line per pair, the better row first; if not all fit, those with the clearest differences."""
     if not board.comparisons:
         return []
     shown = board.comparisons
@@ -64,7 +64,7 @@ def _span(numbers: list[int]) -> str:
 
 
 def _p(value: float | None) -> str:
-    """A chance, as far as anybody wants to know it.
+    """Format a p-value.
 
     >>> _p(0.00012), _p(0.5), _p(None)
     ('< 0.001', '0.500', 'not known')

@@ -1,4 +1,4 @@
-"""What the rows of a leaderboard cost, in the files, and which rows are worth it."""
+"""Training costs of leaderboard rows, for the files, and the Pareto fronts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN = "not known"
 
 
 def fields(row: Row) -> list[str]:
-    """For a person to read, under HEADINGS."""
+    """Formatted values for the columns HEADINGS."""
     if not row.trained:
         return ["-"] * len(HEADINGS)
     peak = UNKNOWN if row.peak_bytes is None else f"{row.peak_bytes / 1e6:,.0f}"
@@ -20,14 +20,14 @@ def fields(row: Row) -> list[str]:
 
 
 def numbers(row: Row) -> list[str]:
-    """For a program to read, under COLUMNS; nothing where it is not known."""
+    """Machine-readable values for the columns COLUMNS; empty if unknown."""
     counts = (row.peak_bytes, row.images, row.rows_through_trunk)
     return [f"{row.seconds:.2f}", *("" if count is None else f"{count:.0f}" for count in counts)]
 
 
 def front_lines(board: Leaderboard) -> list[str]:
-    """For each test set and cost, the rows that no other beats for as much or less. Said where three or more trained
-    and their cost is known."""
+    """For each test set and cost, the rows that no other row beats at the same or lower cost. Only given if three or
+    more rows trained and their cost is known."""
     lines = []
     for test_set, fronts in board.fronts.items():
         trained = [row for row in board.rows if row.trained and row.test_set == test_set]

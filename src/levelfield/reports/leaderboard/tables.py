@@ -20,7 +20,7 @@ from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row
 
-_VERDICTS = "What is better than what"
+_VERDICTS = "Comparisons"
 _ROWS, _LABELS, _SHOWN = 40, 12, 6  # how much of it a text says; the JSON file has all
 
 
@@ -46,7 +46,7 @@ def as_markdown(board: Leaderboard) -> str:
 
 
 def show(board: Leaderboard, console: Console, *, full: bool = True) -> None:
-    """Print the answer, the leaderboard, what it means, what is better than what, and what became of its claims."""
+    """Print the answer, the leaderboard with its explanation, the comparisons, and the verdicts on claims."""
     console.print(terminal(board, width=console.width, full=full))
 
 
@@ -69,8 +69,8 @@ def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> Rende
 
 
 def explanation(board: Leaderboard) -> list[str]:
-    """What the columns mean, and how the figures were made."""
-    again = " and training again" if any(len(row.seeds) > 1 for row in board.rows) else ""
+    """What the columns mean, and how the scores were computed."""
+    again = " and retraining" if any(len(row.seeds) > 1 for row in board.rows) else ""
     lines = [
         f"Interval: 95 %, over other test classes{again}. sd: over seeds ('-': deterministic method, or only one run). "
         "sec: training time per run.",
@@ -81,7 +81,7 @@ def explanation(board: Leaderboard) -> list[str]:
         lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + told)
     lines += leak_lines(board)
     lines += [
-        f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds went into planning batches."
+        f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds were spent planning batches."
         for row in board.rows
         if row.planning > max(0.05 * row.seconds, 0.05)  # less than that would be printed as 0.0
     ]
@@ -92,7 +92,7 @@ def explanation(board: Leaderboard) -> list[str]:
 
 
 def _made(definition: dict[str, Any], counted: int | None) -> str:
-    """How the figures of the first metric were made. counted: queries that count, where that is known."""
+    """How the scores of the first metric were computed. counted: number of queries that count, if known."""
     if definition["clusterer"] != "none":
         return f"{definition['queries']:,} images, clustered by {definition['distance']} distance."
     own = "the query itself left out" if definition["self_excluded"] == "id" else "none of which is a query"
@@ -103,7 +103,7 @@ def _made(definition: dict[str, Any], counted: int | None) -> str:
 
 
 def _queries(definition: dict[str, Any], counted: int | None) -> str:
-    """How many queries there are, and what becomes of those with no other image of their class.
+    """The number of queries, and how those with no other image of their class are treated.
 
     >>> _queries({"queries": 63, "lone": "exclude"}, 62)
     '62 queries (1 more is left out: no other image of its class)'
@@ -125,14 +125,14 @@ def _queries(definition: dict[str, Any], counted: int | None) -> str:
 
 
 def _of_queries_alone(made: dict[str, dict[str, Any]], first: str) -> list[str]:
-    """Metrics that do not look into the gallery of the first one: clusterings, and those of geometry."""
+    """Metrics computed on the queries alone, without a gallery: clustering and geometry."""
     apart = [metric for metric, definition in made.items() if definition["gallery"] != made[first]["gallery"]]
-    return [f"{', '.join(apart)}: of the queries alone."] if apart else []
+    return [f"{', '.join(apart)}: computed on the queries alone."] if apart else []
 
 
 def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
-    """For each row, or the first alone, what it is better than and what it ties with; what would resolve the ties with
-    the best."""
+    """For each row, or only the first: which rows it is better than, which it ties with, and what would resolve ties
+    with the best."""
     if not board.comparisons:
         return ["Nothing to compare: one row, or no metric with a value per query."]
     lines = [how_compared(board), *_single_runs(board)]
@@ -163,7 +163,7 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
 
 
 def _single_runs(board: Leaderboard) -> list[str]:
-    """Which rows have one run where others have more: nothing says what training them again would give."""
+    """Rows with a single run where others have more: their variance over retraining is unknown."""
     single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
     if not single or not any(one.retrained for one in board.comparisons):
         return []
@@ -189,12 +189,12 @@ def _resolving(board: Leaderboard) -> list[str]:
 
 
 def claims(board: Leaderboard) -> list[str]:
-    """What came out of each claim of the study."""
+    """The verdict on each claim of the study."""
     return [f"- {one.text}" for one in board.claims]
 
 
 def _named(labels: list[str], order: dict[str, int]) -> str:
-    """Labels in the order of the table; a whole tail of the table, or too many, in short."""
+    """Labels in table order; a long list, or the whole tail of the table, is abbreviated."""
     labels = sorted(labels, key=lambda label: order[label])
     if len(labels) > 2 and order[labels[0]] == len(order) - len(labels):
         return f"{labels[0]} and all below it"

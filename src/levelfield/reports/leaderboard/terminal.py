@@ -1,4 +1,4 @@
-"""The rows of a leaderboard as tables of the terminal's width: names are folded, figures are never cut."""
+"""Leaderboard rows as tables that fit the terminal: names are wrapped, numbers are never truncated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARGINS = 2
 
 
 def board_tables(board: Leaderboard, letters: dict[str, str], width: int) -> list[Table]:
-    """One table; metrics for which it has no room follow in another. letters: of each deviation."""
+    """One table; metrics that do not fit follow in another. letters: the letter of each deviation."""
     first = board.metrics[0]
     ranks = [str(rank) for rank, _ in enumerate(board.rows, 1)]
     marked = {"dev": ["".join(letters[text] for text in row.deviations) or "-" for row in board.rows]}

@@ -1,4 +1,4 @@
-"""Tables that fit a width: columns that find no room beside the others come in a further table. No figure is cut."""
+"""Tables that fit a width: columns that do not fit move to another table. No number is truncated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 
 def divided(widths: Mapping[str, int], room: int, *, first: int | None = None) -> Iterator[list[str]]:
-    """Columns in parts that fit `room`, a space before each; the first part, which may be empty, fits `first`.
+    """Divide columns into parts that fit `room`, one space before each; the first part (maybe empty) fits `first`.
 
     >>> list(divided({"a": 5, "b": 5, "c": 8}, 12)), list(divided({"a": 5, "b": 5, "c": 8}, 12, first=3))
     ([['a', 'b'], ['c']], [[], ['a', 'b'], ['c']])
