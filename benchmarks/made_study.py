@@ -10,8 +10,8 @@ import yaml
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.files import write_finished, write_training
-from levelfield.studies.runs.folder import claim, write_plan
+from levelfield.studies.runs.folder.files import write_finished, write_training
+from levelfield.studies.runs.folder.store import claim, write_plan
 from levelfield.studies.specification.study import parse_study
 
 CLASSES, EACH = 774, 6  # test classes and images of each, as in the demo
@@ -52,5 +52,6 @@ def make_study(folder: Path, *, rows: int, seeds: int) -> Path:
         np.savez(place / "per_query.npz", **arrays)
         write_training(place, {"summary": summary, "measured": {"dim": 128}, "deviations": []})
         values = {"recall@1": float(queries.mean()), "map@r": float(queries.mean() / 2)}
-        write_finished(place, {"values": values, "signatures": signatures, "summary": summary, "deviations": []})
+        made = {"values": values, "signatures": signatures, "identity": run.spec.identity}
+        write_finished(place, {**made, "summary": summary, "deviations": []})
     return folder

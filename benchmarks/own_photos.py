@@ -20,7 +20,7 @@ from typing import Any
 
 from levelfield.studies import gather, parse_study, run_study
 from levelfield.studies.planning.own_photos import fit_to
-from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
 
 SIZES = ("14x20", "20x20", "50x20", "100x30")

@@ -16,7 +16,7 @@ from jobs import timed
 from lanes import Bare, Ours, check_same_work, with_torchs_gradients
 
 from levelfield.studies import Study, parse_study, plan
-from levelfield.training import Pace, Progress
+from levelfield.training import Pace, TrainingState
 from levelfield.training.state import Checkpointer
 
 
@@ -216,7 +216,7 @@ def _checkpoint_seconds(ours: Ours) -> float:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
             before = clocks()
-            state.save(Path(folder) / "checkpoint", Progress(), ours.feed.state_dict())
+            state.save(Path(folder) / "checkpoint", TrainingState(), ours.feed.state_dict())
             taken.append(between(before, clocks()).wall)
     return median(taken)
 

@@ -11,8 +11,8 @@ from peers import percentile_bootstrap
 from levelfield import evaluate
 from levelfield.evaluation.statistics import ALPHA, Table, chances, holm
 from levelfield.studies.leaderboard.entries import Entry, finished_entries
-from levelfield.studies.runs.folder import read_plan
-from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.folder.items import Items
+from levelfield.studies.runs.folder.store import read_plan
 
 METRIC = "recall@1"
 SEEDS = 3

@@ -19,7 +19,7 @@ from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.tables import claims
 from levelfield.studies import gather, read_study
-from levelfield.studies.runs.folder import read_plan
+from levelfield.studies.runs.folder.store import read_plan
 
 HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"

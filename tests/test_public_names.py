@@ -16,8 +16,8 @@ from levelfield import batching, miners, objectives
 from levelfield.testing import CLASSES, DIM
 
 NAMES = {
-    "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry load methods miners
-        objectives papers randomness reports studies testing training trusting tuning""",
+    "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry library load methods
+        miners objectives papers randomness reports studies testing training trusting tuning""",
     "levelfield.objectives": "CrossBatchMemory Facts Given Objective as_objective create describe names register",
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
@@ -37,6 +37,7 @@ NAMES = {
     "levelfield.studies": """Leaderboard PlannedRun RunSpec Study gather parse_study plan prepare read_study
         run_study""",
     "levelfield.reports": "Report as_csv as_markdown compare finish show with_published write_all",
+    "levelfield.library": "FOLDER Facts content copy describe former name_of names path",
     "levelfield.papers": "presets published toy",
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
         degenerate findings ordinary verdicts""",

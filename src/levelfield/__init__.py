@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from levelfield.embedder import load
     from levelfield.evaluation import evaluate
-    from levelfield.reports.compare import compare
+    from levelfield.reports.pipeline import compare
     from levelfield.trust import trusting
 
 __version__ = "0.1.0"

@@ -37,7 +37,7 @@ def test_a_process_is_measured_with_all_that_it_computes(startup: Any, tmp_path:
 
 def test_the_made_study_is_whole_and_its_rows_differ(tmp_path: Path) -> None:
     from levelfield.studies.leaderboard.board import gather
-    from levelfield.studies.runs.folder import read_plan
+    from levelfield.studies.runs.folder.store import read_plan
 
     made = importlib.import_module("made_study")
     folder = made.make_study(tmp_path / "made", rows=3, seeds=2)

@@ -82,7 +82,7 @@ def test_without_test_classes_nothing_is_compared(levelfield: Levelfield, room: 
 
 def test_a_study_that_is_not_there_names_the_nearest(levelfield: Levelfield, room: Path) -> None:
     assert "Did you mean small.yaml?" in levelfield("compare", "smal.yaml").error
-    assert "Name a study file" in levelfield("compare").error
+    assert "Name a study (levelfield compare demo), its file" in levelfield("compare").error
     assert "Did you mean photos?" in levelfield("compare", "--data", "photo").error
 
 

@@ -12,7 +12,7 @@ from cli_room import Levelfield
 from PIL import Image
 
 from levelfield.cli.console import console
-from levelfield.studies.runs.files import read_training, write_training
+from levelfield.studies.runs.folder.files import read_training, write_training
 
 
 def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained: Path) -> None:
@@ -76,7 +76,7 @@ def test_arrays_cannot_be_corrupted(levelfield: Levelfield, tmp_path: Path) -> N
 def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfield, compared: Path) -> None:
     """Nothing is trained again: the runs are those of the same study without corruptions."""
     printed = levelfield("-q", "compare", "small.yaml", "corruptions=[jpeg, cutout]").printed
-    assert "Corrupted test images: what recall@1 loses" in printed
+    assert "Corrupted test images: drop in recall@1" in printed
     with (compared / "runs" / "small" / "robustness.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert {line["method"] for line in lines} == {"lda", "contrastive", "normalized_softmax"}

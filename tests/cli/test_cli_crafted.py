@@ -17,7 +17,7 @@ import pytest
 import yaml
 from cli_room import Levelfield
 
-from levelfield.studies.runs.files import read_finished, read_training, write_finished, write_training
+from levelfield.studies.runs.folder.files import read_finished, read_training, write_finished, write_training
 
 PICTURE = "photos/class 00/0.png"
 COMMANDS = {

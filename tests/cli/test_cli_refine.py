@@ -12,7 +12,7 @@ from cli_room import Levelfield
 
 from levelfield import evaluate
 from levelfield.methods.refine.passing import refine
-from levelfield.studies.runs.method_file import load_method
+from levelfield.studies.runs.folder.method_file import load_method
 
 METRICS = ("--metrics", "recall@1,map@r")
 

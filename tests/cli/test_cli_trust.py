@@ -14,7 +14,7 @@ import yaml
 from cli_room import Levelfield
 
 from levelfield.studies.runs import inputs
-from levelfield.studies.runs.files import read_training, write_training
+from levelfield.studies.runs.folder.files import read_training, write_training
 from levelfield.studies.runs.spec import RunSpec
 
 EVIL = """

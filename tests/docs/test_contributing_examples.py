@@ -27,6 +27,7 @@ NAMES = {
 # the tests that walk a registry, where a new part could need an edit
 WALKS = (
     "test_every_part.py",
+    "test_public_names.py",
     "testing/test_laws.py",
     "objectives/test_objectives_create.py",
     "methods/test_methods_create.py",
@@ -37,11 +38,11 @@ WALKS = (
     "docs/test_docs_pages.py",
     "benchmarks/test_objectives_benchmark.py",
 )
-BESIDES = ("tables", "picture", "contest", "same_way")
+BESIDES = ("tables", "picture", "contest", "same_way", "exports", "type_checkers")
 RUN = """
 import runpy, sys, pytest
 sys.path.insert(0, "docs")
-for words in (["docs/draw.py", "nearest_centre"], ["docs/generate.py"]):
+for words in (["docs/draw.py", "nearest_centre"], ["docs/typed.py"], ["docs/generate.py"]):
     sys.argv = words
     runpy.run_path(words[0], run_name="__main__")
 sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", CHOSEN, *FILES]))

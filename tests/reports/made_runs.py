@@ -14,8 +14,8 @@ from levelfield.evaluation.signature import Definition, Representation, Signatur
 from levelfield.files import write_json
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs import spectra
-from levelfield.studies.runs.folder import FINISHED, claim
+from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.folder.store import FINISHED, claim
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import parse_study
 

@@ -19,8 +19,8 @@ from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.distributions import draw
 from levelfield.reports.figures.recall_rho import correlation
 from levelfield.studies.leaderboard.rows import Cell
-from levelfield.studies.runs import spectra
 from levelfield.studies.runs.distributions import compared
+from levelfield.studies.runs.folder import spectra
 from levelfield.studies.specification.study import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]

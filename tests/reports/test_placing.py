@@ -20,7 +20,7 @@ from levelfield.reports.figures._placing import Box
 from levelfield.reports.figures.activation_maps import draw_activation_maps
 from levelfield.reports.figures.critical_difference import draw_critical_difference
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.runs import spectra
+from levelfield.studies.runs.folder import spectra
 from levelfield.studies.runs.spec import PlannedRun
 
 HOSTILE = [

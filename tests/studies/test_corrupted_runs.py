@@ -21,9 +21,9 @@ from levelfield.evaluation import evaluate, joined
 from levelfield.studies.runs import corruptions as corrupted
 from levelfield.studies.runs.corruptions import evaluate_corrupted, record, recorded
 from levelfield.studies.runs.finished import how_refined, stored_test
-from levelfield.studies.runs.folder import read_plan, read_result
+from levelfield.studies.runs.folder.method_file import load_method
+from levelfield.studies.runs.folder.store import read_plan, read_result
 from levelfield.studies.runs.joined.join import join
-from levelfield.studies.runs.method_file import load_method
 
 HALF = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
 

@@ -20,11 +20,11 @@ from small_world import Heard, board_of, carry_out, make_photos, small_study
 
 from levelfield.errors import LevelfieldError
 from levelfield.studies import PlannedRun, Study
-from levelfield.studies.runs.files import MADE, PER_QUERY, check_all
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined, stored_test
-from levelfield.studies.runs.folder import finished_result, is_finished, read_plan, read_spec, write_plan
+from levelfield.studies.runs.folder.files import MADE, PER_QUERY, check_all
+from levelfield.studies.runs.folder.spectra import read as read_spectrum
+from levelfield.studies.runs.folder.store import finished_result, is_finished, read_plan, read_spec, write_plan
 from levelfield.studies.runs.joined.members import checked
-from levelfield.studies.runs.spectra import read as read_spectrum
 
 JSON, TABLES = ("metrics.json", "training.json"), ("items.csv", "run.yaml")
 FILES = ("metrics.json", "training.json", "per_query.npz", "items.csv", "embeddings.npy", "run.yaml")

@@ -14,7 +14,7 @@ from levelfield.evaluation import joined, separated
 from levelfield.methods.dreml import partition
 from levelfield.studies import prepare
 from levelfield.studies.planning.cost_measured import estimate
-from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
 
 

@@ -126,9 +126,9 @@ def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Pat
     assert sorted(heard.of("failed")) == [0, 2, 3]
     assert sorted(heard.of("done")) == [1, 4]
     assert board_of(study, prepare(study), tmp_path / "out").missing == [
-        "Broken, seed 0",
-        "Dies, seed 0",
-        "Killed, seed 0",
+        "Broken, seed 0: ValueError: the batch [0] is odd",
+        "Dies, seed 0: its process ended with code 7",
+        f"Killed, seed 0: {outcome.failed[3]}",
     ]
 
 

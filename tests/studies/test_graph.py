@@ -18,7 +18,7 @@ from levelfield.studies import parse_study
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Agenda, run_all
 from levelfield.studies.planning.plan import in_order, needed_labels, plan
-from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun, needed_folder
 

@@ -17,9 +17,9 @@ from levelfield.evaluation import evaluate, joined
 from levelfield.files import write_text, write_whole
 from levelfield.studies import prepare
 from levelfield.studies.execution.workers import run_all
-from levelfield.studies.runs.files import read_training, write_training
 from levelfield.studies.runs.finished import embed_part, how_many_models
-from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.folder.files import read_training, write_training
+from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.joined import join as joining
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.joined.members import spec_of

@@ -15,7 +15,7 @@ from levelfield.evaluation import evaluate
 from levelfield.progress import SILENT
 from levelfield.studies import gather, prepare
 from levelfield.studies.planning.cost_measured import estimate
-from levelfield.studies.runs.folder import read_result, read_spec
+from levelfield.studies.runs.folder.store import read_result, read_spec
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.setup import set_up

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_world import small_study
 
-from levelfield.studies.pipeline import compare
+from levelfield import compare
 
 LOSS = """
 import os

@@ -19,13 +19,13 @@ from levelfield.evaluation import evaluate
 from levelfield.progress import SILENT
 from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies.runs.corruptions import record
-from levelfield.studies.runs.files import read_finished, read_training, write_finished, write_training
 from levelfield.studies.runs.finished import stored_test
-from levelfield.studies.runs.folder import read_result
-from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.folder.files import read_finished, read_training, write_finished, write_training
+from levelfield.studies.runs.folder.items import Items
+from levelfield.studies.runs.folder.method_file import load_method
+from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.joined.separated import separate
-from levelfield.studies.runs.method_file import load_method
 
 MESSAGES: dict[str, Any] = {"message_passing": {"heads": 2, "refine": {"by": "reciprocal", "k": 2, "size": 3}}}
 

@@ -14,7 +14,7 @@ from scipy.stats import friedmanchisquare
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.ranks import alike, critical_difference, friedman, rank, ranks, told_apart
 from levelfield.studies.leaderboard.across import across
-from levelfield.studies.runs.folder import write_plan
+from levelfield.studies.runs.folder.store import write_plan
 
 sys.path.append(str(Path(__file__).parents[1] / "reports"))
 

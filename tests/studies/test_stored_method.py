@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 from small_world import run_one, small_study
 
 from levelfield.errors import BadInput, Damaged, NotTrusted
-from levelfield.studies.runs.files import read_training, write_training
-from levelfield.studies.runs.method_file import load_method
+from levelfield.studies.runs.folder.files import read_training, write_training
+from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.training import checkpoint
 from levelfield.trust import trusting
 

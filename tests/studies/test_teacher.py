@@ -20,10 +20,10 @@ from levelfield.methods.refine.passing import cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT
 from levelfield.studies.planning.cost_measured import estimate
-from levelfield.studies.runs.folder import read_result, read_spec
+from levelfield.studies.runs.folder.method_file import load_method
+from levelfield.studies.runs.folder.store import read_result, read_spec
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.join import join
-from levelfield.studies.runs.method_file import load_method
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.teacher import after_messages, outputs_of
 

@@ -12,7 +12,7 @@ from small_world import carry_out, prepare, run_one, small_study
 from levelfield.embedder import load
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import spectral_decay
-from levelfield.studies.runs import spectra
+from levelfield.studies.runs.folder import spectra
 
 
 @pytest.mark.parametrize("cut", ["frozen", "last-1"])

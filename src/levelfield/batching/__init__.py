@@ -55,7 +55,8 @@ def _offer_classes() -> None:
     """Import every public file of this package and export its registered batchings."""
     for module in import_files(__name__):
         for name, value in vars(module).items():
-            if isinstance(value, type) and value.__module__ == module.__name__ and vars(value).get("name"):
+            own = isinstance(value, type) and issubclass(value, Batching) and value.__module__ == module.__name__
+            if own and vars(value).get("name"):  # given by `register`
                 globals()[name] = value
                 __all__.append(name)
 

@@ -21,7 +21,6 @@ from levelfield.cli import (
     corruptions,
     datasets,
     ensemble,
-    evaluate,
     init,
     list_parts,
     maps,
@@ -33,6 +32,7 @@ from levelfield.cli import (
     use,
 )
 from levelfield.cli.console import error_console
+from levelfield.cli.evaluate import command as evaluate
 from levelfield.errors import LevelfieldError
 from levelfield.trust import trusting
 

@@ -92,7 +92,7 @@ def compare(
     from levelfield.studies.pipeline import carry_out, prepare
     from levelfield.studies.planning.cost_counted import countable
     from levelfield.studies.planning.cost_measured import estimate
-    from levelfield.studies.runs.folder import is_finished
+    from levelfield.studies.runs.folder.store import is_finished
     from levelfield.studies.runs.run import Options
 
     check_figures(figures_of(chosen), chosen)
@@ -194,7 +194,7 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths: use the answer, and make the most of it."""
     from levelfield.embedder.best import BEST
-    from levelfield.studies.runs.items import Items
+    from levelfield.studies.runs.folder.items import Items
 
     run = quoted(out / study.name / BEST)
     example = Path(Items.read(Path(board.answer.first_run)).paths[-1])

@@ -51,7 +51,7 @@ def ensemble(
     from levelfield.evaluation import split
     from levelfield.evaluation.statistics import MIN_CLASSES
     from levelfield.registry import references_in
-    from levelfield.studies.runs.folder import read_result
+    from levelfield.studies.runs.folder.store import read_result
     from levelfield.studies.runs.joined.join import free, join
     from levelfield.studies.runs.joined.members import checked
     from levelfield.studies.runs.joined.separated import separate

@@ -56,7 +56,7 @@ def _first_seed(place: Path) -> Path | None:
     """The first seed of a method, if the place is its folder in a study; the study's plan says which run that is."""
     if not place.is_dir() or (place / "run.yaml").exists() or not (place.parent / "runs.json").is_file():
         return None
-    from levelfield.studies.runs.folder import read_plan
+    from levelfield.studies.runs.folder.store import read_plan
 
     own = [run for run in read_plan(place.parent) if run.label == place.name and not run.spec.is_part]
     folders = [run.folder(place.parent) for run in sorted(own, key=lambda run: run.spec.seed)]

@@ -38,7 +38,7 @@ def report(
     from levelfield.registry import references_in
     from levelfield.reports.figures import check_figures, figures_of
     from levelfield.reports.finish import finish
-    from levelfield.studies.runs.folder import read_plan
+    from levelfield.studies.runs.folder.store import read_plan
     from levelfield.studies.specification.locations import images_in
     from levelfield.studies.specification.yaml_file import read_study
     from levelfield.trust import trust

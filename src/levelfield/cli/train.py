@@ -135,7 +135,7 @@ def _say_steps(label: str, steps: int, content: dict[str, Any]) -> str:
 def _winner(study: Study, out: Path) -> PlannedRun:
     from levelfield.studies.leaderboard.board import gather
     from levelfield.studies.pipeline import prepare
-    from levelfield.studies.runs.folder import read_plan
+    from levelfield.studies.runs.folder.store import read_plan
 
     runs = prepare(study) if not (out / study.name / "runs.json").exists() else read_plan(out / study.name)
     board = gather(study.name, runs, out / study.name, study.metrics)

@@ -18,7 +18,7 @@ from levelfield.files import write_json
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.image_pairs import pair_sheet
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.runs.folder import spec_at_its_place
+from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
 from levelfield.studies.specification.choices import EMBEDDED, Data
 from levelfield.trust import trusting

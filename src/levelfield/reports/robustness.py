@@ -17,7 +17,7 @@ from levelfield.files import write_json, write_text
 from levelfield.registry import short_name
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.runs.folder import read_result
+from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 

@@ -24,7 +24,7 @@ from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.folder import write_plan
+from levelfield.studies.runs.folder.store import write_plan
 from levelfield.studies.runs.inputs import check_trunk, open_catalog
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun

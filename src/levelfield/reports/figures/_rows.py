@@ -12,9 +12,9 @@ import numpy as np
 from levelfield.reports.figures._style import Style, is_regularised, styles, without_regulariser
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell, Row
-from levelfield.studies.runs.folder import Result, read_result
+from levelfield.studies.runs.folder.spectra import read
+from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.runs.spectra import read
 
 
 @dataclass(frozen=True)

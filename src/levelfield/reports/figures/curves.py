@@ -15,7 +15,7 @@ from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._possible import nothing_trains
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
-from levelfield.studies.runs.folder import Result, read_spec
+from levelfield.studies.runs.folder.store import Result, read_spec
 from levelfield.studies.specification.study import Study
 
 # what is measured, with its line: one colour is one method

@@ -18,8 +18,8 @@ from levelfield import processes
 from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_text
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
-from levelfield.studies.runs.files import FAILED
-from levelfield.studies.runs.folder import is_finished
+from levelfield.studies.runs.folder.files import FAILED
+from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.runs.own_code import data_is_own_code, names_own_code
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.spec import PlannedRun

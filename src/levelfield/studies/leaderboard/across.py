@@ -11,7 +11,7 @@ import numpy as np
 from levelfield.errors import BadInput
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.studies.leaderboard.entries import Entry, finished_entries
-from levelfield.studies.runs.folder import read_plan
+from levelfield.studies.runs.folder.store import read_plan
 from levelfield.studies.specification.yaml_file import read_study
 
 ELSEWHERE = ("data", "protocol")  # what varies and makes another dataset, not another method

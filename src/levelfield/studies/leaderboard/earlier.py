@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.studies.runs.folder import read_plan
+from levelfield.studies.runs.folder.store import read_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.yaml_file import read_study
 

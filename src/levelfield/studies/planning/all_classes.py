@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from levelfield.errors import BadSpecification
-from levelfield.studies.runs.folder import read_plan, read_result
+from levelfield.studies.runs.folder.store import read_plan, read_result
 
 
 def chosen_steps(study_folder: Path, labels: Set[str]) -> int:

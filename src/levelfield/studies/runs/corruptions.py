@@ -30,11 +30,11 @@ from levelfield.files import write_json, write_whole
 from levelfield.progress import SILENT, Progress
 from levelfield.registry import short_name
 from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
-from levelfield.studies.runs.folder import spec_at_its_place
+from levelfield.studies.runs.folder.items import refined
+from levelfield.studies.runs.folder.method_file import load_method
+from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
-from levelfield.studies.runs.items import refined
 from levelfield.studies.runs.joined.members import spec_of
-from levelfield.studies.runs.method_file import load_method
 from levelfield.trust import trusting
 
 FOLDER = "corrupted"

@@ -11,9 +11,9 @@ from torch import Tensor
 from levelfield.embedder import Model, load
 from levelfield.objectives import Hist
 from levelfield.progress import SILENT
-from levelfield.studies.runs.folder import spec_at_its_place
+from levelfield.studies.runs.folder.method_file import load_method
+from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
-from levelfield.studies.runs.method_file import load_method
 from levelfield.trust import trusting
 
 

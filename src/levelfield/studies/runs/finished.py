@@ -14,7 +14,7 @@ from levelfield.methods import Method
 from levelfield.methods.refine.choice import Refinement
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import refined_text
-from levelfield.studies.runs.files import (
+from levelfield.studies.runs.folder.files import (
     EMBEDDINGS,
     ITEMS,
     TRAINED,
@@ -23,11 +23,11 @@ from levelfield.studies.runs.files import (
     read_embeddings,
     read_training,
 )
-from levelfield.studies.runs.folder import read_spec, spec_at_its_place
+from levelfield.studies.runs.folder.items import Items
+from levelfield.studies.runs.folder.method_file import load_method
+from levelfield.studies.runs.folder.store import read_spec, spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
-from levelfield.studies.runs.items import Items
 from levelfield.studies.runs.joined.members import spec_of
-from levelfield.studies.runs.method_file import load_method
 from levelfield.trust import trusting
 
 PARTS = ("validation", "training")

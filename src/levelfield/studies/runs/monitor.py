@@ -14,8 +14,8 @@ from levelfield.embedder import Embedder
 from levelfield.evaluation import evaluate
 from levelfield.progress import Progress
 from levelfield.randomness import numpy_stream
+from levelfield.studies.runs.folder.items import Items, test_items
 from levelfield.studies.runs.inputs import RunInputs
-from levelfield.studies.runs.items import Items, test_items
 
 MOST = 5000  # training images that are looked at
 MOST_OF_A_CLASS = 250  # so that 20 classes are among them, if there are so many

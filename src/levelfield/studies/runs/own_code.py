@@ -12,7 +12,7 @@ from levelfield.methods import _registry as _METHODS
 from levelfield.miners._contract import _registry as _MINERS
 from levelfield.objectives._contract import registry as _OBJECTIVES
 from levelfield.registry import Registry, is_file_reference, is_pml_reference
-from levelfield.studies.runs.folder import read_spec
+from levelfield.studies.runs.folder.store import read_spec
 from levelfield.studies.runs.spec import RunSpec, needed_folder
 
 

@@ -21,13 +21,13 @@ from levelfield.errors import Unfair
 from levelfield.files import write_whole
 from levelfield.methods import Deviation
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.runs import spectra
 from levelfield.studies.runs.delivered import delivered
 from levelfield.studies.runs.evaluation import measure
-from levelfield.studies.runs.files import write_training
-from levelfield.studies.runs.folder import claim
+from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.folder.files import write_training
+from levelfield.studies.runs.folder.items import test_items
+from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
-from levelfield.studies.runs.items import test_items
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.own_code import trains_own_code
 from levelfield.studies.runs.own_process import trained_apart

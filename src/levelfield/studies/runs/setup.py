@@ -16,8 +16,8 @@ from levelfield.methods import Group, Method, Setting, wider_head
 from levelfield.objectives._buffers import buffers_of
 from levelfield.progress import Progress
 from levelfield.randomness import stream
+from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import RunInputs, StartFeatures
-from levelfield.studies.runs.method_file import make_method
 from levelfield.studies.runs.own_code import is_own
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.training import Conditions

@@ -20,7 +20,7 @@ from levelfield.files import expanded
 from levelfield.methods import Deviation
 from levelfield.plain_yaml import read_written
 from levelfield.randomness import numpy_stream
-from levelfield.studies.runs.files import explain_first, of_a_run
+from levelfield.studies.runs.folder.files import explain_first, of_a_run
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.studies.specification.locations import Place
 from levelfield.studies.specification.variations import Variation

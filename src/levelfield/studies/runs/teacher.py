@@ -20,10 +20,10 @@ from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import Progress
 from levelfield.registry import references_in
-from levelfield.studies.runs.folder import read_spec
+from levelfield.studies.runs.folder.method_file import load_method
+from levelfield.studies.runs.folder.store import read_spec
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.members import spec_of
-from levelfield.studies.runs.method_file import load_method
 from levelfield.studies.runs.spec import ENSEMBLE, Needed, RunSpec, described_in, needed_folder
 from levelfield.trust import permitted, trusting
 

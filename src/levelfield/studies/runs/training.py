@@ -21,9 +21,9 @@ from levelfield.evaluation.metrics.registry import ranking
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._buffers import changed
 from levelfield.progress import Progress
+from levelfield.studies.runs.folder.items import refined
+from levelfield.studies.runs.folder.method_file import save_method
 from levelfield.studies.runs.inputs import RunInputs, forget_inputs
-from levelfield.studies.runs.items import refined
-from levelfield.studies.runs.method_file import save_method
 from levelfield.studies.runs.monitor import watcher
 from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up
 from levelfield.studies.runs.spec import RunSpec

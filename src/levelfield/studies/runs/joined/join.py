@@ -19,7 +19,7 @@ from levelfield.methods import Deviation
 from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import measure
-from levelfield.studies.runs.files import write_training
+from levelfield.studies.runs.folder.files import write_training
 from levelfield.studies.runs.joined.members import (
     PLACE,
     Member,

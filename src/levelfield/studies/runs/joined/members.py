@@ -17,7 +17,7 @@ from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, Damaged
 from levelfield.methods import Deviation
 from levelfield.studies.runs.evaluation import refined_text
-from levelfield.studies.runs.files import (
+from levelfield.studies.runs.folder.files import (
     ITEMS,
     PER_QUERY,
     REMEDY,
@@ -28,7 +28,7 @@ from levelfield.studies.runs.files import (
     read_items,
     read_training,
 )
-from levelfield.studies.runs.folder import Result, read_result, read_spec
+from levelfield.studies.runs.folder.store import Result, read_result, read_spec
 from levelfield.studies.runs.spec import DESCRIPTIONS, ENSEMBLE, RunSpec, described_in
 
 PLACE = ("seed", "fold", "member")  # what tells the runs of one label apart

@@ -10,8 +10,8 @@ import numpy as np
 from levelfield.evaluation import evaluate, separated
 from levelfield.evaluation.statistics import class_interval
 from levelfield.progress import Progress
-from levelfield.studies.runs.folder import Result
-from levelfield.studies.runs.items import Items
+from levelfield.studies.runs.folder.items import Items
+from levelfield.studies.runs.folder.store import Result
 from levelfield.studies.runs.joined.members import Member
 
 

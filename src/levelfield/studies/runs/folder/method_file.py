@@ -16,8 +16,8 @@ from levelfield.files import write_whole
 from levelfield.methods import Method
 from levelfield.randomness import isolated, stream
 from levelfield.settings import number, whole
-from levelfield.studies.runs.files import check, checksums_of
-from levelfield.studies.runs.folder import read_spec
+from levelfield.studies.runs.folder.files import check, checksums_of
+from levelfield.studies.runs.folder.store import read_spec
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.trust import trusting
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.cli.evaluated import Evaluated
+from levelfield.cli.evaluate.tables import Evaluated
 from levelfield.files import write_text
 
 

@@ -104,8 +104,9 @@ def measure(
     trust_files: TrustOption = None,
 ) -> None:
     """Measure a run's stored test embeddings, or anybody's arrays."""
-    from levelfield.cli import corrupted
-    from levelfield.cli.evaluate_options import (
+    from levelfield.cli.evaluate import corrupted
+    from levelfield.cli.evaluate.files import as_data, write_neighbours, write_per_class, write_per_query
+    from levelfield.cli.evaluate.subject import (
         check,
         decide,
         numbers,
@@ -116,8 +117,7 @@ def measure(
         refined,
         words,
     )
-    from levelfield.cli.evaluated import Evaluated, show
-    from levelfield.cli.evaluated_files import as_data, write_neighbours, write_per_class, write_per_query
+    from levelfield.cli.evaluate.tables import Evaluated, show
     from levelfield.evaluation import evaluate
     from levelfield.registry import references_in
     from levelfield.studies.specification.locations import images_in

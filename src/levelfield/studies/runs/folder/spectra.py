@@ -11,7 +11,7 @@ from levelfield.contents import damaged
 from levelfield.errors import BadInput
 from levelfield.evaluation import class_spectrum, spectral_decay, spectrum
 from levelfield.files import write_whole
-from levelfield.studies.runs.files import of_a_run
+from levelfield.studies.runs.folder.files import of_a_run
 
 FILE = "training_spectra.npz"
 

@@ -1,0 +1,1 @@
+"""`levelfield evaluate`: measure a run or anybody's arrays. Nothing is trained."""

@@ -1,0 +1,51 @@
+"""One word for one thing: code, tests and pages use the words of docs/architecture.md and no synonyms of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pages
+import pytest
+
+FORBIDDEN = {
+    "relatives": (r"\brelatives\b", "positives"),
+    "strangers": (r"\bstrangers\b(?! are)", "negatives"),
+    "departure": (r"\bdepartures?\b", "deviation"),
+    "Competitor": (r"\bCompetitor\b", "MethodSpec"),
+    "Ground": (r"\bGround\b|\bforget_grounds\b", "RunInputs"),
+    "numbers of papers": (r"\b(?:paper|seed) 00[0-4]\b|(?<![\w.,/])00[0-4]/(?:cub|cars|sop|inshop)", "roth2020/cub"),
+    "old study files": (r"\bstudies/(?:papers/|demo\.yaml|deeper\.yaml|methods\.yaml)", "the study's name: demo"),
+}
+# where old or other people's words are the subject: messages about renamed things, golden files, archives
+EXCEPT = re.compile(
+    r"CHANGELOG\.md|tests/golden/|tests/parity/|tests/docs/test_words\.py|papers/renamed\.py|library/__init__\.py"
+    r"|test_cli_library\.py|tests/library/|test_renamed|test_archives\.py|\.log\.json$|docs/logs/|benchmarks/results/"
+)
+
+
+def texts() -> list[tuple[str, str]]:
+    """Every tracked text file, by its path."""
+    listed = subprocess.run(
+        ["git", "ls-files", "src", "tests", "docs", "benchmarks", "*.md"],
+        cwd=pages.ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\n")
+    kept = [name for name in listed if name.endswith((".py", ".md", ".yaml")) and not EXCEPT.search(name)]
+    return [(name, path.read_text(encoding="utf-8")) for name in kept if (path := pages.ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("word", FORBIDDEN)
+def test_no_synonym_is_used(word: str) -> None:
+    pattern, instead = FORBIDDEN[word]
+    found = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
+        for name, text in texts()
+        for match in re.finditer(pattern, text)
+    ]
+    assert not found, f"say '{instead}': " + "; ".join(found[:10])
+
+
+def test_the_search_sees_the_files() -> None:
+    assert len(texts()) > 500
