@@ -37,7 +37,8 @@ def _once(create: Callable[..., Any]) -> Callable[..., Any]:
     kept = functools.lru_cache(create)
 
     def made(name: str, *, weights: Any = None) -> Any:
-        return (kept if weights in (None, "random") else create)(name, weights=weights)
+        needs_file = weights not in (None, "random") or ".py:" in name
+        return (create if needs_file else kept)(name, weights=weights)
 
     return made
 

@@ -28,7 +28,7 @@ def test_without_the_switch_test_lines_fall_onto_one_point(seed: int) -> None:
     found = measured("vertical", PLAIN, seed)
     assert found.arc < 0.02
     assert found.recall_002 < 0.35
-    assert found.rho > 0.35
+    assert found.rho > measured("vertical", SWITCHED, seed).rho + 0.1
     assert found.train_recall == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -189,7 +190,8 @@ def why_failed(folder: Path) -> str:
         lines = read_text(folder / FAILED).strip().splitlines()
     except Damaged:  # there is none, or it cannot be read: the run counts as missing either way
         return ""
-    printable = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
+    last = re.sub(r"^levelfield\.errors\.\w+: ", "", lines[-1]) if lines else ""
+    printable = "".join(letter if letter.isprintable() else " " for letter in last)
     return printable if len(printable) <= _LONGEST else f"{printable[:_LONGEST]}..."
 
 
