@@ -52,5 +52,6 @@ def make_study(folder: Path, *, rows: int, seeds: int) -> Path:
         np.savez(place / "per_query.npz", **arrays)
         write_training(place, {"summary": summary, "measured": {"dim": 128}, "deviations": []})
         values = {"recall@1": float(queries.mean()), "map@r": float(queries.mean() / 2)}
-        write_finished(place, {"values": values, "signatures": signatures, "summary": summary, "deviations": []})
+        made = {"values": values, "signatures": signatures, "identity": run.spec.identity}
+        write_finished(place, {**made, "summary": summary, "deviations": []})
     return folder

@@ -76,7 +76,7 @@ def test_arrays_cannot_be_corrupted(levelfield: Levelfield, tmp_path: Path) -> N
 def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfield, compared: Path) -> None:
     """Nothing is trained again: the runs are those of the same study without corruptions."""
     printed = levelfield("-q", "compare", "small.yaml", "corruptions=[jpeg, cutout]").printed
-    assert "Corrupted test images: what recall@1 loses" in printed
+    assert "Corrupted test images: drop in recall@1" in printed
     with (compared / "runs" / "small" / "robustness.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert {line["method"] for line in lines} == {"lda", "contrastive", "normalized_softmax"}

@@ -64,7 +64,7 @@ def test_check_says_where_a_dataset_is_looked_for(
     monkeypatch.delenv("LEVELFIELD_DATA", raising=False)
     assert "No location is given for the dataset 'sop'." in levelfield("datasets", "check", "sop").error
     monkeypatch.setenv("LEVELFIELD_DATA", str(room))
-    assert "looked for Stanford_Online_Products, sop" in levelfield("datasets", "check", "sop").error
+    assert "searched for Stanford_Online_Products, sop" in levelfield("datasets", "check", "sop").error
     assert "Did you mean 'cub'" in levelfield("datasets", "check", "cubs").error
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from levelfield.embedder.best import write_best
-from levelfield.errors import Damaged, LevelfieldError
+from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.against_published import with_published
 from levelfield.reports.figures import draw_figures, figures_of
-from levelfield.reports.leaderboard.answer import advice, kept_start
+from levelfield.reports.leaderboard.answer import advice
 from levelfield.reports.leaderboard.tables import write_all
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness, write_robustness
 from levelfield.studies.leaderboard.board import gather
-from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 
@@ -43,7 +41,7 @@ def finish(
     out = out or folder
     board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
     board = with_published(board, runs)
-    told = {"advice": advice(board, study.conditions), "kept_start": kept_start(_sound(runs, folder))}
+    told = {"advice": advice(board, study.conditions)}
     board = replace(board, facts={**board.facts, **told})
     crossing = crossings(board, runs, folder, near=near_leaks, progress=progress)
     sheets = write_crossings(crossing, folder) if own or near_leaks else []
@@ -60,12 +58,3 @@ def finish(
     if own:
         write_best(folder, Path(board.answer.first_run))
     return Report(board, robust, paths + sheets, not_drawn)
-
-
-def _sound(runs: list[PlannedRun], folder: Path) -> list[Result]:
-    """The finished runs that can be read; the leaderboard lists the others as missing."""
-    found = []
-    for run in runs:
-        with suppress(Damaged):
-            found.append(read_result(run.folder(folder)))
-    return [result for result in found if result is not None]

@@ -216,8 +216,8 @@ def degrees_of_freedom(
     from scipy.special import chdtri
 
     varies = np.isfinite(seeds_freedom)
-    known = np.where(varies, seeds_freedom, 1.0)
-    bound = seeds * np.where(varies, known / chdtri(known, 1 - UNLIKELY), 1.0)
+    known, at = np.unique(np.where(varies, seeds_freedom, 1.0), return_inverse=True)  # few differ, and chdtri is slow
+    bound = seeds * np.where(varies, (known / chdtri(known, 1 - UNLIKELY))[at], 1.0)
     share = bound / np.maximum(by_classes + bound, np.finfo(np.float64).tiny)
     least = np.maximum(classes_freedom, 1e-9)
     freedom: Floats = np.minimum(1 / ((1 - share) ** 2 / least + share**2 / seeds_freedom), classes_freedom)

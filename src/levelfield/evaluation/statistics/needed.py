@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -141,7 +141,8 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
     ends = (seen, seen + half[at], np.maximum(seen - half[at], 0.0))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         by_seeds, by_classes, by_both = (
-            [grown(end) for end in ends] for grown in (design.more_seeds, design.more_classes, design.more_of_both)
+            [_where_it_differs(design, grown, end) for end in ends]
+            for grown in (Design.more_seeds, Design.more_classes, Design.more_of_both)
         )
     retrained = found.retrained[at]
     for place, number in enumerate(at.tolist()):
@@ -154,6 +155,14 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
             found.classes,
         )
     return result
+
+
+def _where_it_differs(design: Design, grown: Callable[[Design, Floats], Floats], difference: Floats) -> Floats:
+    """How much larger the study must get; infinite where the difference is 0, as at the lower end of most ties."""
+    at = np.flatnonzero(difference > 0)
+    factors = np.full(len(difference), np.inf)
+    factors[at] = grown(Design(*(getattr(design, one.name)[at] for one in fields(design))), difference[at])
+    return factors
 
 
 def detectable_effect(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from levelfield.evaluation.statistics import MIN_CLASSES, Comparison
@@ -10,7 +9,6 @@ from levelfield.reports.leaderboard import cells
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row
-from levelfield.studies.runs.folder.store import Result
 from levelfield.training import Conditions
 
 _SHOWN = 6  # rows that are named; the table has all
@@ -90,12 +88,6 @@ def _surer(board: Leaderboard, best: Row) -> str:
     widest = max(ties, key=lambda one: one.difference, default=None)
     needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
     return f"To be more certain: {needed} to distinguish it from {widest.second}." if needed and widest else ""
-
-
-def kept_start(results: Iterable[Result]) -> tuple[int, int]:
-    """Among runs whose step was chosen on validation classes: how many kept their start, and how many there are."""
-    chosen = [result.summary["best_step"] for result in results if result.summary.get("history")]
-    return chosen.count(0), len(chosen)
 
 
 def advice(board: Leaderboard, conditions: Conditions) -> str:

@@ -17,7 +17,7 @@ from levelfield.evaluation.metrics.registry import ranking
 from levelfield.evaluation.statistics import Comparison, Differences, Interval, figure_intervals, joint
 from levelfield.studies.leaderboard import notebook as board_notebook
 from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims
-from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, mean_cost
+from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, kept_start, mean_cost
 from levelfield.studies.leaderboard.limits import limit_sentence
 from levelfield.studies.leaderboard.rows import COSTS, Cell, Row, best_on_test, front
 from levelfield.studies.runs.spec import PlannedRun
@@ -180,7 +180,8 @@ def gather(
     )
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     judged = judge_claims(claims, parts, metrics[0])
-    facts = {**(facts or {}), "queries_that_count": counted}
+    finished = [result for entries in found.values() for entry in entries for result in entry.results]
+    facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(finished)}
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 
 

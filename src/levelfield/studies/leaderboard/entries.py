@@ -98,3 +98,9 @@ def class_table(found: Mapping[str, list[Entry]], metric: str) -> Table:
             means.append(own)
         table[label] = np.stack(means)
     return Table.of(table, weights, fixed=[label for label, entries in found.items() if not entries[0].run.seeded])
+
+
+def kept_start(results: Iterable[Result]) -> tuple[int, int]:
+    """Among runs whose step was chosen on validation classes: how many kept their start, and how many there are."""
+    chosen = [result.summary["best_step"] for result in results if result.summary.get("history")]
+    return chosen.count(0), len(chosen)

@@ -14,6 +14,7 @@ from levelfield.progress import Progress
 from levelfield.studies.runs.folder.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import read_result
+from levelfield.studies.runs.spec import recorded_identity
 
 
 def refined_text(measured: dict[str, Any]) -> str:
@@ -49,4 +50,5 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], p
         arrays |= {} if items.roles is None else {"all_labels": labels}
         write_whole(folder / PER_QUERY, lambda file: np.savez(file, **arrays))
         stage.advance()
-    write_finished(folder, {"values": values, "signatures": signatures, **trained})
+    made = {"values": values, "signatures": signatures, "identity": recorded_identity(folder)}
+    write_finished(folder, {**made, **trained})

@@ -34,9 +34,10 @@ TRAINED, FINISHED, PER_QUERY, EMBEDDINGS, ITEMS = (
     "embeddings.npy",
     "items.csv",
 )
+DESCRIBED = "run.yaml"
 FAILED = "error.txt"  # left by a run that failed
 MADE = (
-    "run.yaml",
+    DESCRIBED,
     EMBEDDINGS,
     ITEMS,
     "model.safetensors",
@@ -128,6 +129,7 @@ class _Trained(_Sealed):
 class _Finished(_Sealed):
     values: dict[str, Annotated[float, Field(strict=True)]]
     signatures: dict[str, Signature]
+    identity: str | None = None
 
 
 _SIGNATURES = TypeAdapter(dict[str, Signature])
@@ -149,7 +151,7 @@ def write_training(folder: Path, content: dict[str, Any]) -> None:
 
 def write_finished(folder: Path, content: dict[str, Any]) -> None:
     """Write metrics.json, with which a run is finished."""
-    _write_sealed(folder / FINISHED, content, (PER_QUERY,))
+    _write_sealed(folder / FINISHED, content, (PER_QUERY, DESCRIBED))
 
 
 def read_training(folder: Path) -> dict[str, Any]:

@@ -14,12 +14,13 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
 from levelfield import methods
-from levelfield.contents import MEGABYTE, damaged, read_json, read_text
+from levelfield.contents import MEGABYTE, checksum, damaged, read_json, read_text
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files import write_json, write_text
 from levelfield.plain_yaml import read_written
 from levelfield.registry import is_file_reference
 from levelfield.studies.runs.folder.files import (
+    DESCRIBED,
     FAILED,
     FINISHED,
     MADE,
@@ -41,7 +42,7 @@ from levelfield.studies.specification.choices import check_folder_name
 from levelfield.studies.specification.locations import Place, place_of, placed
 from levelfield.studies.specification.messages import explain
 
-DESCRIBED, PLAN = "run.yaml", "runs.json"
+PLAN = "runs.json"
 _PLAN_SIZE = 100 * MEGABYTE
 _LONGEST = 200  # characters of a reason
 
@@ -57,6 +58,7 @@ class Result:
     summary: dict[str, Any]
     deviations: list[dict[str, Any]]
     checksums: Checksums = field(default_factory=dict)
+    identity: str | None = None  # of run.yaml when it was finished; earlier versions did not write it
 
     @property
     def deviation_texts(self) -> list[str]:
@@ -164,13 +166,21 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
         result = read_result(folder)
         if result is None:
             return None, why_failed(folder)
-        if recorded_identity(folder) != spec.identity or not set(metrics) <= set(result.values):
+        if _identity(result) != spec.identity or not set(metrics) <= set(result.values):
             return None, ""
         if result.values:
             _ = result.by_class  # reads and checks the queries' file
     except Damaged as error:
         return None, str(error)
     return result, ""
+
+
+def _identity(result: Result) -> str | None:
+    """What the run was made with. As long as run.yaml is what it was, metrics.json says it, and is read faster."""
+    folder, written = result.folder, result.checksums.get(DESCRIBED)
+    if result.identity and written and (folder / DESCRIBED).is_file() and checksum(folder / DESCRIBED) == written:
+        return result.identity
+    return recorded_identity(folder)
 
 
 def why_failed(folder: Path) -> str:
@@ -196,6 +206,7 @@ def read_result(folder: Path) -> Result | None:
         content["summary"],
         content["deviations"],
         content.get("checksums", {}),
+        content.get("identity"),
     )
 
 
