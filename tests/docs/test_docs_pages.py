@@ -79,7 +79,7 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert not [page.name for page in pages.PAGES[1:] if f"{page.relative_to(pages.ROOT)})" not in readme]
 
 
-def test_a_picture_two_commands_and_a_leaderboard_are_on_the_first_screen() -> None:
+def test_the_first_screen_shows_two_commands_and_the_result() -> None:
     top = (pages.ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:20]
     assert any(line.startswith("make demo") for line in top)
     assert any(line.startswith("make test") for line in top)

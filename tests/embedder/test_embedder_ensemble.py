@@ -150,7 +150,7 @@ def test_the_view_is_asked_of_the_members_where_they_differ(make, tmp_path: Path
     save_ensemble(tmp_path / "a", [a, make("c", 2)], {})
     assert load(tmp_path / "a").view == load(a).view
     save_ensemble(tmp_path / "ab", [a, b], {})
-    with pytest.raises(BadInput, match="2 different ways"):
+    with pytest.raises(BadInput, match="2 different test views"):
         _ = load(tmp_path / "ab").view
 
 

@@ -61,6 +61,7 @@ def test_one_bit_codes_say_so():
 
 def test_public_names_are_these():
     assert set(evaluation.__all__) == {
+        "create",
         "evaluate",
         "kmeans",
         "names",
