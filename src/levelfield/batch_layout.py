@@ -15,7 +15,7 @@ LARGEST = 1_000_000  # images of a batch
 class Layout:
     """`classes` x `per_class` images, or `classes` images at random (per_class 0).
 
-    `change` says in a sentence what differs from a wish (empty: nothing).
+    `change` is a sentence on what differs from the request (empty: nothing).
 
     >>> classes, per_class = Layout.parse("25x4")
     >>> str(Layout.parse("100")), Layout.parse("100").batching
@@ -48,7 +48,7 @@ class Layout:
 
     @property
     def settings(self) -> dict[str, int]:
-        """What that batching needs to be told besides the batch size."""
+        """Settings of that batching besides the batch size."""
         return {"samples_per_class": self.per_class} if self.per_class else {}
 
     def __iter__(self) -> Iterator[int]:
