@@ -31,7 +31,8 @@ from levelfield.training import Pace
 
 torch.set_num_threads(1)  # a fork has no threads but its own and would wait for the others for ever
 # read once: every process started here is a copy of one that has the weights (a Trunk copies the network it is given)
-backbones.create = functools.lru_cache(backbones.create)
+_create, _kept = backbones.create, functools.lru_cache(backbones.create)
+backbones.create = lambda name, **how: (_create if ".py:" in name else _kept)(name, **how)  # files are edited
 backbones.create("test_resnet", weights="random")
 gc.freeze()  # nor is all that was imported searched for garbage again
 

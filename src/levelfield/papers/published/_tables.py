@@ -83,10 +83,10 @@ def table(paper: str, name: str) -> Table:
 
     >>> table("roth2020", "table4").about, table("roth2020", "4").datasets
     ('objectives on CUB', ('cub',))
-    >>> table("lim2022", "table44")
+    >>> table("lim2022", "table9x")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    levelfield.errors.UnknownName: Unknown table of lim2022 'table44'. Did you mean 'table4'? See `levelfield published`.
+    levelfield.errors.UnknownName: Unknown table of lim2022 'table9x'. Did you mean 'table9'? ...
     """
     if paper not in papers():
         raise unknown("paper", paper, papers(), see="levelfield published")
