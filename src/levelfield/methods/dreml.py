@@ -102,7 +102,7 @@ def learned_loss(
 
 
 class Dreml(Method):
-    """DREML: members that each tell random meta classes apart, joined. One run trains one member.
+    """DREML: an ensemble whose members each separate random meta classes. One run trains one member.
 
     members, meta_classes: L and D, 12 and 12 in fehervari2019 (144 numbers in all); fehervari2019 table 1 lists the
     original as 12 x 48.

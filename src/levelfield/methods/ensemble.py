@@ -11,7 +11,7 @@ from levelfield.settings import one_of
 
 
 class Ensemble(Method):
-    """The embeddings of other competitors, each brought to length 1, side by side. Nothing is trained.
+    """The embeddings of other methods, each normalised to length 1 and concatenated. Nothing is trained.
 
     of: labels of the study, or folders of finished runs on the same test images.
     seeds: "each" joins the runs of one seed, so that there is an ensemble for every seed; "all" joins all seeds of a

@@ -55,7 +55,7 @@ def strengths(alpha: float) -> tuple[float, float]:
         equation="fehervari2019 eq. 4-5; roth2020 eq. 5",
         formula="npair_weight n_pair + angular_weight mean_(a,p) log(1 + sum_n e^(4 tan^2(alpha) (x_a + x_p).x_n "
         "- 2 (1 + tan^2(alpha)) x_a.x_p)) + nu mean_i |x_i|^nu_power",
-        use="Where the shape of a triangle should count and not its size; its n-pair part wants raw rows, so "
+        use="When the angle of a triplet should matter and not its scale; its n-pair part expects raw rows, so "
         "watch their norms.",
         tuples="pairs",
         roles=("anchor", "positive"),

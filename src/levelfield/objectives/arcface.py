@@ -51,7 +51,7 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
         paper="Deng et al. 2019 in the form of Roth et al. 2020 (roth2020)",
         equation="roth2020 eq. 6 (printed with errors)",
         formula="mean_i CE(scale cos(angle(x_i, p_c) + margin [c = y_i]), y_i)",
-        use="Many samples of each of many fixed classes, as in faces; the margin in the angle also holds when "
+        use="Many samples of each of many fixed classes, e.g. faces; the angular margin also acts when "
         "the batch is easy.",
         tuples="none",
         needs=("num_classes", "dim"),

@@ -30,7 +30,7 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
         paper="Hadsell et al. 2006 in the form of Roth et al. 2020 (roth2020)",
         equation="roth2020 eq. 1",
         formula="mean_pos [d - pos_margin]+ + mean_neg [neg_margin - d]+",
-        use="The first to try: two margins that mean distances, no class vectors, any labels; strong with "
+        use="The first to try: two margins on distances, no class vectors, any labels; strong with "
         "distance-weighted pairs.",
         tuples="pairs",
         memory=True,

@@ -26,7 +26,7 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
         paper="Wang et al. 2018 (CosFace)",
         equation="Wang et al. 2018 eq. 4",
         formula="mean_i CE(scale (cos(x_i, p_c) - margin [c = y_i]), y_i)",
-        use="As arcface, with a margin on the cosine: simpler to tune and smooth at any angle.",
+        use="Like arcface, with a margin on the cosine: simpler to tune and smooth at any angle.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

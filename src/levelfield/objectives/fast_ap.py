@@ -33,7 +33,7 @@ def _inverse(sums: Tensor) -> Tensor:
         paper="Cakir et al. 2019",
         equation="Cakir et al. 2019 eq. 6-8",
         formula="1 - mean_i 1/|P(i)| sum_l h+_l H+_l / H_l, h: histograms of d^2 with `bins` intervals on [0, 4]",
-        use="To train on the ranking measure itself; likes large batches with several images of each class.",
+        use="To optimise average precision directly; works best with large batches and several images per class.",
         tuples="none",
         sources={"bins": "Cakir et al. 2019, section 5; PML"},
         search={"bins": [5, 10, 20, 40]},

@@ -33,7 +33,7 @@ def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tenso
         paper="Hermans et al. 2017",
         equation="roth2020 eq. 3",
         formula="mean_a [log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ + nu mean_i |x_i|^nu_power",
-        use="When the whole batch should count at once, hardest images most, without choosing a miner.",
+        use="To use the whole batch, weighted towards the hardest images, without choosing a miner.",
         tuples="none",
         memory=True,
         sources={

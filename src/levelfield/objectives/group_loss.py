@@ -110,7 +110,7 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
         paper="Elezi et al. 2020",
         equation="Elezi et al. 2020 and the released code",
         formula="mean_i -log(X_i,y + eps) + mean_i CE(z_i, y), X <- X * (W X), W = [correlation]+, z = rows . weight",
-        use="When a network trained as a classifier is to be refined, with many images of each class in a batch.",
+        use="To fine-tune a network trained as a classifier, with many images of each class in a batch.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="6 or more per class",

@@ -44,7 +44,7 @@ class Steps(NamedTuple):
         "H_ie = 1 if y_i = e, else exp(-alpha D_ie); G = Dv^-1/2 H De^-1 H' Dv^-1/2\n"
         "HGNN(z, G) = G lrelu(BN(G z theta1)) theta2",
         use="When classes differ in spread and the batch is small and random: samples learn from all classes they "
-        "resemble. It adds a network and two vectors per class to the training, nothing at test time.",
+        "resemble. It adds a network and two vectors per class during training, nothing at test time.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any (lim2022: 32 at random)",

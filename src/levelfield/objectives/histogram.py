@@ -28,7 +28,7 @@ def overlap(positive: Tensor, negative: Tensor) -> Tensor:
         paper="Ustinova & Lempitsky 2016",
         equation="roth2020 eq. 7-9",
         formula="sum_r h-(r) sum_{q<=r} h+(q), h: histograms of the similarities with `bins` nodes on [-1, 1]",
-        use="To part two distributions as a whole, with nothing to tune but the resolution; likes large batches.",
+        use="To separate the two distributions of similarities; only the resolution to tune; needs large batches.",
         tuples="none",
         batch="any positive pair",
         sources={"bins": "roth2020 A.1: 65 for CUB and CARS, 11 for SOP"},

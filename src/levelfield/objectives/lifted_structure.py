@@ -34,7 +34,7 @@ def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float)
         paper="Oh Song et al. 2016",
         equation="fehervari2019 eq. 2",
         formula="1/(2|P|) sum_P [log(sum_k e^(margin - d_ik) + sum_l e^(margin - d_jl)) + d_ij]+^2",
-        use="When every positive pair should meet all negatives of both its images; for raw rows and batches of "
+        use="To compare every positive pair with all negatives of both its images; for raw rows and batches of "
         "moderate size.",
         tuples="none",
         sources={"margin": "Oh Song et al. 2016; fehervari2019 code", "normalize": "fehervari2019 Table 1"},

@@ -31,8 +31,8 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
         paper="Wu et al. 2017",
         equation="Wu et al. 2017 eq. 5; roth2020 eq. 10",
         formula="sum([d_ap - beta + margin]+ + [beta - d_an + margin]+) / number of terms above 0",
-        use="When triplets are too strict: one learned boundary parts near from far; with distance-weighted "
-        "negatives a strong baseline.",
+        use="When triplets are too strict: one learned boundary separates near from far; a strong baseline with "
+        "distance-weighted negatives.",
         tuples="triplets",
         memory=True,
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),

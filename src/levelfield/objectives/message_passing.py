@@ -34,8 +34,8 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
         paper="Seidenschwarz et al. 2021 (seidenschwarz2021)",
         equation="seidenschwarz2021 eq. 2-4, J; the released code where the paper is silent",
         formula="CE(W norm(h_i) / T, y_i) + CE((V x_i + b) / T, y_i), h = messages among all x / |x| of the batch",
-        use="When batches hold many images of a few classes: they are compared with each other while training, and at "
-        "test time nothing is needed but the embedding.",
+        use="When batches have many images of a few classes: the images exchange messages during training, and "
+        "test time needs only the embedding.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="4 or more per class",

@@ -40,7 +40,7 @@ def multi_similarity_terms(
         equation="roth2020 eq. 11-12",
         formula="1/b sum_i [ 1/alpha log(1 + sum_pos e^(-alpha (s - base))) "
         "+ 1/beta log(1 + sum_neg e^(beta (s - base))) ]",
-        use="The usual choice when batches hold several images of each class: it mines and weighs the pairs itself.",
+        use="The usual choice when batches have several images per class: it mines and weights the pairs itself.",
         tuples="pairs",
         memory=True,
         sources={

@@ -22,8 +22,7 @@ from levelfield.settings import number
         paper="Zhai & Wu 2019",
         equation="roth2020 eq. 19, fehervari2019 eq. 15 (both printed with errors)",
         formula="mean_i CE(cos(x_i, p_c) / temperature, y_i)",
-        use="The usual choice for fixed classes: a temperature and nothing to mine; also where classes have a "
-        "single image.",
+        use="The usual choice for fixed classes: one temperature, no miner; also works if classes have a single image.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

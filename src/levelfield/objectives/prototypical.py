@@ -77,7 +77,7 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
         paper="Snell et al. 2017",
         equation="fehervari2019 eq. 13 (printed with d for d^2)",
         formula="mean_q -log softmax_c(-d^2(x_q, mean of the support of c))[y_q]",
-        use="When few images of a class will be known, and new ones are compared with their mean.",
+        use="Few-shot use: new images are compared with the mean of the few known images of a class.",
         tuples="none",
         batch="support and query, 5 + 5 per class",
         roles=("support", "query", "episode"),

@@ -33,7 +33,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
         equation="Kim et al. 2020 eq. 4",
         formula="1/|C+| sum_c log(1 + sum_{y=c} e^(-alpha (s - delta))) "
         "+ 1/C sum_c log(1 + sum_{y!=c} e^(alpha (s + delta)))",
-        use="Fixed classes and fast convergence: class vectors see the whole batch, hard images count more.",
+        use="Fixed classes and fast convergence: each proxy uses the whole batch, hard images count more.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

@@ -36,7 +36,7 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
         paper="Movshovitz-Attias et al. 2017",
         equation="fehervari2019 eq. 14, roth2020 eq. 13 (d is the squared distance)",
         formula="mean_i scale D_iy + log sum_{c != y} e^(-scale D_ic), D = |u(x) - u(p)|^2",
-        use="Fixed classes and small or random batches; an image meets the class vectors only, never another image.",
+        use="Fixed classes and small or random batches; images are compared with proxies only, never with each other.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

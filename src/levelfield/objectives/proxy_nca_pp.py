@@ -25,7 +25,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
         paper="Teh et al. 2020",
         equation="Teh et al. 2020 eq. 8",
         formula="mean_i CE(-|u(x_i) - u(p_c)|^2 / temperature, y_i)",
-        use="As proxy_nca with a true probability and a low temperature; wants fast class vectors and a "
+        use="Like proxy_nca with a true probability and a low temperature; needs fast-learning proxies and a "
         "normalised head.",
         tuples="none",
         needs=("num_classes", "dim"),

@@ -32,8 +32,7 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
         paper="Fehérvári et al. 2019 (fehervari2019)",
         equation="fehervari2019 section 2.9",
         formula="mean_i sum_{c != y} [scale D_iy - scale D_ic + margin]+, D = |u(x) - u(p)|^2",
-        use="When a hinge against class vectors is wanted instead of a softmax; images that are right already "
-        "are left alone.",
+        use="A hinge against proxies instead of a softmax; images that are already correct get no gradient.",
         tuples="none",
         needs=("num_classes", "dim"),
         batch="any",

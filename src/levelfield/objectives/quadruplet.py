@@ -58,7 +58,7 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
         paper="Chen et al. 2017",
         equation="roth2020 eq. 14",
         formula="mean [d_ap - d_an + margin1]+ + mean [d_ap - d_ln + margin2]+, l of a third class",
-        use="Where triplets leave classes wide: positive pairs are also held below distances between negatives.",
+        use="When triplets leave classes too wide: positive pairs must also be closer than pairs of two negatives.",
         tuples="triplets",
         batch="3 classes, 2 per class",
         least=(3, 2),

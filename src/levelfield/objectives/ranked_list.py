@@ -40,7 +40,7 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
         equation="fehervari2019 eq. 6-9",
         formula="mean_i [ mean_P* (d - (alpha - margin)) + lam sum_N* w (alpha - d) / sum_N* w ], "
         "w = e^(temperature (alpha - d)); the stars keep the terms above 0",
-        use="To keep some spread within a class while every hard negative of the batch is used, without a miner.",
+        use="To keep some spread within a class while using every hard negative of the batch, without a miner.",
         tuples="none",
         memory=True,
         batch="2 per class (fehervari2019: 3)",

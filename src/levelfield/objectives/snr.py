@@ -65,7 +65,7 @@ class Signals:
         equation="roth2020 eq. 15",
         formula="mean over active triplets [D_ap - D_an + margin]+ + lam mean_i |sum_m x_im|, "
         "D_aj = var(x_a - x_j) / var(x_a)",
-        use="In place of triplet or contrastive where distances should be relative to the anchor's own strength.",
+        use="Instead of triplet or contrastive, when distances should be relative to the anchor's variance.",
         tuples="triplets",
         memory=True,
         miners=("distance_weighted", "random", "semihard", "softhard", "batch_hard", "all"),

@@ -40,94 +40,98 @@ class Conditions(BaseModel):
         "tf_efficientnet_lite0", description="any timm network by name, bninception, or `my_networks.py:function`"
     )
     weights: str | None = Field(
-        None, description="a .safetensors file; without one the backbone's own pretrained weights"
+        None, description="a .safetensors file; by default the backbone's own pretrained weights"
     )
     cut: str = Field("frozen", description="frozen, last-N (the last N used stages train) or tuned (all train)")
-    taps: tuple[str, ...] = Field(("final",), description="stages that are read, side by side")
+    taps: tuple[str, ...] = Field(("final",), description="stages whose outputs are concatenated")
     pooling: Literal["average", "max", "average+max", "grid"] = Field(
-        "average", description="how a tap's map becomes a row; grid keeps the layout"
+        "average", description="how a tap's map is pooled to a row; grid keeps the layout"
     )
-    normalize_taps: bool = Field(True, description="bring each tap to unit length before joining them")
+    normalize_taps: bool = Field(True, description="normalise each tap to unit length before concatenation")
     batch_norm: Literal["frozen", "statistics", "train"] = Field(
         "statistics", description="above the cut: all frozen, only the running statistics frozen, or trained"
     )
     channels_last: bool = Field(True, description="memory layout of the maps; faster on CPUs")
     # head
-    dim: Annotated[int, Field(ge=1, le=65_536)] = Field(128, description="length of an embedding")
+    dim: Annotated[int, Field(ge=1, le=65_536)] = Field(128, description="embedding dimension")
     head_init: Literal["random", "pca", "whitened"] = Field("random", description="pca is half-whitened")
     layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
     dropout: Share = Field(0.0, description="before the head's linear map")
-    proxies: Literal["random", "class_means"] = Field("random", description="where proxies start")
+    proxies: Literal["random", "class_means"] = Field("random", description="initialisation of proxies")
     codes: Literal["float32", "binary"] = Field(
-        "float32", description="what is compared: numbers, or one bit for each (above 0 or not)"
+        "float32", description="compare numbers, or one bit per number (above 0 or not)"
     )
     # images
-    image: Annotated[int, Field(ge=16, le=1024)] = Field(
-        224, description="side of the square the network sees, in pixels"
-    )
+    image: Annotated[int, Field(ge=16, le=1024)] = Field(224, description="side of the square input image, in pixels")
     crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
     augment: Literal["none", "light", "standard"] = Field(
-        "none", description="light: turn, scale, shift, colour; standard: random resized crop and flip"
+        "none", description="light: rotation, scale, shift, colour; standard: random resized crop and flip"
     )
     train_view: tuple[dict[str, Any], ...] | None = Field(
-        None, description="instead of augment: steps by name, as in [{resize: 256}, {crop: 224}, flip]"
+        None, description="instead of augment: steps by name, e.g. [{resize: 256}, {crop: 224}, flip]"
     )
     test_view: tuple[dict[str, Any], ...] | None = Field(
-        None, description="instead of crop: steps by name, as in [{resize: 256}, {centre: 224}]"
+        None, description="instead of crop: steps by name, e.g. [{resize: 256}, {centre: 224}]"
     )
-    views: Annotated[int, Field(ge=0)] = Field(
-        1, description="training views kept per image; 0 = a fresh one each time"
-    )
-    cache: bool = Field(True, description="store what lies below the cut, once per view")
+    views: Annotated[int, Field(ge=0)] = Field(1, description="training views stored per image; 0: a new one each time")
+    cache: bool = Field(True, description="cache the output below the cut, once per view")
     # budget
-    steps: Annotated[int, Field(ge=1)] = Field(500, description="batches every method trains on")
-    batch: str = Field("25x4", description="classes x images of each, or a plain number for random batches")
+    steps: Annotated[int, Field(ge=1)] = Field(500, description="training steps (batches) of every method")
+    batch: str = Field("25x4", description="classes x images per class, or a plain number for random batches")
     batching: dict[str, dict[str, Any]] | None = Field(
-        None, description="how they are drawn, as in {spc: {replace: true}}; default: as `batch` says"
+        None, description="how batches are drawn, e.g. {spc: {replace: true}}; default: follows from `batch`"
     )
     batches_per_epoch: Annotated[int, Field(ge=1)] | None = Field(
         None, description="default: training images / batch size"
     )
     accumulate: Annotated[int, Field(ge=1)] = Field(
-        1, description="parts a batch is computed in (separable objectives only)"
+        1, description="number of parts for gradient accumulation (separable objectives only)"
     )
     tuning_trials: Annotated[int, Field(ge=0)] = Field(0, description="settings tried per method before this study")
     # optimiser
-    optimiser: Literal["adam", "adamw", "rmsprop", "sgd", "radam"] = Field("adamw", description="of all parameters")
-    lr: Positive = Field(3e-3, description="of the head; the objective's own parameters multiply it")
-    trunk_lr: Positive = Field(3e-4, description="of the trunk above the cut")
-    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="of all weights")
-    momentum: Share = Field(0.9, description="of sgd and rmsprop")
-    schedule: Literal["constant", "step", "cosine", "plateau"] = Field("cosine", description="of all rates")
-    warmup: Annotated[int, Field(ge=0)] = Field(10, description="steps in which the rates rise from 0")
-    trunk_warmup: Annotated[int, Field(ge=0)] = Field(0, description="steps in which the trunk rests")
+    optimiser: Literal["adam", "adamw", "rmsprop", "sgd", "radam"] = Field(
+        "adamw", description="optimiser of all parameters"
+    )
+    lr: Positive = Field(
+        3e-3, description="learning rate of the head; the objective's own parameters use multiples of it"
+    )
+    trunk_lr: Positive = Field(3e-4, description="learning rate of the trunk above the cut")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="weight decay of all weights")
+    momentum: Share = Field(0.9, description="momentum of sgd and rmsprop")
+    schedule: Literal["constant", "step", "cosine", "plateau"] = Field(
+        "cosine", description="schedule of all learning rates"
+    )
+    warmup: Annotated[int, Field(ge=0)] = Field(10, description="steps over which the learning rates rise from 0")
+    trunk_warmup: Annotated[int, Field(ge=0)] = Field(0, description="initial steps with a frozen trunk")
     step_every: Annotated[int, Field(ge=1)] = Field(1000, description="steps between drops of schedule 'step'")
     step_at: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
-        None, description="instead of step_every: the steps at which the rates drop"
+        None, description="instead of step_every: the steps at which the learning rates drop"
     )
-    step_factor: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="what a drop multiplies the rates with")
-    plateau_patience: Annotated[int, Field(ge=1)] = Field(3, description="checks without a better value before a drop")
-    clip: Positive | None = Field(None, description="largest norm of the gradient")
-    precision: Literal["float32", "bf16"] = Field("float32", description="of the network above the cut")
+    step_factor: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="factor of a drop")
+    plateau_patience: Annotated[int, Field(ge=1)] = Field(
+        3, description="evaluations without improvement before a drop"
+    )
+    clip: Positive | None = Field(None, description="maximum gradient norm")
+    precision: Literal["float32", "bf16"] = Field("float32", description="precision of the network above the cut")
     # selection
-    select: str = Field("budget", description="budget, or a metric measured on the validation classes")
+    select: str = Field("budget", description="budget (the last step), or a metric evaluated on the validation classes")
     validate_every: Annotated[int, Field(ge=1)] = Field(
-        100, description="steps between looks at the validation classes, and between those of `monitor`"
+        100, description="steps between evaluations on the validation classes, and between those of `monitor`"
     )
     validate_start: bool = Field(
-        False, description="measure the validation classes before the first step, too: the start can be chosen"
+        False, description="also evaluate before the first step, so that the start can be selected"
     )
     min_delta: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="gain over the best value so far that a later one needs to be chosen"
+        0.0, description="minimum gain over the best value so far for a later step to be selected"
     )
     monitor: Literal["none", "test"] = Field(
-        "none", description="test: write down the first metric of training and test classes; it decides nothing"
+        "none", description="test: record the first metric on training and test classes (not used for selection)"
     )
     patience: Annotated[int, Field(ge=1)] | str | None = Field(
-        None, description="checks without a better value before the end; or steps, as in '900 steps'"
+        None, description="evaluations without improvement before training stops; or steps, e.g. '900 steps'"
     )
     # machine
-    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="of a run's computations")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads per run")
 
     @property
     def layout(self) -> Layout:
