@@ -13,6 +13,8 @@ import pytest
 import yaml
 from cli_room import Levelfield
 
+from levelfield.embedder import load, model_files
+from levelfield.errors import NotTrusted
 from levelfield.studies.runs import inputs
 from levelfield.studies.runs.folder.files import read_training, write_training
 from levelfield.studies.runs.spec import RunSpec
@@ -29,6 +31,11 @@ class Loss(torch.nn.Module):
 
 def photos():
     return data.create(Path(__file__).with_name("photos"))
+"""
+NETWORK = """
+def network():
+    import timm
+    return timm.create_model("test_resnet")
 """
 REFERENCES = {
     "method": lambda spec: spec["method"].update(name="evil.py:Loss", settings={}),
@@ -122,6 +129,24 @@ def test_what_needs_code_names_the_file_and_takes_trust(
     told = levelfield(*words).error
     assert "--trust evil.py" in told
     levelfield(*words, "--trust", "evil.py")
+    assert (compared / "canary").exists()
+
+
+@pytest.mark.parametrize("command", ["embed", "search", "maps", "evaluate --corrupt"])
+def test_a_model_whose_backbone_is_code_takes_trust(command: str, compared: Path, levelfield: Levelfield) -> None:
+    places = stranger(compared, lambda spec: None)
+    described = Path(places["RUN"]) / "model.yaml"
+    facts = yaml.safe_load(described.read_text())
+    facts["trunk"]["backbone"] = "evil.py:network"
+    text = yaml.safe_dump({key: value for key, value in facts.items() if key != "checksum"}, sort_keys=False)
+    described.write_text(f"{text}checksum: '{model_files._checksum(text, described.with_name('model.safetensors'))}'\n")
+    (compared / "evil.py").write_text(EVIL + NETWORK)
+    words = [_placed(word, places) for word in COMMANDS[command]]
+    assert "--trust evil.py" in levelfield(*words).error
+    with pytest.raises(NotTrusted):
+        load(places["RUN"])
+    assert not (compared / "canary").exists()
+    assert levelfield(*words, "--trust", "evil.py").code == 0
     assert (compared / "canary").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -194,19 +195,27 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
     """The next three commands, with real paths: use the answer, and make the most of it."""
     from levelfield.embedder.best import BEST
+    from levelfield.registry import references_in
     from levelfield.studies.runs.folder.items import Items
 
     run = quoted(out / study.name / BEST)
     example = Path(Items.read(Path(board.answer.first_run)).paths[-1])
     named = data or Path(study.data.name)
     photos = quoted(named if named.exists() else example.parent)
+    trusted = _trusting(references_in(study.conditions.backbone))
     console.print("\nNext:")
     for command in (
-        f"levelfield search {run} --gallery {photos} {quoted(example)}",
-        f"levelfield embed {run} {photos} --out embeddings.npy",
+        f"levelfield search {run} --gallery {photos} {quoted(example)}{trusted}",
+        f"levelfield embed {run} {photos} --out embeddings.npy{trusted}",
         _third_command(board, study, out),
     ):
         console.print(f"  {command}", soft_wrap=True)
+
+
+def _trusting(references: Iterable[str]) -> str:
+    """The options that let a command run the files of `file.py:Name`."""
+    files = dict.fromkeys(reference.rpartition(":")[0] for reference in references)
+    return "".join(f" --trust {quoted(Path(file))}" for file in files)
 
 
 def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
@@ -215,8 +224,7 @@ def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
 
     described = quoted(out / study.name / "study.yaml")
     place = "" if out == Path("runs") else f" --out {quoted(out)}"
-    own = dict.fromkeys(reference.rpartition(":")[0] for reference in named_by(study))
-    trusted = "".join(f" --trust {quoted(Path(file))}" for file in own)
+    trusted = _trusting(named_by(study))
     if not board.answer.trained and board.winner.trained and study.conditions.cut == "frozen":
         deeper = f"conditions.cut=last-2 {_AUGMENTED if study.conditions.augment == 'none' else ''}".strip()
         return f"levelfield compare {described} {deeper} name={quoted(study.name + '-deeper')}{place}{trusted}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import console
-from levelfield.cli.options import RunsArgument
+from levelfield.cli.options import RunsArgument, TrustOption
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def maps(
     images: Annotated[list[Path], typer.Option("--image", help="Image file; repeatable.")],
     channels: Annotated[int, typer.Option("--channels", min=1, max=100, help="Strongest channels to draw.")] = 3,
     out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("maps.png"),
+    trust_files: TrustOption = None,
 ) -> None:
     """Draw the strongest channels of each run's last feature map over images.
 

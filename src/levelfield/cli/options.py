@@ -35,6 +35,7 @@ TrustOption = Annotated[
         "--trust",
         help="A Python file whose code may run although only a folder names it; may come again.",
         callback=lambda files: _trusted(files or []),
+        is_eager=True,  # before an argument looks into its folder
     ),
 ]
 

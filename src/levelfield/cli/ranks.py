@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levelfield.cli.console import console
+from levelfield.cli.options import TrustOption
 from levelfield.files import write_text
+from levelfield.trust import trust
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,12 +34,15 @@ def ranks(
     metric: Annotated[str | None, typer.Option("--metric", help="By which; default: the first study's first.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for ranks.json and the diagram.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Rank methods over several datasets: mean ranks, Friedman's and Nemenyi's test."""
     from levelfield import evaluation
     from levelfield.evaluation.statistics.ranks import rank
+    from levelfield.registry import references_in
     from levelfield.studies.leaderboard.across import across
 
+    trust(*references_in(metric))
     gathered = across(folders, evaluation.parse(metric).name if metric else None)
     for note in gathered.notes if not as_json else ():
         console.print(f"Note: {note}", soft_wrap=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import bar, console, error_console
-from levelfield.cli.options import RunArgument, SkipOption
+from levelfield.cli.options import RunArgument, SkipOption, TrustOption
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files import write_text, write_whole
 from levelfield.wording import first_few, plural
@@ -45,6 +45,7 @@ def embed(
     normalize: Annotated[bool, typer.Option("--normalize/--raw", help="Unit length, or the head's raw rows.")] = True,
     skip_unreadable: SkipOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Embed images with a run's model."""
     target = _target(out, images)
@@ -125,6 +126,7 @@ def search(
     gallery: Annotated[Path, typer.Option("--gallery", help="The folder (or CSV) to search in.")],
     k: Annotated[int, typer.Option("-k", "--neighbours", min=1, help="How many to print.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trust_files: TrustOption = None,
 ) -> None:
     """Print the images of a folder that are nearest to a query."""
     import numpy as np
