@@ -32,8 +32,8 @@ class Layout:
         layout = cls(int(match[1]), int(match[2] or 0)) if match else cls(0, 0)
         if not 2 <= layout.batch_size <= LARGEST or (match and match[2] and not layout.per_class):
             raise BadSpecification(
-                f"'{text}' is not a batch: write CLASSESxIMAGES, for example 25x4, or a number of images "
-                f"(at most {LARGEST:,})."
+                f"'{text}' is not a batch: write CLASSESxIMAGES, for example 25x4, or a number "
+                f"(at most {LARGEST:,} images)."
             )
         return layout
 
