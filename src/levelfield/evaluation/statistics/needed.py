@@ -139,12 +139,12 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
     )
     seen = np.abs(found.difference[at])
     ends = (seen, seen + half[at], np.maximum(seen - half[at], 0.0))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        by_seeds, by_classes, by_both = (
-            [_where_it_differs(design, grown, end) for end in ends]
-            for grown in (Design.more_seeds, Design.more_classes, Design.more_of_both)
-        )
     retrained = found.retrained[at]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        by_seeds = [_where_it_differs(design, Design.more_seeds, end * retrained) for end in ends]
+        by_classes = [_where_it_differs(design, Design.more_classes, end) for end in ends]
+        either = (by_seeds[0] * seeds <= MOST_SEEDS) | (by_classes[0] * found.classes <= MOST_CLASSES)
+        by_both = [_where_it_differs(design, Design.more_of_both, end * ~either) for end in ends]
     for place, number in enumerate(at.tolist()):
         scale = float(seeds[place])
         result[number] = _missing(
