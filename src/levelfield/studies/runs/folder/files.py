@@ -177,7 +177,7 @@ def read_finished(folder: Path) -> dict[str, Any]:
         content: dict[str, Any] = _read_sealed(path, _Finished)
         signatures = _SIGNATURES.validate_python(content["signatures"])
         watched = {look["metric"] for look in content["summary"].get("monitored", [])}
-        for name in [*content["values"], *(watched if content["values"] else ())]:
+        for name in [*content["values"], *signatures, *(watched if content["values"] else ())]:
             if name not in signatures or name not in content["values"]:
                 raise damaged(path, f"lacks a value or the signature of '{name}'")
         # with all keys, those that an earlier version did not write among them
