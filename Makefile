@@ -8,7 +8,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test fast tests lint bench docs clean
+.PHONY: help install demo check test fast tests fuzz lint bench docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ fast: $(INSTALLED)
 tests: $(INSTALLED)
 	$(PYTEST) --ignore=tests/test_types.py --cov --cov-report=
 	@echo "Lines of src/levelfield that the tests of tests/fast.txt ran: $$($(BIN)/coverage report --format=total) % (which: $(BIN)/coverage html)"
+
+fuzz: $(INSTALLED)  ## the property-based tests with new random examples, and more of them
+	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -q $$(grep -rl "from hypothesis" tests --include='test_*.py')
 
 lint: $(INSTALLED)  ## ruff, mypy (also on a user's script) and the layers contract
 	$(BIN)/ruff check .

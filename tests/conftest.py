@@ -5,10 +5,17 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# `make test` draws the same examples each time, so that a red run can be repeated; `make fuzz` draws others.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("fuzz", max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Files that take longest: each is one piece of work for one process, and none may be begun when all else is done.
 LONG = (
