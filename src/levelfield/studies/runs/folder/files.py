@@ -177,7 +177,7 @@ def read_finished(folder: Path) -> dict[str, Any]:
         content: dict[str, Any] = _read_sealed(path, _Finished)
         signatures = _SIGNATURES.validate_python(content["signatures"])
         watched = {look["metric"] for look in content["summary"].get("monitored", [])}
-        for name in [*content["values"], *signatures, *(watched if content["values"] else ())]:
+        for name in [*content["values"], *(watched if content["values"] else ())]:
             if name not in signatures or name not in content["values"]:
                 raise damaged(path, f"lacks a value or the signature of '{name}'")
         # with all keys, those that an earlier version did not write among them
@@ -204,7 +204,7 @@ def read_per_query(
             raise damaged(path, "has labels that are no whole numbers, or `lone` that is not true or false")
         if found["labels"].size and found["labels"].min() < 0:
             raise damaged(path, "has labels below 0")
-        for name in queries.keys() & signatures.keys():
+        for name in queries.keys() & signatures.keys() & values.keys():
             _check_mean(path, name, found, values[name], signatures[name]["definition"])
         return found
 
