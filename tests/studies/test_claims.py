@@ -165,3 +165,12 @@ def test_a_claim_about_nothing_is_refused() -> None:
             check_claims([Claim(claim=f"margin {sign} margin")], ["margin", "lda"], ["recall@1"])
     with pytest.raises(BadSpecification, match="'nmi', which the study does not measure"):
         check_claims([Claim(claim="margin > lda", metric="nmi")], ["margin", "lda"], ["recall@1"])
+
+
+def test_a_claim_about_a_tuning_budget_needs_rows_that_had_it() -> None:
+    claim = Claim(claim="a > b", trials=20)
+    [verdict] = judge_claims([claim], [], "recall@1", trials={"a": 20, "b": 8})
+    assert verdict.verdict == OPEN
+    assert verdict.note == "it is about 20 trials each, and b had 8"
+    [verdict] = judge_claims([claim], [], "recall@1", trials={"a": 20, "b": 20})
+    assert verdict.note == "its runs did not finish"

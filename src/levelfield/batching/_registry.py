@@ -22,11 +22,12 @@ _Entry = TypeVar("_Entry", bound=type[Batching])
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a batching: a sentence, its full text, and its settings with defaults."""
+    """Facts about a batching: a sentence, its full text, its settings with defaults, and the ranges worth searching."""
 
     what: str
     text: str
     settings: Mapping[str, Any]
+    search: Mapping[str, Any]
 
 
 def describe(name: str) -> About:
@@ -39,7 +40,7 @@ def describe(name: str) -> About:
     text = "\n\n".join([_paragraphs(made)[0], *_about_settings(made)])
     common = {"labels", "batch_size", *Common.__annotations__}
     own = {key: default for key, default in (accepted(made) or {}).items() if key not in common}
-    return About(_BATCHINGS.facts(name), text, own)
+    return About(_BATCHINGS.facts(name), text, own, dict(getattr(made, "search", {})))
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:

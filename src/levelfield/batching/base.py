@@ -7,7 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -82,6 +82,8 @@ class Batching(ABC):
 
     name: str = ""
     """The name it is registered under."""
+    search: ClassVar[Mapping[str, Any]] = {}
+    """Ranges worth searching: setting -> (low, high, "log" or "linear") or choices."""
     needs_memory: bool = False
     group: int = 1
     repeating: int = 0

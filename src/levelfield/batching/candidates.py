@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class BestOfCandidates(Remembering):
 
     A subclass writes `_describe` (what is compared with, of any rows) and `_scorer`.
     """
+
+    search: ClassVar[Mapping[str, Any]] = {"candidates": [5, 10, 20, 40]}
 
     def __init__(
         self,

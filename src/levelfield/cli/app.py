@@ -29,6 +29,7 @@ from levelfield.cli import (
     report,
     toy,
     train,
+    tune,
     use,
 )
 from levelfield.cli.console import error_console
@@ -51,7 +52,7 @@ _INTERRUPTED = 130
 UNEXPECTED = 70  # EX_SOFTWARE
 
 _PANELS = {
-    "Compare": (compare, train, init),
+    "Compare": (compare, tune, train, init),
     "Use": (use, evaluate, ensemble),
     "Look": (report, maps, ranks, corruptions),
     "Papers": (published, toy),

@@ -30,7 +30,7 @@ def is_quiet() -> bool:
     return logging.getLogger("levelfield").level >= logging.ERROR
 
 
-def _bars(*, transient: bool = False) -> RichProgress:
+def bars(*, transient: bool = False) -> RichProgress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     return Progress(
@@ -53,9 +53,9 @@ def bar(text: str, *, transient: bool = True) -> Iterator[Progress]:
     if transient and not error_console.is_terminal:
         yield LoggedProgress()
         return
-    with _bars(transient=transient) as bars:
-        task = bars.add_task(text, total=None)
-        yield CallbackProgress(lambda _, done, total: bars.update(task, completed=done, total=total))
+    with bars(transient=transient) as drawn:
+        task = drawn.add_task(text, total=None)
+        yield CallbackProgress(lambda _, done, total: drawn.update(task, completed=done, total=total))
 
 
 @contextmanager
@@ -73,15 +73,15 @@ def warnings_as_notes(known: set[str]) -> Iterator[None]:
 @contextmanager
 def looking() -> Iterator[Progress]:
     """A line and a bar while images are checked for the first time; nothing if all are known."""
-    with _bars(transient=True) as bars:
+    with bars(transient=True) as drawn:
         tasks: list[TaskID] = []
 
         def report(text: str, done: int, total: int) -> None:
             if done == 0:
                 if not is_quiet():
-                    bars.console.print(f"checking {total:,} images (first time only)")
-                tasks.append(bars.add_task(text, total=total))
-            bars.update(tasks[-1], completed=done)
+                    drawn.console.print(f"checking {total:,} images (first time only)")
+                tasks.append(drawn.add_task(text, total=total))
+            drawn.update(tasks[-1], completed=done)
 
         yield CallbackProgress(report)
 
@@ -91,7 +91,7 @@ class StudyBars(RunsProgress):
 
     def __init__(self, labels: list[str]) -> None:
         self._labels = labels
-        self._progress = _bars()
+        self._progress = bars()
         self._shares = [0.0] * len(labels)
         self._bars: dict[int, TaskID] = {}
         self._name = f"all {len(labels)} runs"

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from levelfield import objectives
+from levelfield import batching, miners, objectives
 from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Inputs, Method, Setting, TrainingFeatures, wider_head
 from levelfield.methods._parameters import Group
@@ -99,15 +99,39 @@ def describe(name: str) -> Any:
     return inspect.getdoc(_registry.get(name)) if name in _registry else objectives.describe(name)
 
 
-def search_ranges(name: str) -> dict[str, Any]:
+def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """Hyperparameters worth searching: `(low, high, "linear" or "log")`, or a list of choices.
 
-    >>> search_ranges("lda")
-    {'shrinkage': (0.05, 0.9, 'linear')}
+    The ranges of a miner, a batching or a wrapped objective have its key in front.
+
+    >>> search_ranges("lda"), search_ranges("histogram", {"miner": "distance_weighted"})
+    ({'shrinkage': (0.05, 0.9, 'linear')}, {'bins': [11, 33, 65, 129], 'miner.lower': (0.1, 1.0, 'linear')})
     """
-    if name in _registry:
-        return dict(getattr(_registry.get(name), "search", {}))
-    return dict(objectives.describe(name).search)
+    if name in objectives.names():
+        facts = objectives.describe(name)
+        found = dict(facts.search)
+        chosen = settings.get("miner") or (facts.miners[0] if "miner" in facts.needs and facts.miners else None)
+        found |= {f"miner.{key}": span for key, span in _part_ranges(miners.names(), miners.describe, chosen).items()}
+    else:  # a method, or somebody's own class
+        found = dict(getattr(_registry.get(name) if name in _registry else load_from_file(name), "search", {}))
+        inner = settings.get("objective")
+        if isinstance(inner, str) and inner in objectives.names():
+            found |= {f"settings.{key}": span for key, span in objectives.describe(inner).search.items()}
+    if settings.get("switch"):
+        found["switch"] = (0.05, 0.8, "linear")  # roth2020, figure 6: 0.1 to 0.5 on all benchmarks
+    batching_ranges = _part_ranges(batching.names(), batching.describe, settings.get("batching"))
+    return found | {f"batching.{key}": span for key, span in batching_ranges.items()}
+
+
+def _part_ranges(known: list[str], describe: Callable[[str], Any], chosen: Any) -> dict[str, Any]:
+    """The ranges of the part that is `chosen` by its name or as `{name: settings}`."""
+    name = next(iter(chosen), None) if isinstance(chosen, Mapping) else chosen
+    return dict(getattr(describe(name), "search", {})) if name in known else {}
+
+
+def shared_settings() -> tuple[str, ...]:
+    """Settings that every method has, whatever its objective."""
+    return _EVERYBODYS
 
 
 def kind_of(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> type[Method]:

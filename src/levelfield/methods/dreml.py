@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -116,6 +116,12 @@ class Dreml(Method):
     >>> Dreml(members=6, meta_classes=4).labels(np.array([0, 1, 1, 7]), member=0, seed=0)
     array([3, 0, 0, 2])
     """
+
+    search: ClassVar[dict[str, Any]] = {
+        "meta_classes": [6, 12, 24, 48],
+        "multiplier": (1, 30, "log"),
+        "proxy_lr_multiplier": (0.1, 1000, "log"),
+    }
 
     def __init__(
         self,

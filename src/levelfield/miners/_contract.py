@@ -38,6 +38,7 @@ class MinerFacts:
     returns: str = "triplets"
     random: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)  # setting -> where its default comes from
+    search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
     defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor
 
 

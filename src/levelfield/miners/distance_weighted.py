@@ -42,6 +42,7 @@ def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
         paper="Wu et al. 2017; roth2020 eq. 23-24",
         rule="P(n|a) ~ 1 / q(max(d_an, lower)), q = density of distances on the unit sphere; p uniform in P(a)",
         random=True,
+        search={"lower": (0.1, 1.0, "linear")},
         sources={
             "lower": "Wu et al. 2017, section 4.1; equals lambda = 0.5 in roth2020's code",
             "upper": "Wu et al. 2017 code, fehervari2019, PML; published roth2020 numbers have none",

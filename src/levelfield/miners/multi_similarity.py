@@ -39,6 +39,7 @@ def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilo
         paper="Wang et al. 2019; roth2020 eq. 11",
         rule="positives: s_ij < max_N s_ik + epsilon; negatives: s_ik > min_P s_ij - epsilon",
         returns="positive pairs, negative pairs",
+        search={"epsilon": (0.01, 0.5, "log")},
         sources={"epsilon": "Wang et al. 2019; roth2020"},
     ),
 )

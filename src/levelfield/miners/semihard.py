@@ -22,6 +22,7 @@ from levelfield.settings import number, one_of
         paper="Schroff et al. 2015; modes: roth2020 (random), fehervari2019 and TensorFlow (closest), PML (all)",
         rule="d_ap < d_an < d_ap + margin",
         random=True,
+        search={"mode": ["random", "closest", "all"]},
         sources={"margin": "roth2020 A.1: the triplet objective's margin", "mode": "roth2020 code"},
     ),
 )

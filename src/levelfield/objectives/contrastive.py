@@ -41,7 +41,7 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
             "miner": "roth2020 A.2",
             "reduction": "roth2020 eq. 1",
         },
-        search={"neg_margin": (0.3, 1.4, "linear"), "pos_margin": (0.0, 0.5, "linear")},
+        search={"neg_margin": (0.3, 1.4, "linear"), "pos_margin": (-0.2, 0.5, "linear")},
     ),
 )
 class Contrastive(Objective):

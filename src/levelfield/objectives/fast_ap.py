@@ -36,7 +36,7 @@ def _inverse(sums: Tensor) -> Tensor:
         use="To optimise average precision directly; works best with large batches and several images per class.",
         tuples="none",
         sources={"bins": "Cakir et al. 2019, section 5; PML"},
-        search={"bins": [5, 10, 20, 40]},
+        search={"bins": (5, 100, "log")},
     ),
 )
 class FastAP(Objective):

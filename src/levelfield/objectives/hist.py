@@ -65,7 +65,7 @@ class Steps(NamedTuple):
             "hgnn_lr_multiplier": "lim2022 table 3: 10 on Cars and SOP (5 CUB); at another rate lr: 6e-4 / lr",
         },
         search={
-            "tau": (8, 64, "log"),
+            "tau": (1, 64, "log"),
             "alpha": (0.5, 4, "log"),
             "distribution_lr_multiplier": (1, 1000, "log"),
             "hgnn_lr_multiplier": (0.5, 50, "log"),

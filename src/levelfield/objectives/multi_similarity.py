@@ -50,7 +50,7 @@ def multi_similarity_terms(
             "epsilon": "Wang et al. 2019; roth2020 A.1",
             "reduction": "roth2020 eq. 12, authors' code; 'valid' is roth2020's code",
         },
-        search={"alpha": (0.5, 20, "log"), "beta": (10, 100, "log"), "base": (0.2, 1.0, "linear")},
+        search={"alpha": (0.01, 20, "log"), "beta": (10, 200, "log"), "base": (0.2, 1.0, "linear")},
     ),
 )
 class MultiSimilarity(Objective):

@@ -35,7 +35,7 @@ def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -
         tuples="none",
         memory=True,
         sources={"temperature": "PML 2.9; Wu et al. 2018", "normalize": "Chen et al. 2020"},
-        search={"temperature": (0.02, 0.5, "log")},
+        search={"temperature": (0.0002, 0.5, "log")},
     ),
 )
 class NTXent(Objective):

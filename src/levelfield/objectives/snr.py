@@ -79,7 +79,7 @@ class Signals:
             "reduction": "roth2020 code, PML",
             "miner": "roth2020 A.2",
         },
-        search={"margin": (0.02, 0.5, "log"), "lam": (1e-4, 0.1, "log")},
+        search={"margin": (0.02, 0.5, "log"), "lam": (0.0, 0.5, "linear")},
     ),
 )
 class SNR(Objective):

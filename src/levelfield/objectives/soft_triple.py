@@ -65,9 +65,9 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
         },
         search={
             "la": (4, 100, "log"),
-            "gamma": (0.02, 1.0, "log"),
+            "gamma": (0.02, 100, "log"),
             "tau": (0.0, 0.5, "linear"),
-            "delta": (0.0, 0.5, "linear"),
+            "delta": (0.0, 1.0, "linear"),
             "centers_per_class": [1, 2, 5, 10],
             "proxy_lr_multiplier": (0.1, 1000, "log"),
         },

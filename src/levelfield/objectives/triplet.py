@@ -43,7 +43,7 @@ def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0
             "squared": "roth2020 eq. 2 (its code squares)",
             "miner": "Schroff et al. 2015",
         },
-        search={"margin": (0.02, 0.5, "log"), "squared": [False, True]},
+        search={"margin": (0.02, 1.0, "log"), "squared": [False, True]},
     ),
 )
 class Triplet(Objective):

@@ -16,6 +16,7 @@ from levelfield.reports.leaderboard.tables import write_all
 from levelfield.reports.leaks import crossings, with_leaks, write_crossings
 from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness, write_robustness
+from levelfield.reports.tuning import tuning_table, write_tuning
 from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -47,7 +48,8 @@ def finish(
     sheets = write_crossings(crossing, folder) if own or near_leaks else []
     board = with_leaks(board, crossing, folder, out)
     robust = robustness(study, board, runs, folder)
-    paths = write_all(board, out) + write_robustness(robust, out)
+    tuning = None if study.tuning is None else tuning_table(study.tuning)
+    paths = write_all(board, out) + write_robustness(robust, out) + write_tuning(tuning, out)
     not_drawn: dict[str, str] = {}
     for name in figures or figures_of(study):
         try:
@@ -57,4 +59,4 @@ def finish(
             not_drawn[name] = str(error) if known else f"{type(error).__name__}: {error}"
     if own:
         write_best(folder, Path(board.answer.first_run))
-    return Report(board, robust, paths + sheets, not_drawn)
+    return Report(board, robust, paths + sheets, not_drawn, tuning)

@@ -12,6 +12,7 @@ from rich.console import Console
 from levelfield.errors import LevelfieldError
 from levelfield.reports.leaderboard.tables import show
 from levelfield.reports.robustness import Robustness, show_robustness
+from levelfield.reports.tuning import TuningTable, show_tuning
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row
 
@@ -21,12 +22,14 @@ class Report:
     """The result of a study. All files are already written: `paths`.
 
     robustness: on corrupted test images, if the study asks for it. not_drawn: reasons for missing figures, by name.
+    tuning: how settings were chosen, if the study says it.
     """
 
     leaderboard: Leaderboard
     robustness: Robustness | None
     paths: list[Path]
     not_drawn: dict[str, str] = field(default_factory=dict)
+    tuning: TuningTable | None = None
 
     @property
     def best(self) -> Row:
@@ -43,6 +46,7 @@ class Report:
     def show(self, console: Console, *, full: bool = False) -> None:
         show(self.leaderboard, console, full=full)
         show_robustness(self.robustness, console)
+        show_tuning(self.tuning, console, settings=full)
         console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
 
     @property

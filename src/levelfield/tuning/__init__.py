@@ -1,5 +1,9 @@
-"""Tuning: equal-budget search of hyperparameters."""
+"""Tuning: the same search budget for every method, judged by validation classes only."""
 
-from levelfield.tuning.search import Trial, as_log, best, propose, search
+from levelfield.tuning.budget import Budget
+from levelfield.tuning.progress import TuningProgress
+from levelfield.tuning.result import Tuned
+from levelfield.tuning.trials import How, Judge, Trial
+from levelfield.tuning.tune import tune
 
-__all__ = ["Trial", "as_log", "best", "propose", "search"]
+__all__ = ["Budget", "How", "Judge", "Trial", "Tuned", "TuningProgress", "tune"]

@@ -20,7 +20,7 @@ class Fold:
 
     No class, and no group of classes, is in two of the three, unless `closed` is set: then the classes are the same.
     query, gallery: the two parts of `test`, if queries are searched in a gallery; None if every test image is searched
-    among all the others.
+    among all the others. trial: the validation classes also give the figure, and no test class takes part.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Fold:
     query: np.ndarray | None = None
     gallery: np.ndarray | None = None
     closed: bool = False
+    trial: bool = False
 
 
 registry: Registry[list[Fold]] = Registry("protocol", "protocols", home="levelfield.data.protocols")
@@ -77,7 +78,8 @@ def _refuse_overlap(name: str, fold: Fold, catalog: Catalog) -> None:
     for part, images in parts.items():
         if len(images) and not (images[0] >= 0 and images[-1] < len(catalog) and (np.diff(images) > 0).all()):
             raise BadInput(f"The protocol '{name}' must give the images that {part} as ascending indices, each once.")
-    for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
+    pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
+    for one, other in pairs[:2] if fold.trial else pairs:
         members = (parts[one], parts[other]) if fold.closed else (units[parts[one]], units[parts[other]])
         if len(np.intersect1d(*members)):
             what = "images" if fold.closed else "classes or groups of classes"

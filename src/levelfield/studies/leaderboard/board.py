@@ -179,7 +179,8 @@ def gather(
         )
     )
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
-    judged = judge_claims(claims, parts, metrics[0])
+    trials = {run.row: int(run.spec.method.settings.get("trials", 0)) for run in runs}
+    judged = judge_claims(claims, parts, metrics[0], trials=trials)
     finished = [result for entries in found.values() for entry in entries for result in entry.results]
     facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(finished)}
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)

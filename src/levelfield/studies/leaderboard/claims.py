@@ -65,12 +65,15 @@ class _BySeeds:
     seeds: int
 
 
-def judge_claims(claims: Sequence[Claim], parts: Sequence[Part], metric: str) -> list[Verdict]:
+def judge_claims(
+    claims: Sequence[Claim], parts: Sequence[Part], metric: str, *, trials: Mapping[str, int] | None = None
+) -> list[Verdict]:
     """The verdict on each claim. Those of the form `a > b` are Holm-corrected together, 5 % in all.
 
     parts: for each test set the entries of its rows, and the table of every metric with a value per query.
+    trials: how many settings were tried for each row. A claim about another budget cannot be judged.
     """
-    places = [_place(one, parts) for one in claims]
+    places = [_place(one, parts) if not _other_budget(one, trials or {}) else None for one in claims]
     crossed, by_seeds = {}, {}
     for k, (one, place) in enumerate(zip(claims, places, strict=True)):
         first, _, second = one.parts
@@ -92,8 +95,23 @@ def judge_claims(claims: Sequence[Claim], parts: Sequence[Part], metric: str) ->
         elif k in by_seeds:
             result.append(_of_seeds(one, by_seeds[k], one.metric or metric, corrected.get(k)))
         else:
-            result.append(Verdict(one.claim, one.metric or metric, one.source, OPEN, note="its runs did not finish"))
+            note = _other_budget(one, trials or {}) or "its runs did not finish"
+            result.append(Verdict(one.claim, one.metric or metric, one.source, OPEN, note=note))
     return result
+
+
+def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
+    """Why the settings of a claim's rows were not chosen with the budget that it is about; empty if they were.
+
+    >>> _other_budget(Claim(claim="a > b", trials=20), {"a": 20, "b": 8})
+    'it is about 20 trials each, and b had 8'
+    """
+    if claim.trials is None:
+        return ""
+    first, _, second = claim.parts
+    other = {label: trials.get(label, 0) for label in (first, second) if trials.get(label, 0) != claim.trials}
+    told = " and ".join(f"{label} had {count}" for label, count in other.items())
+    return f"it is about {claim.trials} trials each, and {told}" if other else ""
 
 
 def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:

@@ -27,6 +27,8 @@ class Claim(BaseModel):
     source: str = ""
     """Where it stands, as in `roth2020 table 4`."""
     within: float = Field(0.02, gt=0)
+    trials: int | None = Field(None, ge=1)
+    """The tuning budget that the claim is about: trials of both methods."""
 
     @model_validator(mode="before")
     @classmethod

@@ -11,9 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
 from levelfield.plain_yaml import read_yaml
+from levelfield.ranges import Range
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, check_folder_name
 from levelfield.studies.specification.claims import Claim
 from levelfield.studies.specification.messages import explain
+from levelfield.studies.specification.tuning import TuningRecord
 from levelfield.training.conditions import Conditions
 
 MOST_SEEDS = 10_000
@@ -41,6 +43,10 @@ class Study(BaseModel):
     figures: tuple[str, ...] = ()
     corruptions: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
+    search: dict[str, Any] = Field(default_factory=dict)
+    """Ranges for `levelfield tune`, e.g. {hist.tau: [8, 64, log], conditions.trunk_lr: [1e-5, 1e-3, log]}."""
+    tuning: TuningRecord | None = None
+    """How the settings were chosen; written by `levelfield tune`."""
 
     @field_validator("name")
     @classmethod
@@ -105,6 +111,18 @@ class Study(BaseModel):
                 raise ValueError(f"'{key}' cannot vary; a key of {', '.join(_VARIABLE)} can, as in conditions.dim")
             if not values or any(entry in values[:k] for k, entry in enumerate(values)):
                 raise ValueError(f"'{key}' needs values, each of them once; it has {values}")
+        return value
+
+    @field_validator("search")
+    @classmethod
+    def _ranges_are_readable(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for key, written in value.items():
+            if "." not in key:
+                raise ValueError(f"'{key}' names no setting: write METHOD.SETTING, conditions.NAME or common.NAME")
+            try:
+                Range.parse(key, written)
+            except LevelfieldError as error:
+                raise ValueError(str(error).rstrip(".")) from error
         return value
 
     @model_validator(mode="after")

@@ -1,0 +1,173 @@
+"""`levelfield tune`: search the settings of every method with the same budget, judged by validation classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelfield import processes
+from levelfield.cli.compare import choose_study, compare
+from levelfield.cli.console import console
+from levelfield.cli.options import (
+    CacheOption,
+    DeviceOption,
+    FullOption,
+    JobsOption,
+    OutOption,
+    Overrides,
+    RootOption,
+    SkipOption,
+    TrustOption,
+    WorkersOption,
+    quoted,
+)
+from levelfield.errors import BadSpecification
+from levelfield.trust import trust
+
+if TYPE_CHECKING:
+    from levelfield.studies.specification.study import Study
+    from levelfield.tuning.trials import How
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("tune", epilog="Example: levelfield tune demo --trials 30 --jobs 2 --compare", rich_help_panel=panel)(
+        tune
+    )
+
+
+def tune(
+    study: Annotated[str | None, typer.Argument(help="A study's name or file; or give --data.")] = None,
+    overrides: Overrides = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option("--trials", "-n", help="Trials of every method; 30 by default.")] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Instead of trials: 10m, 1h or '200k images' for every method.")
+    ] = None,
+    validation: Annotated[
+        float | None, typer.Option("--validation", help="Share of the training classes that judges; default 0.25.")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option("--folds", help="Instead: so many class-disjoint folds of the training classes.")
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", help="tpe, gp, cma (Optuna), halton, random or grid.")
+    ] = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option("--search", help="A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable."),
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="What judges; default: the study's first.")] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Stop weak trials early, and try more settings.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sampler and of every trial.")] = 0,
+    then_compare: Annotated[bool, typer.Option("--compare", help="Compare the tuned study afterwards.")] = False,
+    root: RootOption = None,
+    out: OutOption = Path("runs"),
+    device: DeviceOption = "cpu",
+    jobs: JobsOption = 1,
+    workers: WorkersOption = 0,
+    cache: CacheOption = None,
+    mini: Annotated[bool, typer.Option("--mini", help="The study's small form, on the embedded data.")] = False,
+    on: Annotated[
+        str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
+    ] = None,
+    skip_unreadable: SkipOption = False,
+    full: FullOption = False,
+    trust_files: TrustOption = None,
+) -> None:
+    """Search the settings of every method with the same budget; test classes take no part."""
+    from levelfield.registry import references_in
+    from levelfield.studies.specification.method_names import check_method_names
+    from levelfield.studies.specification.named_code import named_by
+
+    overrides = list(overrides or [])
+    if study is not None and "=" in study and not Path(study).exists():
+        overrides, study = [study, *overrides], None
+    trust(*named_by(study, overrides), *references_in(str(data)))
+    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
+    chosen = with_ranges(chosen, search or [])
+    check_method_names(chosen)
+    processes.warm_up()
+
+    from levelfield.cli.tuning_bars import TuningBars
+    from levelfield.embedder.devices import usable
+    from levelfield.reports.tuning import show_tuning, tuning_table, write_tuning
+    from levelfield.studies.runs.run import Options
+    from levelfield.tuning import tune as search_settings
+
+    how = choose_how(chosen, trials, budget, validation, folds, sampler, metric, prune=prune, seed=seed)
+    folder = out / f"{chosen.name}-tuning"
+    options = Options(device=usable(device), cache_folder=cache, workers=workers)
+    with TuningBars(how) as bars:
+        tuned = search_settings(chosen, folder, how, jobs=jobs or os.cpu_count() or 1, options=options, progress=bars)
+    table = tuning_table(tuned.record)
+    paths = [*tuned.paths, *write_tuning(table, folder)]
+    show_tuning(table, console, settings=True)
+    console.print(f"\nWritten: {', '.join(map(str, paths))}", soft_wrap=True)
+    place = "" if out == Path("runs") else f" --out {quoted(out)}"
+    if not then_compare:
+        console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{place}", soft_wrap=True)
+        return
+    compare(
+        str(tuned.paths[0]),
+        out=out,
+        device=device,
+        jobs=jobs,
+        workers=workers,
+        cache=cache,
+        full=full,
+    )
+
+
+def with_ranges(study: Study, ranges: Sequence[str]) -> Study:
+    """The study with the ranges of `--search KEY=RANGE`."""
+    if not ranges:
+        return study
+    from levelfield.plain_yaml import read_yaml
+    from levelfield.studies.specification.study import parse_study
+
+    found = {}
+    for written in ranges:
+        key, equals, text = written.partition("=")
+        if not equals or not text.strip():
+            raise BadSpecification(f"--search '{written}' is no range: write it as 'hist.tau=[8, 64, log]'.")
+        found[key.strip()] = read_yaml(text, origin=f"--search '{written}'")
+    content = study.model_dump(mode="json") | {"search": {**study.search, **found}}
+    return parse_study(content, origin="--search")
+
+
+def choose_how(
+    study: Study,
+    trials: int | None,
+    budget: str | None,
+    validation: float | None,
+    folds: int | None,
+    sampler: str | None,
+    metric: str | None,
+    *,
+    prune: bool,
+    seed: int,
+) -> How:
+    """The options of a search, checked against each other."""
+    from levelfield.tuning.budget import Budget
+    from levelfield.tuning.trials import How, Judge
+
+    if trials is not None and budget is not None:
+        raise BadSpecification("--trials and --budget both say how much is searched: give one of them.")
+    if validation is not None and folds is not None:
+        raise BadSpecification("--validation and --folds both say who judges: give one of them.")
+    if trials is not None and trials < 1:
+        raise BadSpecification(f"--trials {trials}: at least 1 is needed; the first has the study's own settings.")
+    if folds is not None and folds < 2:
+        raise BadSpecification(f"--folds {folds}: at least 2 are needed, or give --validation.")
+    if validation is not None and not 0 < validation < 1:
+        raise BadSpecification(f"--validation {validation:g}: a share between 0 and 1 is needed, e.g. 0.25.")
+    spent = Budget.parse(budget) if budget is not None else Budget(trials=trials or 30)
+    share = validation or study.protocol.validation or 0.25
+    judge = Judge(folds=folds) if folds is not None else Judge(validation=share)
+    return How(spent, judge, metric or "", sampler or "", seed, prune)

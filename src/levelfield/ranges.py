@@ -1,0 +1,126 @@
+"""Search ranges: the values of a setting that are worth trying."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from levelfield.errors import BadSpecification
+
+_SCALES = ("linear", "log")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high` on a linear or logarithmic scale, or a list of `choices`.
+
+    >>> Range(0.01, 1.0, log=True).at(0.5), Range(choices=(False, True)).at(0.9)
+    (0.1, True)
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    log: bool = False
+    whole: bool = False
+    choices: tuple[Any, ...] = ()
+
+    @classmethod
+    def parse(cls, key: str, written: Any, *, whole: bool = False) -> Range:
+        """`[low, high, log]`, `[low, high, linear]`, or any other list: choices.
+
+        whole: whether the setting takes whole numbers only.
+
+        >>> Range.parse("hist.tau", [8, 64, "log"])
+        Range(low=8.0, high=64.0, log=True, whole=False, choices=())
+        >>> Range.parse("hist.tau", [64, 8, "log"])
+        Traceback (most recent call last):
+        ...
+        levelfield.errors.BadSpecification: The search range of 'hist.tau' is reversed: [64, 8, log]. Did you mean ...
+        """
+        if isinstance(written, Range):
+            return written
+        if not isinstance(written, list | tuple):
+            raise BadSpecification(
+                f"The search range of '{key}' is {written!r}; write [low, high, log], [low, high, linear] or a list of "
+                "choices."
+            )
+        if not written:
+            raise BadSpecification(f"The search range of '{key}' is empty: write [low, high, log] or choices.")
+        if len(written) != 3 or written[2] not in _SCALES:
+            return cls._of_choices(key, written)
+        low, high, scale = written
+        for bound in (low, high):
+            if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+                raise BadSpecification(f"The search range of '{key}' has the bound {bound!r}; a number is needed.")
+        text = f"[{low:g}, {high:g}, {scale}]"
+        if low > high:
+            hint = f"Did you mean [{high:g}, {low:g}, {scale}]?"
+            raise BadSpecification(f"The search range of '{key}' is reversed: {text}. {hint}")
+        if low == high:
+            raise BadSpecification(f"The search range of '{key}' is empty: {text} holds one value. Set it instead.")
+        if scale == "log" and low <= 0:
+            raise BadSpecification(f"The search range of '{key}' is {text}; a log scale needs bounds above 0.")
+        if whole and math.ceil(low) > math.floor(high):
+            raise BadSpecification(f"The search range of '{key}' is {text}, which holds no whole number.")
+        return cls(float(low), float(high), scale == "log", whole)
+
+    @classmethod
+    def _of_choices(cls, key: str, written: list[Any] | tuple[Any, ...]) -> Range:
+        if any(entry in written[:place] for place, entry in enumerate(written)) or len(written) < 2:
+            raise BadSpecification(f"The choices of '{key}' are {list(written)}; at least 2 different ones are needed.")
+        return cls(choices=tuple(written))
+
+    @property
+    def plain(self) -> list[Any]:
+        """As a study file writes it."""
+        if self.choices:
+            return list(self.choices)
+        low, high = (int(bound) if bound.is_integer() else bound for bound in (self.low, self.high))
+        return [low, high, "log" if self.log else "linear"]
+
+    @property
+    def text(self) -> str:
+        """In words, for tables.
+
+        >>> Range(8, 64, log=True).text, Range(choices=(False, True)).text
+        ('8 to 64 (log)', 'false, true')
+        """
+        if self.choices:
+            return ", ".join(str(each).lower() if isinstance(each, bool) else str(each) for each in self.choices)
+        return f"{self.low:g} to {self.high:g}" + (" (log)" if self.log else "")
+
+    def at(self, share: float) -> Any:
+        """The value at `share` (0 to 1) of the range, rounded to three digits."""
+        if self.choices:
+            return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
+        if self.log:
+            return self.rounded(self.low * (self.high / self.low) ** share)
+        return self.rounded(self.low + share * (self.high - self.low))
+
+    def share(self, value: Any) -> float:
+        """Where `value` is between the bounds, from 0 to 1: the inverse of `at`."""
+        if self.choices:
+            return self.choices.index(value) / (len(self.choices) - 1)
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (float(value) - self.low) / (self.high - self.low)
+
+    def levels(self, count: int) -> list[Any]:
+        """`count` values spread evenly over the range, bounds included; of choices, at most all."""
+        if self.choices:
+            return list(self.choices[:count])
+        return list(dict.fromkeys(self.at(k / max(1, count - 1)) for k in range(count)))
+
+    def rounded(self, value: float) -> Any:
+        """`value` with three digits, within the bounds; a whole number where only these are possible."""
+        if self.whole:
+            return min(max(round(value), math.ceil(self.low)), math.floor(self.high))
+        shown = round(value, 2 - math.floor(math.log10(abs(value)))) if value else 0.0
+        return min(max(shown, self.low), self.high)
+
+    def __contains__(self, value: Any) -> bool:
+        if self.choices:
+            return value in self.choices
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and self.low <= value <= self.high

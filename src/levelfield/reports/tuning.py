@@ -1,0 +1,262 @@
+"""What tuning cost and brought, from the record in a study: a terminal table, Markdown, CSV and a figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from levelfield.evaluation.statistics.expected_best import BestOf, best_of, winning
+from levelfield.evaluation.statistics.importance import importances
+from levelfield.files import write_text
+from levelfield.ranges import Range
+from levelfield.reports.figures._axes import limits
+from levelfield.reports.figures._drawing import GRID, panels, plainly, save
+from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._style import COLOURS, LINES
+from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
+from levelfield.wording import plural
+
+BUDGETS = (1, 5, 20, 50)
+ADAPTIVE = ("tpe", "gp", "cma")
+_ENOUGH = 0.95  # of the searches: below it nobody is said to win
+
+
+@dataclass(frozen=True)
+class TuningRow:
+    """What the search for one method cost and found. default, best: validation figures; None where none is known."""
+
+    label: str
+    trials: int
+    failed: int
+    pruned: int
+    seconds: float
+    default: float | None
+    best: float | None
+    chosen_trial: int | None
+    expected: dict[int, BestOf]
+    importance: dict[str, float] | None
+
+    @property
+    def gain(self) -> float | None:
+        """How far the study's own settings are from the best found."""
+        return None if self.best is None or self.default is None else self.best - self.default
+
+
+@dataclass(frozen=True)
+class TuningTable:
+    """All rows, the best validation figure first, and who wins with how many trials."""
+
+    record: TuningRecord
+    rows: list[TuningRow]
+    budgets: list[int]
+    wins: dict[int, dict[str, float]]
+
+
+def tuning_table(record: TuningRecord) -> TuningTable:
+    """The table of a search."""
+    searched = {label: one for label, one in record.methods.items() if one.ranges}
+    least = min((len(one.complete) for one in searched.values()), default=0)
+    budgets = [n for n in BUDGETS if n < least]  # of all trials the best is known
+    rows = [_row(label, one, budgets) for label, one in record.methods.items()]
+    rows.sort(key=lambda row: -(row.best if row.best is not None else -1.0))
+    complete = {label: one.complete for label, one in searched.items()}
+    wins = {n: winning(complete, n) for n in budgets} if len(complete) > 1 else {}
+    return TuningTable(record, rows, budgets, wins)
+
+
+def _row(label: str, one: TunedMethod, budgets: list[int]) -> TuningRow:
+    complete = one.complete
+    own = one.values[0] if one.values and 0 not in one.pruned else None
+    if not one.ranges:  # the same settings with several seeds: their mean is the figure
+        mean = sum(complete) / len(complete) if complete else None
+        best, own = mean, mean
+    else:
+        best = max(complete, default=None)
+    return TuningRow(
+        label,
+        len(one.values),
+        sum(value is None for value in one.values),
+        len(one.pruned),
+        one.seconds,
+        own,
+        best,
+        one.trial,
+        {n: best_of(complete, n) for n in budgets if n <= len(complete)} if one.ranges else {},
+        _importance(one),
+    )
+
+
+def _importance(one: TunedMethod) -> dict[str, float] | None:
+    ranges = {key: Range.parse(key, written) for key, written in one.ranges.items()}
+    full = [k for k, v in enumerate(one.values) if v is not None and k not in one.pruned]
+    known = [k for k in full if set(ranges) <= set(one.settings[k])]
+    if not known or not ranges:
+        return None
+    points = {key: [span.share(one.settings[k][key]) for k in known] for key, span in ranges.items()}
+    return importances(points, [float(one.values[k] or 0.0) for k in known])
+
+
+def show_tuning(table: TuningTable | None, console: Console, *, settings: bool = False) -> None:
+    """Print the table, who wins with how many trials, and where asked the chosen settings with their ranges."""
+    if table is None:
+        return
+    console.print()
+    console.print(f"{_title(table)}, judged by {table.record.judged_by}", style="italic")
+    shown = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    shown.add_column("method", overflow="fold", min_width=12)
+    for head in _heads(table):
+        shown.add_column(head, justify="right", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(row.label, *_fields(row, table.budgets))
+    console.print(shown)
+    for line in [*_remarks(table), *(_settings_lines(table.record) if settings else ())]:
+        console.print(line, soft_wrap=False)
+
+
+def write_tuning(table: TuningTable | None, folder: Path) -> list[Path]:
+    """Write tuning.md, tuning.csv and tuning.png; returns the paths."""
+    if table is None:
+        return []
+    write_text(folder / "tuning.md", _markdown(table))
+    write_text(folder / "tuning.csv", _csv(table))
+    paths = [folder / "tuning.md", folder / "tuning.csv"]
+    drawable = any(len(row.expected) > 1 for row in table.rows)
+    return [*paths, draw_tuning(table, folder / "tuning.png")] if drawable else paths
+
+
+@plainly
+def draw_tuning(table: TuningTable, path: Path) -> Path:
+    """The expected best validation figure against the number of trials; the band holds 95 % of searches."""
+    figure, axes = panels(1, 1, width=6.4, height=3.6)
+    axis, handles, labels, every = axes[0, 0], [], [], []
+    rows = [row for row in table.rows if row.expected]
+    for place, row in enumerate(rows):
+        complete = table.record.methods[row.label].complete
+        curve = [best_of(complete, n) for n in range(1, len(complete) + 1)]
+        colour = COLOURS[place % len(COLOURS)]
+        across = [one.trials for one in curve]
+        line = LINES[place // len(COLOURS) % len(LINES)][0]
+        handles += axis.plot(across, [one.expected for one in curve], color=colour, linestyle=line)
+        axis.fill_between(
+            across, [o.low for o in curve], [o.high for o in curve], color=colour, alpha=0.12, linewidth=0
+        )
+        labels.append(row.label)
+        every += [one.expected for one in curve]
+    axis.set_xscale("log")
+    ticks = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500) if n <= axis.get_xlim()[1]]
+    axis.set_xticks(ticks, [str(n) for n in ticks])
+    axis.set_xticks([], minor=True)
+    axis.set_xlabel("trials")
+    axis.set_ylabel(f"expected best {table.record.metric}, validation classes")
+    axis.set_ylim(limits(every))
+    axis.grid(axis="y", color=GRID)
+    legend_beside(figure, handles, shortened(labels))
+    return save(figure, path)
+
+
+def _title(table: TuningTable) -> str:
+    record = table.record
+    return f"Tuning: {record.budget}, sampler {record.sampler}, {record.metric}"
+
+
+def _heads(table: TuningTable) -> list[str]:
+    return ["default", *(f"of {n}" for n in table.budgets), "best", "trials", "sec"]
+
+
+def _fields(row: TuningRow, budgets: list[int]) -> list[str]:
+    expected = [f"{row.expected[n].expected:.3f}" if n in row.expected else "-" for n in budgets]
+    return [_number(row.default), *expected, _number(row.best), str(row.trials), f"{row.seconds:.0f}"]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _remarks(table: TuningTable) -> list[str]:
+    """Notes below the table."""
+    lines = [_wins(n, shares) for n, shares in table.wins.items()]
+    for row in table.rows:
+        if row.importance:
+            key, share = max(row.importance.items(), key=lambda item: item[1])
+            lines.append(f"{row.label}: {key} matters most ({share:.0%} of the importance); best {_gain(row)}.")
+    nothing = [label for label, one in table.record.methods.items() if not one.ranges]
+    if nothing:
+        lines.append(f"Nothing to search, the same number of seeds instead (their mean): {', '.join(nothing)}.")
+    for row in table.rows:
+        if row.failed or row.pruned:
+            told = [f"{plural(row.failed, 'trial', 'trials')} failed"] if row.failed else []
+            told += [f"{row.pruned} stopped early"] if row.pruned else []
+            lines.append(f"{row.label}: {' and '.join(told)}.")
+    lines.append(
+        "default: the study's own settings (trial 0). of n: expected best of n trials (Dodge et al. 2019)"
+        + (", optimistic for few trials: the sampler learns." if table.record.sampler in ADAPTIVE else ".")
+        + " All figures are of validation classes; the test classes chose nothing."
+    )
+    return lines
+
+
+def _gain(row: TuningRow) -> str:
+    return "" if row.gain is None else f"{row.gain:+.3f} against the default"
+
+
+def _wins(n: int, shares: Mapping[str, float]) -> str:
+    """Who is best with n trials each, as far as these trials tell.
+
+    >>> _wins(5, {"a": 0.97, "b": 0.03}), _wins(5, {"a": 0.6, "b": 0.4})
+    ('With 5 trials each: a is best in 97% of searches.', 'With 5 trials each: open; a in 60%, b in 40% of searches.')
+    """
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    head = f"With {plural(n, 'trial', 'trials')} each"
+    if ordered[0][1] >= _ENOUGH:
+        return f"{head}: {ordered[0][0]} is best in {ordered[0][1]:.0%} of searches."
+    told = ", ".join(f"{label} in {share:.0%}" for label, share in ordered[:3] if share >= 0.005)
+    return f"{head}: open; {told} of searches."
+
+
+def _settings_lines(record: TuningRecord) -> list[str]:
+    """The chosen settings with their ranges, a line for each method."""
+    lines = []
+    for label, one in {**record.methods, **({"common conditions": record.common} if record.common else {})}.items():
+        if not one.ranges:
+            continue
+        ranges = {key: Range.parse(key, written).text for key, written in one.ranges.items()}
+        if one.trial is None:
+            lines.append(f"{label}: no trial succeeded; the study's own settings stay.")
+        elif one.trial == 0:
+            told = ", ".join(f"{key} ({text})" for key, text in ranges.items())
+            lines.append(f"{label}: the study's own settings (trial 0); searched: {told}.")
+        else:
+            told = ", ".join(f"{key} {one.chosen.get(key)} ({text})" for key, text in ranges.items())
+            lines.append(f"{label}: trial {one.trial}: {told}.")
+    return lines
+
+
+def _markdown(table: TuningTable) -> str:
+    heads = ["method", *_heads(table)]
+    lines = [f"# {_title(table)}", "", f"Judged by {table.record.judged_by}.", ""]
+    lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for row in table.rows:
+        fields = [row.label.replace("|", "\\|"), *_fields(row, table.budgets)]
+        lines.append("| " + " | ".join(fields) + " |")
+    notes = [*_remarks(table), "", "## Chosen settings", "", *(f"- {line}" for line in _settings_lines(table.record))]
+    return "\n".join([*lines, "", *notes]) + "\n"
+
+
+def _csv(table: TuningTable) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    spans = [f"best of {n} {what}" for n in table.budgets for what in ("expected", "low", "high")]
+    writer.writerow(["method", "default", "best", "trial", *spans, "trials", "failed", "pruned", "seconds"])
+    for row in table.rows:
+        found = [row.expected.get(n) for n in table.budgets]
+        numbers = [x for one in found for x in ((one.expected, one.low, one.high) if one else ("", "", ""))]
+        known = ["" if v is None else v for v in (row.default, row.best, row.chosen_trial)]
+        writer.writerow([row.label, *known, *numbers, row.trials, row.failed, row.pruned, row.seconds])
+    return text.getvalue()

@@ -1,0 +1,144 @@
+"""What is searched for one method: its own ranges, and those that the study gives or narrows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from levelfield import methods, objectives
+from levelfield.errors import BadSpecification, nearest
+from levelfield.objectives._contract import registry as objective_classes
+from levelfield.ranges import Range
+from levelfield.registry import is_file_reference
+from levelfield.settings import accepted
+from levelfield.studies import Study
+from levelfield.studies.specification.choices import MethodSpec
+from levelfield.studies.specification.study import owner
+from levelfield.training import Conditions
+
+Space = dict[str, Range]
+"""Dotted keys of a method: a setting (`tau`, `miner.lower`) or a condition (`conditions.trunk_lr`)."""
+COMMON = "common"
+_OF_NAMED_PART = ("miner", "batching")  # written as {name: {setting: value}}
+
+
+def space_of(study: Study, method: MethodSpec) -> Space:
+    """The settings to search for `method`. `study.search` narrows or adds ranges and has the last word."""
+    own = methods.search_ranges(method.name, method.settings)
+    ranges = {key: Range.parse(f"{method.name}.{key}", span, whole=_is_whole(method, key)) for key, span in own.items()}
+    for key, written in study.search.items():
+        setting = _setting_of(key, study, method)
+        if setting is not None:
+            ranges[setting] = Range.parse(key, written, whole=_is_whole(method, setting))
+    return ranges
+
+
+def common_space(study: Study) -> Space:
+    """The conditions that are searched once for all methods: `common.lr`."""
+    named = {key: key.removeprefix(f"{COMMON}.") for key in study.search if key.startswith(f"{COMMON}.")}
+    return {name: Range.parse(key, study.search[key], whole=_whole_condition(name)) for key, name in named.items()}
+
+
+def check_search(study: Study) -> None:
+    """Refuse a range of a method, a setting or a condition that does not exist."""
+    for key in study.search:
+        first, _, rest = key.partition(".")
+        if first in (COMMON, "conditions"):
+            _check_condition(key, rest)
+            continue
+        concerned = [method for method in study.methods if _setting_of(key, study, method) is not None]
+        if not concerned:
+            known = [*dict.fromkeys(name for m in study.methods for name in (m.label, m.name)), "conditions", COMMON]
+            close = nearest(first, known)
+            hint = f" Did you mean '{close}.{rest}'?" if close else f" There are: {', '.join(known)}."
+            raise BadSpecification(f"search: '{key}' names no method of the study.{hint}")
+        for method in concerned:
+            _check_setting(key, method, str(_setting_of(key, study, method)))
+
+
+def applied(method: MethodSpec, values: Mapping[str, Any]) -> MethodSpec:
+    """The method with these values of its space.
+
+    >>> applied(MethodSpec(name="triplet"), {"margin": 0.1, "conditions.trunk_lr": 1e-4})
+    MethodSpec(name='triplet', label='triplet', settings={'margin': 0.1}, conditions={'trunk_lr': 0.0001})
+    """
+    settings, conditions = dict(method.settings), dict(method.conditions)
+    for key, value in values.items():
+        first, _, rest = key.partition(".")
+        if first == "conditions" and rest == "lr":
+            settings["lr"] = value
+        elif first == "conditions":
+            conditions[rest] = value
+        elif rest:
+            settings[first] = _with_inner(method, first, settings.get(first), rest, value)
+        else:
+            settings[key] = value
+    return MethodSpec(name=method.name, label=method.label, settings=settings, conditions=conditions)
+
+
+def _with_inner(method: MethodSpec, part: str, written: Any, key: str, value: Any) -> dict[str, Any]:
+    """The settings of a part of the method with one more."""
+    if part not in _OF_NAMED_PART:
+        return {**(written if isinstance(written, Mapping) else {}), key: value}
+    name, settings = _named_part(method, part, written)
+    return {name: {**settings, key: value}}
+
+
+def _named_part(method: MethodSpec, part: str, written: Any = None) -> tuple[str, dict[str, Any]]:
+    written = written or method.settings.get(part) or _defaults(method).get(part)
+    if isinstance(written, str):
+        return written, {}
+    if isinstance(written, Mapping) and len(written) == 1:
+        ((name, settings),) = written.items()
+        return str(name), dict(settings or {})
+    return "", {}
+
+
+def _setting_of(key: str, study: Study, method: MethodSpec) -> str | None:
+    """Which setting of `method` a key of `search` is about; None if it is about others. A label goes before a name."""
+    if key.startswith("conditions."):
+        return key if methods.trains(method.name) else None
+    labels = [each.label for each in study.methods]
+    label = owner(f"methods.{key}", labels)
+    if label is not None:
+        return key.removeprefix(f"{label}.") if label == method.label else None
+    return key.removeprefix(f"{method.name}.") if key.startswith(f"{method.name}.") else None
+
+
+def _check_condition(key: str, name: str) -> None:
+    if name not in Conditions.model_fields:
+        close = nearest(name, Conditions.model_fields)
+        hint = f" Did you mean '{key.partition('.')[0]}.{close}'?" if close else " See docs/study-file.md."
+        raise BadSpecification(f"search: unknown condition '{name}' in '{key}'.{hint}")
+
+
+def _check_setting(key: str, method: MethodSpec, setting: str) -> None:
+    if is_file_reference(method.name) or method.name.startswith("pml:") or "." in setting:
+        return  # its own code decides
+    takes = [*_defaults(method), *methods.shared_settings()]
+    if setting not in takes:
+        close = nearest(setting, takes)
+        hint = f"Did you mean '{close}'?" if close else f"It takes: {', '.join(sorted(takes))}."
+        raise BadSpecification(f"search: the method '{method.name}' has no setting '{setting}' (in '{key}'). {hint}")
+
+
+def _defaults(method: MethodSpec) -> dict[str, Any]:
+    if method.name in objectives.names():
+        return dict(objectives.describe(method.name).defaults)
+    return dict(accepted(methods.kind_of(method.name, method.settings)) or {})
+
+
+def _is_whole(method: MethodSpec, setting: str) -> bool:
+    if setting.startswith("conditions."):
+        return _whole_condition(setting.removeprefix("conditions."))
+    if method.name in objectives.names():
+        found: Any = objective_classes.get(method.name)
+    else:
+        found = methods.kind_of(method.name, method.settings)
+    parameter = inspect.signature(found).parameters.get(setting)
+    return parameter is not None and parameter.annotation in (int, "int")
+
+
+def _whole_condition(name: str) -> bool:
+    return "int" in str(Conditions.model_fields[name].annotation) if name in Conditions.model_fields else False

@@ -1,0 +1,46 @@
+"""The budget of a search and what is charged to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from levelfield.errors import BadSpecification
+from levelfield.tuning.budget import Budget, Spent
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("10m", Budget(seconds=600)),
+        ("90s", Budget(seconds=90)),
+        ("1.5h", Budget(seconds=5400)),
+        ("200k images", Budget(images=200_000)),
+        ("2m images", Budget(images=2_000_000)),
+        ("500 images", Budget(images=500)),
+        ("30 trials", Budget(trials=30)),
+    ],
+)
+def test_a_budget_is_read(text: str, budget: Budget) -> None:
+    assert Budget.parse(text) == budget
+
+
+@pytest.mark.parametrize("text", ["", "10", "ten minutes", "-5m", "0s", "1e3 images", "5 days"])
+def test_what_is_no_budget_is_refused(text: str) -> None:
+    with pytest.raises(BadSpecification, match="budget"):
+        Budget.parse(text)
+
+
+def test_trials_seconds_and_images_are_charged_until_the_budget_is_spent() -> None:
+    by_trials, by_time = Spent(Budget(trials=2), 100), Spent(Budget(seconds=10), 100)
+    for spent in (by_trials, by_time):
+        spent.charge(seconds=6, images=100)
+        assert not spent.over
+        spent.charge(seconds=6, images=100)
+        assert spent.over
+    pruned = Spent(Budget(trials=2), 900, pruning=True)
+    for _ in range(9):
+        pruned.charge(seconds=1, images=100)
+    assert pruned.share == 0.5
+    closed_form = Spent(Budget(images=250), 100)
+    closed_form.charge(seconds=0, images=0)
+    assert closed_form.images == 100

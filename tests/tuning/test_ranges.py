@@ -1,0 +1,120 @@
+"""Search ranges: what can be written, what is refused, and that the papers' own settings are inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from levelfield import methods, objectives
+from levelfield.errors import BadSpecification
+from levelfield.ranges import Range
+from levelfield.studies import parse_study
+from levelfield.studies.specification.choices import MethodSpec
+from levelfield.tuning.space import applied, check_search, common_space, space_of
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ([], "is empty"),
+        ([2, 2, "log"], "holds one value"),
+        ([5, 1, "log"], r"reversed: \[5, 1, log\]. Did you mean \[1, 5, log\]"),
+        (["a", 1, "log"], "bound 'a'; a number is needed"),
+        ([float("nan"), 1, "linear"], "a number is needed"),
+        ([True, 1, "linear"], "a number is needed"),
+        ([0, 1, "log"], "above 0"),
+        ([0.1], "at least 2 different"),
+        ([1, 1], "at least 2 different"),
+        (0.5, "write \\[low, high, log\\]"),
+    ],
+)
+def test_a_range_that_cannot_be_searched_is_refused(written: Any, told: str) -> None:
+    with pytest.raises(BadSpecification, match=told):
+        Range.parse("margin.beta", written)
+
+
+def test_a_value_of_a_range_is_inside_and_its_share_leads_back() -> None:
+    for span in (Range(0.02, 0.5, log=True), Range(-1.0, 3.0), Range(1, 64, log=True, whole=True)):
+        for share in (0.0, 0.3, 0.77, 1.0):
+            value = span.at(share)
+            assert value in span
+            assert span.share(value) == pytest.approx(share, abs=0.05)
+    assert Range(choices=("a", "b", "c")).share("b") == 0.5
+    assert isinstance(Range(1, 64, log=True, whole=True).at(0.4), int)
+
+
+def demo(**more: Any) -> Any:
+    return parse_study({"data": "emoji", "methods": ["margin", {"label": "mine", "triplet": {}}], **more})
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("margn.beta", "names no method of the study. Did you mean 'margin.beta'"),
+        ("margin.bta", "has no setting 'bta'.*Did you mean 'beta'"),
+        ("conditions.lrr", "unknown condition 'lrr'.*Did you mean 'conditions.lr'"),
+        ("common.dimm", "Did you mean 'common.dim'"),
+    ],
+)
+def test_a_range_of_something_unknown_names_the_nearest(key: str, told: str) -> None:
+    with pytest.raises(BadSpecification, match=told):
+        check_search(demo(search={key: [1, 2, "linear"]}))
+
+
+def test_a_study_narrows_and_adds_ranges() -> None:
+    study = demo(
+        search={
+            "margin.beta": [0.5, 0.7, "linear"],
+            "mine.margin": [0.1, 0.2, "log"],
+            "conditions.trunk_lr": [1e-5, 1e-3, "log"],
+            "common.steps": [100, 400, "log"],
+        }
+    )
+    check_search(study)
+    spaces = {method.label: space_of(study, method) for method in study.methods}
+    assert spaces["margin"]["beta"] == Range(0.5, 0.7)
+    assert spaces["mine"]["margin"] == Range(0.1, 0.2, log=True)
+    assert "conditions.trunk_lr" in spaces["margin"]
+    assert "conditions.trunk_lr" in spaces["mine"]
+    assert common_space(study) == {"steps": Range(100, 400, log=True, whole=True)}
+
+
+def test_a_value_lands_where_the_study_file_would_write_it() -> None:
+    method = MethodSpec(name="margin", settings={"miner": {"distance_weighted": {"upper": None}}})
+    made = applied(method, {"beta": 1.0, "miner.lower": 0.3, "conditions.lr": 0.01, "conditions.trunk_lr": 0.1})
+    assert made.settings == {"miner": {"distance_weighted": {"upper": None, "lower": 0.3}}, "beta": 1.0, "lr": 0.01}
+    assert made.conditions == {"trunk_lr": 0.1}
+
+
+def test_parts_of_a_method_bring_their_ranges() -> None:
+    assert "miner.lower" in methods.search_ranges("margin", {"miner": "distance_weighted"})
+    assert "batching.candidates" in methods.search_ranges("margin", {"batching": "frd"})
+    assert "switch" in methods.search_ranges("margin", {"switch": 0.35})
+    assert "settings.alpha" in methods.search_ranges("drml", {"objective": "proxy_anchor"})
+
+
+OURS = 0.003
+BASE_RATES = {"lim2022": 1e-6, "fehervari2019": 1e-4}  # of the network, where multipliers of proxies are large
+PAPERS = ("fehervari2019", "roth2020", "lim2022", "seidenschwarz2021", "zheng2021")
+
+
+@pytest.mark.parametrize("name", [name for name in objectives.names() if objectives.describe(name).search])
+def test_the_settings_of_the_papers_are_within_the_ranges(name: str) -> None:
+    facts = objectives.describe(name)
+    for key, written in facts.search.items():
+        span = Range.parse(f"{name}.{key}", written)
+        for preset, settings in {**facts.presets, "default": facts.defaults}.items():
+            paper, value = preset.split("/")[0], settings.get(key)
+            if paper in (*PAPERS, "default") and value is not None:
+                rescaled = value * BASE_RATES.get(paper, OURS) / OURS if key.endswith("lr_multiplier") else value
+                told = f"{name}.{key} of {preset} is {value} ({rescaled} at our rate), not within {span.text}"
+                assert value in span or rescaled in span, told
+
+
+NOTHING_TO_CHOOSE = {"untrained", "random_projection", "start", "ensemble"}
+
+
+def test_every_method_has_something_to_search() -> None:
+    without = {name for name in methods.names() if not methods.search_ranges(name)}
+    assert without == NOTHING_TO_CHOOSE

@@ -1,0 +1,238 @@
+"""The search itself: equal budgets, deterministic and resumable, blind to test classes, and kind to failing trials."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+from small_world import make_photos, small_study
+
+from levelfield import data
+from levelfield.data import protocols
+from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.studies import read_study
+from levelfield.tuning import Budget, How, Judge, Trial, Tuned, TuningProgress, tune
+from levelfield.tuning.trials import chosen
+
+SEARCH = {"triplet.margin": [0.05, 0.3, "log"], "conditions.lr": [0.001, 0.01, "log"]}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_photos(tmp_path_factory.mktemp("photos") / "photos", classes=12)
+
+
+def searched(study: Any, folder: Path, *, jobs: int = 0, trials: int = 6, **how: Any) -> Tuned:
+    how = {"budget": Budget(trials=trials), "judge": Judge(validation=0.4), "sampler": "tpe", **how}
+    return tune(study, folder, How(**how), jobs=jobs)
+
+
+def study_of(photos: Path, methods: list[Any] | None = None, **search: Any) -> Any:
+    study = small_study(photos, methods or ["triplet", {"lda": {}}])
+    return study.model_copy(update={"search": {**(SEARCH if methods is None else {}), **search}})
+
+
+def told(trials: list[Trial]) -> list[tuple[Any, ...]]:
+    """All of a trial but its time."""
+    return [(t.method, t.number, t.settings, t.value, t.images, t.pruned, t.error) for t in trials]
+
+
+def test_every_method_gets_the_same_number_of_trials_and_the_best_is_written(photos: Path, tmp_path: Path) -> None:
+    found = searched(study_of(photos), tmp_path)
+    by_method = {label: [t for t in found.trials if t.method == label] for label in ("triplet", "lda")}
+    assert {label: [t.number for t in trials] for label, trials in by_method.items()} == {
+        "triplet": list(range(6)),
+        "lda": list(range(6)),
+    }
+    written = read_study(tmp_path / "tuned.yaml")
+    assert written == found.study
+    assert written.name == "small-tuned"
+    assert written.conditions.tuning_trials == 6
+    for method in written.methods:
+        best = chosen(by_method[method.label])
+        assert best is not None
+        record = found.record.methods[method.label]
+        assert record.trial == best.number
+        assert record.values == tuple(t.value for t in by_method[method.label])
+        assert method.settings["trials"] == 6
+        assert best.settings.get("margin", method.settings.get("margin")) == method.settings.get("margin")
+    assert (tmp_path / "trials.json").exists()
+
+
+def test_the_journal_is_readable_by_optuna(photos: Path, tmp_path: Path) -> None:
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=3)
+    storage = JournalStorage(JournalFileBackend(str(tmp_path / "optuna.log")))
+    assert len(optuna.load_study(study_name="lda", storage=storage).trials) == 3
+
+
+def test_the_same_trials_come_with_any_number_of_jobs_and_after_an_interruption(photos: Path, tmp_path: Path) -> None:
+    class Stop(Exception):
+        """As if somebody pressed Ctrl-C."""
+
+    class Interrupting(TuningProgress):
+        def on_trial(self, trial: Trial, *, spent: float) -> None:
+            if trial.number == 4:
+                raise Stop
+
+    whole = searched(study_of(photos), tmp_path / "whole")
+    assert told(searched(study_of(photos), tmp_path / "two", jobs=2).trials) == told(whole.trials)
+    how = How(budget=Budget(trials=6), judge=Judge(validation=0.4), sampler="tpe")
+    with pytest.raises(Stop):
+        tune(study_of(photos), tmp_path / "stopped", how, jobs=0, progress=Interrupting())
+    again = searched(study_of(photos), tmp_path / "stopped")
+    assert told(again.trials) == told(whole.trials)
+    assert again.study == whole.study.model_copy(update={"tuning": again.record})
+
+
+def test_a_larger_budget_continues_the_smaller_one(photos: Path, tmp_path: Path) -> None:
+    few = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=3)
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/metrics.json")}
+    more = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=6)
+    assert told(more.trials[:3]) == told(few.trials)
+    assert all(path.stat().st_mtime_ns == when for path, when in made.items())
+
+
+def test_test_images_change_no_choice(photos: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(photos, other)
+    test = protocols.create("standard", data.create(other))[0].test
+    catalog = data.create(other)
+    for k, index in enumerate(test):
+        pixels = np.random.default_rng(k).integers(0, 256, size=(40, 40, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(catalog.paths[index])
+    first, second = (searched(study_of(place), tmp_path / place.name) for place in (photos, other))
+    assert told(first.trials) == told(second.trials)
+    assert first.study.methods == second.study.methods
+
+
+def test_no_part_of_a_trial_holds_a_test_class(photos: Path) -> None:
+    catalog = data.create(photos)
+    test = protocols.create("standard", catalog)[0].test
+    for settings in ({"validation": 0.4}, {"parts": 3, "part": 1}, {"of": {"name": "mlrc", "folds": 3}}):
+        [fold] = protocols.create("choosing", catalog, **settings)
+        assert not np.isin(np.concatenate([fold.train, fold.validation, fold.test]), test).any()
+        assert (fold.validation == fold.test).all()
+    with pytest.raises(BadSpecification, match="validation"):
+        protocols.create("choosing", catalog)
+
+
+def test_folds_judge_by_their_mean(photos: Path, tmp_path: Path) -> None:
+    found = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=2, judge=Judge(folds=3))
+    assert len(list(tmp_path.glob("lda 0/*/metrics.json"))) == 3
+    assert all(trial.value is not None for trial in found.trials)
+    assert "3 class-disjoint folds" in found.record.judged_by
+
+
+def test_too_few_classes_for_the_folds_is_one_message(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        LevelfieldError, match=r"Trials of 'lda' cannot be made.*training classes.*Use more classes or fewer"
+    ):
+        searched(study_of(photos, [{"lda": {}}]), tmp_path, judge=Judge(folds=6))
+
+
+def test_a_method_without_ranges_gets_seeds_instead(photos: Path, tmp_path: Path) -> None:
+    loss = tmp_path / "plain.py"
+    loss.write_text(PLAIN_LOSS)
+    found = searched(study_of(photos, [f"{loss}:Plain"]), tmp_path / "out", trials=3, jobs=1)
+    assert len(found.trials) == 3
+    assert found.record.methods["Plain"].ranges == {}
+    assert found.record.methods["Plain"].trial is None
+    assert found.study.methods[0].settings == {}
+    seeds = {path.parent.name.split("-")[0] for path in (tmp_path / "out").glob("Plain */*/metrics.json")}
+    assert seeds == {"seed0", "seed1", "seed2"}
+
+
+PLAIN_LOSS = """
+import torch
+
+class Plain(torch.nn.Module):
+    def forward(self, embeddings, labels):
+        return embeddings.square().mean()
+"""
+OWN_LOSS = """
+import torch
+
+class Touchy(torch.nn.Module):
+    search = {"scale": (1.0, 40.0, "log"), "fail": [False, True]}
+
+    def __init__(self, scale: float = 10.0, fail: bool = False):
+        super().__init__()
+        self.scale, self.fail = scale, fail
+
+    def forward(self, embeddings, labels):
+        if self.fail:
+            raise RuntimeError("not with these settings")
+        rows = torch.nn.functional.normalize(embeddings, dim=1)
+        return (rows @ rows.T * self.scale).logsumexp(1).mean()
+"""
+
+
+def test_an_own_loss_takes_part_and_a_trial_that_crashes_is_counted(photos: Path, tmp_path: Path) -> None:
+    loss = tmp_path / "touchy.py"
+    loss.write_text(OWN_LOSS)
+    found = searched(study_of(photos, [f"{loss}:Touchy"]), tmp_path / "out", trials=8, jobs=2, sampler="halton")
+    failed = [trial for trial in found.trials if trial.settings.get("fail")]
+    assert failed
+    assert all(trial.value is None and "not with these settings" in trial.error for trial in failed)
+    assert len(found.trials) == 8
+    assert not found.record.methods["Touchy"].chosen.get("fail", False)
+
+
+def test_settings_that_a_method_refuses_make_failed_trials(photos: Path, tmp_path: Path) -> None:
+    study = study_of(photos, ["triplet"], **{"triplet.squared": ["perhaps", "never"]})
+    found = searched(study, tmp_path, trials=3)
+    assert [bool(trial.error) for trial in found.trials] == [False, True, True]
+    assert found.record.methods["triplet"].trial == 0
+
+
+def test_pruning_tries_more_settings_for_the_same_images(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["triplet"], steps=45).model_copy(update={"search": SEARCH})
+    found = searched(study, tmp_path, trials=3, prune=True)
+    full = 45 * 12
+    assert len(found.trials) == 9
+    assert sum(trial.pruned for trial in found.trials) == 8
+    assert 2.5 * full <= sum(trial.images for trial in found.trials) <= 3.5 * full
+    best = chosen(found.trials)
+    assert best is not None
+    assert not best.pruned
+
+
+def test_a_budget_of_images_is_the_same_for_all_and_later_trials_do_not_count(photos: Path, tmp_path: Path) -> None:
+    found = searched(study_of(photos, ["triplet", "contrastive"]), tmp_path, budget=Budget(images=48 * 5))
+    counts = {label: len([t for t in found.trials if t.method == label]) for label in ("triplet", "contrastive")}
+    assert counts == {"triplet": 5, "contrastive": 5}
+
+
+def test_common_conditions_are_searched_once_for_all(photos: Path, tmp_path: Path) -> None:
+    study = study_of(photos, ["triplet", "contrastive"], **{"common.lr": [0.0001, 0.1, "log"]})
+    found = searched(study, tmp_path, trials=3)
+    assert found.record.common is not None
+    assert len(found.record.common.values) == 3
+    best = found.record.common.chosen
+    assert found.study.conditions.lr == best.get("lr", study.conditions.lr)
+    assert all("lr" not in method.settings for method in found.study.methods)
+
+
+def test_the_step_is_chosen_by_the_same_classes_where_a_study_selects(photos: Path, tmp_path: Path) -> None:
+    study = small_study(
+        photos, ["triplet"], select="recall@1", validate_every=2, overrides=("protocol.validation=0.4",)
+    )
+    found = searched(study, tmp_path, trials=2)
+    assert all(trial.value is not None for trial in found.trials)
+    assert found.study.protocol.validation == 0.4
+
+
+def test_a_study_without_anything_to_tune_is_refused(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadSpecification, match="nothing to tune"):
+        searched(study_of(photos, [{"untrained": {}}]), tmp_path)
