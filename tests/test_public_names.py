@@ -41,7 +41,7 @@ NAMES = {
     "levelfield.papers": "presets published toy",
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
         degenerate findings ordinary verdicts""",
-    "levelfield.tuning": "Trial as_log best propose search",
+    "levelfield.tuning": "Budget How Judge Trial Tuned TuningProgress tune",
     "levelfield.randomness": "drawn_from is_chosen isolated numpy_stream reseed seed_globals stream",
     "levelfield.errors": """BadInput BadSpecification Damaged LevelfieldError MissingData MissingExtra NotTrusted
         RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
