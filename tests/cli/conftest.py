@@ -26,6 +26,7 @@ def _in_this_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
+        patch.setattr("levelfield.tuning.search.run_all", in_this_process)
         patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
         # a trunk copies the network it is given, so it may be read once
         patch.setattr(backbones, "create", _once(backbones.create))

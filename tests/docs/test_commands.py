@@ -53,6 +53,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
         patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
+        patch.setattr("levelfield.tuning.search.run_all", in_this_process)
         patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
         patch.setattr(experiment, "STEPS", 5)
         run(["compare", "demo"])
@@ -74,7 +75,7 @@ def run(arguments: list[str]) -> None:
 def small(arguments: list[str]) -> list[str]:
     if arguments[0] == "toy":
         return ["toy", "--seeds", "1", *arguments[1:]]
-    if arguments[0] not in ("compare", "train"):
+    if arguments[0] not in ("compare", "train", "tune"):
         return arguments
     ships = arguments[1] in library.names()
     if ships and "/" in arguments[1] and "--dry-run" in arguments:
@@ -83,7 +84,10 @@ def small(arguments: list[str]) -> list[str]:
     added = STEPS
     if study and ships:
         added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study), *small_network(study)]
-    return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :]]
+    if arguments[0] == "tune":  # some of the classes judge
+        added = [*added, "conditions.batch=2x3"]
+    fewer = ["--trials", "2"] if arguments[0] == "tune" else []
+    return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :], *fewer]
 
 
 def few_classes(study: str) -> list[str]:

@@ -3,7 +3,7 @@
 from levelfield.tuning.budget import Budget
 from levelfield.tuning.progress import TuningProgress
 from levelfield.tuning.result import Tuned
+from levelfield.tuning.search import tune
 from levelfield.tuning.trials import How, Judge, Trial
-from levelfield.tuning.tune import tune
 
 __all__ = ["Budget", "How", "Judge", "Trial", "Tuned", "TuningProgress", "tune"]
