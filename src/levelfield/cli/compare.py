@@ -154,7 +154,13 @@ def choose_study(
         raise BadSpecification(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
+    return photos_study(data, overrides, skip_unreadable, root)
+
+
+def photos_study(data: Path, overrides: list[str], skip_unreadable: bool, root: Path | None) -> Study:
+    """The study fitted to the user's photos; prints what was found and chosen."""
     from levelfield.studies.planning.own_photos import fit_to, photos_content
+    from levelfield.studies.specification.study import parse_study
 
     wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
