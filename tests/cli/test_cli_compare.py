@@ -206,7 +206,7 @@ def test_an_ensemble_of_seeds_is_trained_with_all_its_seeds(levelfield: Levelfie
     assert levelfield("-q", "train", "small.yaml", *words, "--method", "pupil", "--seed", "1").code == 0
     assert [path.name[:5] for path in Path("runs/small/pupil").iterdir()] == ["seed1"], "and no other seed"
     wrong = levelfield("train", "small.yaml", *words, "--method", "pupil", "--seed", "5").error
-    assert "'pupil' needs all seeds of the study: --seed 5 is none of them (0, 1)" in wrong
+    assert "'pupil' needs all seeds of the study (0, 1): --seed 5 is not one of them" in wrong
 
 
 def test_what_refines_is_trained_on_every_class_without(levelfield: Levelfield, room: Path) -> None:
@@ -354,7 +354,7 @@ def test_the_steps_that_validation_chose_train_on_every_class(
     trained = yaml.safe_load(described.read_text())
     assert trained["method"]["name"] == ("start" if starting else "contrastive")
     assert (trained["conditions"]["steps"], trained["conditions"]["select"]) == (1, "budget")
-    assert ("chose the start of 'contrastive'" if starting else "Steps: 1, as the validation classes chose") in said
+    assert ("No step of 'contrastive' was better" if starting else "Steps: 1, the median of the steps chosen") in said
 
 
 def test_main_reads_the_command_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:

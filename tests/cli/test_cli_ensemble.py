@@ -38,7 +38,7 @@ def test_members_their_mean_and_all_together_are_printed_and_saved(levelfield: L
     together = stored["concatenated"]["metrics"]["map@r"]
     assert together["value"] == json.loads(Path("new/both/metrics.json").read_text())["values"]["map@r"]
     assert together["low"] is together["high"] is None
-    assert "No interval: it needs 5 test classes or more" in said  # there are 4
+    assert "No intervals: they need at least 5 test classes" in said  # there are 4
 
 
 def test_json_is_what_is_saved(levelfield: Levelfield, runs: list[Path]) -> None:

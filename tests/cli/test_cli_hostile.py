@@ -40,8 +40,8 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "--data", LONG], "is no path"),
     (["embed", LONG, "photos"], "File name too long"),
     (["evaluate", LONG], "File name too long"),
-    (["embed", "runs/none", "photos", "--out", "/"], "names no file"),
-    (["embed", "runs/none", "loop"], "There is no file or folder loop"),
+    (["embed", "runs/none", "photos", "--out", "/"], "is not a file name"),
+    (["embed", "runs/none", "loop"], "File or folder not found: loop"),
     (["embed", "runs/none", "big.csv"], "field larger than field limit (131072)"),
     (["compare", "--data", "big.csv", "--dry-run"], "field larger than field limit (131072)"),
     (["compare", "--data", "label.csv", "--dry-run"], "has 5,000 characters; the limit is 255"),
@@ -64,11 +64,11 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*ARRAYS, "recall@" + "9" * 5_000], "recall@"),
     ([*ARRAYS, "recall@1", "--out", "/"], "Cannot write /: this names no file"),
     ([*ARRAYS, "recall@1", "--per-query", ""], "this names no file"),
-    ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "whole numbers above 0"),
+    ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "positive integers"),
     (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is not a regular file"),
     (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is not a regular file"),
     (["corruptions", "pipe"], "it is not a regular file"),
-    (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b); one is needed"),
+    (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b) instead of one"),
     (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "is no .npz file, or its end is missing"),
 ]
 
@@ -128,7 +128,7 @@ def test_names_are_found_by_a_part(levelfield: Levelfield) -> None:
 
 
 def test_what_is_no_utf8_can_be_printed(levelfield: Levelfield, room: Path) -> None:
-    assert "There is no file or folder \\udcff.png." in levelfield("embed", "runs/none", "\udcff.png").error
+    assert "File or folder not found: \\udcff.png" in levelfield("embed", "runs/none", "\udcff.png").error
 
 
 def test_a_fault_of_ours_ends_with_one_line_and_keeps_its_traceback(
@@ -140,7 +140,7 @@ def test_a_fault_of_ours_ends_with_one_line_and_keeps_its_traceback(
     monkeypatch.setattr("levelfield.cli.compare.choose_study", broken)
     ended = levelfield(*DRY)
     assert ended.code == UNEXPECTED
-    assert ended.err.startswith("Error: This is a fault of levelfield itself (ZeroDivisionError: made for this test).")
+    assert ended.err.startswith("Error: Internal error in levelfield (ZeroDivisionError: made for this test).")
     told = Path(ended.err.split()[-1])
     assert "made for this test" in told.read_text()
     told.unlink()

@@ -78,7 +78,7 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
                 clean.append(result.values[metric])
                 kept.append(known)
         if lost:
-            missing.append(f"{row.label}: {lost} of {lost + len(kept)} runs were not measured on corrupted images")
+            missing.append(f"{row.label}: {lost} of {lost + len(kept)} runs were not evaluated on corrupted images")
         if kept:
             rows.append(_row(row.label, study.corruptions, np.array(clean), np.array(kept)))
     return Robustness(metric, list(study.corruptions), rows, missing)
