@@ -106,7 +106,7 @@ def test_photographs_are_seen_larger_unless_the_user_says_so(levelfield: Levelfi
     make_photos(room / "large", classes=4, each=2, side=100)
     free = [word for word in TINY if "image" not in word and "taps" not in word]
     plan = " ".join(levelfield("compare", "--data", "large", *free, "--dry-run").printed.split())
-    assert "Photographs: seen at 160 px" in plan
+    assert "Photographs: resized to 160 px" in plan
     own = " ".join(levelfield("compare", "--data", "large", *TINY, "--dry-run").printed.split())
     assert "160 px" not in own
 

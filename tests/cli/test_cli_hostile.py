@@ -28,9 +28,9 @@ HOSTILE: list[tuple[list[str], str]] = [
     (["check", "triplet", "margin=!!int abc"], "where a whole number"),
     (["check", "triplet", "margin=["], "is not readable YAML"),
     # names, labels and paths
-    ([*DRY, f"name={LONG}"], "it has 5,000 bytes, and 200 are possible"),
+    ([*DRY, f"name={LONG}"], "it has 5,000 bytes, at most 200 are allowed"),
     ([*DRY, 'name="a\\0b"'], "which no text may have"),
-    ([*DRY, f"methods=[{{label: {LONG}, lda: {{}}}}]"], "it has 5,000 bytes, and 200 are possible"),
+    ([*DRY, f"methods=[{{label: {LONG}, lda: {{}}}}]"], "it has 5,000 bytes, at most 200 are allowed"),
     ([*DRY, "name=\x1b[31m"], "is not readable YAML"),
     ([*DRY, "data=~nobody-of-this-name/x"], "There is no home folder for"),
     ([*DRY, f"data={LONG}"], "a name in it has a NUL, or more than 255 bytes"),
@@ -46,7 +46,7 @@ HOSTILE: list[tuple[list[str], str]] = [
     (["compare", "--data", "big.csv", "--dry-run"], "field larger than field limit (131072)"),
     (["compare", "--data", "label.csv", "--dry-run"], "has 5,000 characters; the limit is 255"),
     # settings of another kind
-    ([*DRY, "methods=5"], "methods are a list"),
+    ([*DRY, "methods=5"], "must be a list of methods"),
     ([*DRY, "methods.contrastive.preset=[a]"], "has no preset"),
     ([*DRY, "corruptions=[1]"], "corruptions"),
     ([*DRY, "methods.contrastive.batching=mine.py:Loss"], "The batching 'mine.py:Loss' cannot be created: TypeError"),

@@ -158,7 +158,7 @@ def test_a_claim_that_cannot_be_read_is_refused(claim: Any, told: str) -> None:
 
 
 def test_a_claim_about_nothing_is_refused() -> None:
-    with pytest.raises(BadSpecification, match=r"no row of the study\. Did you mean 'margin'"):
+    with pytest.raises(BadSpecification, match=r"not a row of the study\. Did you mean 'margin'"):
         check_claims([Claim(claim="margn > lda")], ["margin", "lda"], ["recall@1"])
     for sign in (">", "="):
         with pytest.raises(BadSpecification, match="compares a row with itself"):
