@@ -248,7 +248,7 @@ def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelf
     assert Path("runs/small/leaderboard.csv").exists()
     [told] = Path("runs").rglob("error.txt")
     assert "Traceback" in told.read_text()
-    assert "Every run failed" in levelfield("compare", "small.yaml", "methods=[bad.py:Bad]", "seeds=1").error
+    assert "All runs failed" in levelfield("compare", "small.yaml", "methods=[bad.py:Bad]", "seeds=1").error
 
 
 def test_real_worker_processes_give_the_same_figures(
@@ -280,7 +280,7 @@ def test_another_study_of_the_same_name_keeps_the_leaderboard_that_was_there(
     grown = Path("runs/small/leaderboard.json").read_text()
     assert grown != board
     fewer = levelfield("compare", "small.yaml", "methods=[lda, contrastive]")
-    assert "it is now in runs/small/earlier/1" in fewer.err
+    assert "which is now in runs/small/earlier/1" in fewer.err
     assert Path("runs/small/earlier/1/leaderboard.json").read_text() == grown
     assert len(json.loads(Path("runs/small/leaderboard.json").read_text())["rows"]) == 2
     other = levelfield("compare", "small.yaml", "methods=[lda, contrastive]", "conditions.dim=5")

@@ -18,7 +18,7 @@ def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfiel
     methods = "methods=[lda, normalized_softmax, contrastive, triplet]"
     assert levelfield("-q", "compare", "small.yaml", "data=other", "name=other", methods, "seeds=1").code == 0
     said = levelfield("ranks", "runs/small", "runs/other", "--out", "ranks").printed
-    assert "Note: triplet is left out: it has no finished run on photos." in said
+    assert "Note: triplet is excluded: it has no finished run on photos." in said
     assert "Mean ranks by recall@1, best first" in said
     assert "With 2 datasets the test is approximate" in said
     found = json.loads((compared / "ranks" / "ranks.json").read_text())

@@ -136,7 +136,7 @@ def test_another_representation_is_printed_in_the_cell(tmp_path: Path) -> None:
 
 
 def test_no_finished_run_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no finished run of 'made'"):
+    with pytest.raises(BadInput, match="No finished run of 'made'"):
         board(planned(["margin"]), tmp_path)
 
 
