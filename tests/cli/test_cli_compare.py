@@ -229,7 +229,7 @@ def test_train_takes_the_winner_or_the_method_that_is_named(levelfield: Levelfie
     assert Path("runs/small/study.yaml").read_text() == described
     assert "Did you mean 'contrastive'" in levelfield("train", "small.yaml", "--method", "contrastiv").error
     shutil.rmtree("runs/small")
-    assert "no finished run" in levelfield("train", "small.yaml").error
+    assert "No finished run" in levelfield("train", "small.yaml").error
 
 
 def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelfield, room: Path) -> None:

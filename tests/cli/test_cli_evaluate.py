@@ -238,7 +238,7 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["photos"], "no finished run"),
+        (["photos"], "not a finished run"),
         ([], "Give a run folder"),
         (["RUN", "--labels", "y.npy"], "Give a run folder, or"),
         (["RUN", "--gallery", "e.npy"], "need --embeddings"),

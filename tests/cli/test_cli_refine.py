@@ -88,4 +88,4 @@ def test_a_study_may_refine_and_its_run_says_so(levelfield: Levelfield, room: Pa
     assert "refined reciprocal k=4 size=3 (no)" in [entry["text"] for entry in content["deviations"]]
     assert content["signatures"]["recall@1"]["representation"]["refined"] == "reciprocal k=4 size=3"
     assert "refined: reciprocal k=4 size=3" in levelfield("evaluate", run).printed
-    assert "were refined when they were made" in levelfield("evaluate", run, "--refine", "nearest").error
+    assert "are already refined" in levelfield("evaluate", run, "--refine", "nearest").error

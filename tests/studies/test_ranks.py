@@ -161,5 +161,5 @@ def test_the_same_images_twice_are_doubted(tmp_path: Path) -> None:
 
 
 def test_a_metric_that_nobody_measured_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no finished run with mrr measured.*--metric"):
+    with pytest.raises(BadInput, match=r"no finished run with the metric mrr.*--metric"):
         across([made(tmp_path / "a", LEVELS)], "mrr")
