@@ -59,8 +59,8 @@ class Drops:
 def evaluate_corrupted(
     folder: Path, names: Sequence[str], *, metrics: Sequence[str], progress: Progress = SILENT, **settings: Any
 ) -> tuple[Drops, dict[str, Evaluation]]:
-    """Evaluate a run on its test images, clean and under each corruption; evaluations are returned under "clean" and the
-    corruption names. `settings` are passed to `evaluate`. Embeddings are computed once and kept in the run folder."""
+    """Evaluate a run on its test images, clean and under each corruption, by the key "clean" or the corruption's name.
+    `settings` are passed to `evaluate`. Embeddings are computed once and kept in the run folder."""
     rows, items = stored_test(folder)
     found = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
     if not all(_has_rows(folder, name) for name in names):
