@@ -137,9 +137,7 @@ def show_robustness(found: Robustness | None, console: Console) -> None:
     heads = ["clean", *(_SHORT.get(name, short_name(name)) for name in found.corruptions), "mean"]
     columns = {head: [_fields(row)[k] for row in found.rows] for k, head in enumerate(heads, 1)}
     console.print()
-    console.print(
-        _title(found), style="italic", highlight=False
-    )  # a table's title would be wrapped at the table's width
+    console.print(_title(found), style="italic", highlight=False)  # a table's title would wrap at the table's width
     widths = {head: max(map(len, [head, *texts])) for head, texts in columns.items()}
     for part in divided(widths, console.width - _MARGINS - _NAME):
         console.print(_table([row.label for row in found.rows], {head: columns[head] for head in part}))
