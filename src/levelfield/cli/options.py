@@ -35,7 +35,7 @@ TrustOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--trust",
-        help="Python file that a run or study folder names and that may be executed; repeatable.",
+        help="Allow running this Python file, which a run or study folder names; repeatable.",
         callback=lambda files: _trusted(files or []),
         is_eager=True,  # before an argument reads its folder
     ),
