@@ -76,7 +76,7 @@ def test_null_leaves_a_method_out_and_is_a_value_of_a_setting(tmp_path: Path) ->
 @pytest.mark.parametrize("text", ["also: [cars]", "also: {cars: 3}"])
 def test_a_wrong_form_for_other_data(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(f"{STUDY}{text}\n")
-    with pytest.raises(BadSpecification, match=r"`also.* of .*s.yaml needs keys and values"):
+    with pytest.raises(BadSpecification, match=r"`also.* of .*s.yaml must have keys and values"):
         read_study(tmp_path / "s.yaml", on="cars")
 
 

@@ -127,7 +127,7 @@ def test_other_seeds_are_refused(value: Any) -> None:
         ({"methods": [{"label": "a/b", "margin": {}}]}, "cannot be a folder name"),
         ({"name": "../out"}, "cannot be a folder name"),
         ({"metrics": []}, "metrics"),
-        ({"metrics": ["nmi", "nmi"]}, "a metric stands twice"),
+        ({"metrics": ["nmi", "nmi"]}, "contains a metric twice"),
         ({"vary": {"conditions.dim": []}}, "conditions.dim"),
         ({"vary": {"conditions.dim": [8, 8]}}, "a list of distinct values"),
         ({"vary": {"seeds": [1, 2]}}, "'seeds' cannot vary"),
@@ -193,4 +193,4 @@ def test_the_demo_of_the_library_is_a_study() -> None:
 
 def test_a_figure_may_stand_alone_and_none_stands_twice() -> None:
     assert parsed(figures="sweep").figures == ("sweep",)
-    assert "a figure stands twice" in refused(figures=["sweep", "sweep"])
+    assert "contains a figure twice" in refused(figures=["sweep", "sweep"])
