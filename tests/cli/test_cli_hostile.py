@@ -57,7 +57,7 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "conditions.dim=99999999999999999999"], "64 bits at most"),
     ([*DRY, "conditions.batch=100000x100000"], "at most 1,000,000 images"),
     ([*DRY, "conditions.test_view=[{resize: 100000}, {centre: 32}]"], "at most 4096"),
-    ([*DRY, "seeds=100000000"], "at most 10,000"),
+    ([*DRY, "seeds=100000000"], "must be between 1 and 10,000"),
     ([*DRY, "--device", "gpu"], "Did you mean 'cuda'?"),
     ([*DRY, "--device", "meta"], "There is no device 'meta'"),
     # arrays, metrics, pictures
