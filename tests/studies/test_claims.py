@@ -171,6 +171,6 @@ def test_a_claim_about_a_tuning_budget_needs_rows_that_had_it() -> None:
     claim = Claim(claim="a > b", trials=20)
     [verdict] = judge_claims([claim], [], "recall@1", trials={"a": 20, "b": 8})
     assert verdict.verdict == OPEN
-    assert verdict.note == "it is about 20 trials each, and b had 8"
+    assert verdict.note == "the claim is about 20 trials each, but b had 8"
     [verdict] = judge_claims([claim], [], "recall@1", trials={"a": 20, "b": 20})
     assert verdict.note == "its runs did not finish"

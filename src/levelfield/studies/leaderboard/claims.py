@@ -101,17 +101,17 @@ def judge_claims(
 
 
 def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
-    """Why the settings of a claim's rows were not chosen with the budget that it is about; empty if they were.
+    """A note if the rows of a claim were not tuned with the claim's budget; empty if they were.
 
     >>> _other_budget(Claim(claim="a > b", trials=20), {"a": 20, "b": 8})
-    'it is about 20 trials each, and b had 8'
+    'the claim is about 20 trials each, but b had 8'
     """
     if claim.trials is None:
         return ""
     first, _, second = claim.parts
     other = {label: trials.get(label, 0) for label in (first, second) if trials.get(label, 0) != claim.trials}
     told = " and ".join(f"{label} had {count}" for label, count in other.items())
-    return f"it is about {claim.trials} trials each, and {told}" if other else ""
+    return f"the claim is about {claim.trials} trials each, but {told}" if other else ""
 
 
 def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:

@@ -118,7 +118,7 @@ class Study(BaseModel):
     def _ranges_are_readable(cls, value: dict[str, Any]) -> dict[str, Any]:
         for key, written in value.items():
             if "." not in key:
-                raise ValueError(f"'{key}' names no setting: write METHOD.SETTING, conditions.NAME or common.NAME")
+                raise ValueError(f"'{key}' is not a setting: write METHOD.SETTING, conditions.NAME or common.NAME")
             try:
                 Range.parse(key, written)
             except LevelfieldError as error:
