@@ -76,7 +76,7 @@ def test_an_own_loss_that_cannot_be_made_is_told_before_anything_runs(
 
 
 def test_without_test_classes_nothing_is_compared(levelfield: Levelfield, room: Path) -> None:
-    assert "leaves no class to test" in levelfield("compare", "small.yaml", "protocol=all-classes").error
+    assert "has no test classes" in levelfield("compare", "small.yaml", "protocol=all-classes").error
     assert levelfield("-q", "train", "small.yaml", "protocol=all-classes", "--method", "lda").code == 0
 
 
@@ -211,7 +211,7 @@ def test_verbose_shows_where_an_error_came_from(levelfield: Levelfield, room: Pa
     ended = levelfield("-v", "compare", "gone.yaml")
     assert ended.code == 1
     assert "Traceback" in ended.err
-    assert ended.err.rstrip().splitlines()[-1].startswith("Error: There is no study file gone.yaml.")
+    assert ended.err.rstrip().splitlines()[-1].startswith("Error: Study file not found: gone.yaml.")
 
 
 def test_a_weights_file_of_another_network_is_refused(levelfield: Levelfield, room: Path) -> None:

@@ -106,7 +106,7 @@ def test_photographs_are_seen_larger_unless_the_user_says_so(levelfield: Levelfi
     make_photos(room / "large", classes=4, each=2, side=100)
     free = [word for word in TINY if "image" not in word and "taps" not in word]
     plan = " ".join(levelfield("compare", "--data", "large", *free, "--dry-run").printed.split())
-    assert "Photographs: seen at 160 px" in plan
+    assert "Photographs: resized to 160 px" in plan
     own = " ".join(levelfield("compare", "--data", "large", *TINY, "--dry-run").printed.split())
     assert "160 px" not in own
 
@@ -206,7 +206,7 @@ def test_an_ensemble_of_seeds_is_trained_with_all_its_seeds(levelfield: Levelfie
     assert levelfield("-q", "train", "small.yaml", *words, "--method", "pupil", "--seed", "1").code == 0
     assert [path.name[:5] for path in Path("runs/small/pupil").iterdir()] == ["seed1"], "and no other seed"
     wrong = levelfield("train", "small.yaml", *words, "--method", "pupil", "--seed", "5").error
-    assert "'pupil' needs all seeds of the study: --seed 5 is none of them (0, 1)" in wrong
+    assert "'pupil' needs all seeds of the study (0, 1): --seed 5 is not one of them" in wrong
 
 
 def test_what_refines_is_trained_on_every_class_without(levelfield: Levelfield, room: Path) -> None:
@@ -229,7 +229,7 @@ def test_train_takes_the_winner_or_the_method_that_is_named(levelfield: Levelfie
     assert Path("runs/small/study.yaml").read_text() == described
     assert "Did you mean 'contrastive'" in levelfield("train", "small.yaml", "--method", "contrastiv").error
     shutil.rmtree("runs/small")
-    assert "no finished run" in levelfield("train", "small.yaml").error
+    assert "No finished run" in levelfield("train", "small.yaml").error
 
 
 def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelfield, room: Path) -> None:
@@ -248,7 +248,7 @@ def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelf
     assert Path("runs/small/leaderboard.csv").exists()
     [told] = Path("runs").rglob("error.txt")
     assert "Traceback" in told.read_text()
-    assert "Every run failed" in levelfield("compare", "small.yaml", "methods=[bad.py:Bad]", "seeds=1").error
+    assert "All runs failed" in levelfield("compare", "small.yaml", "methods=[bad.py:Bad]", "seeds=1").error
 
 
 def test_real_worker_processes_give_the_same_figures(
@@ -280,7 +280,7 @@ def test_another_study_of_the_same_name_keeps_the_leaderboard_that_was_there(
     grown = Path("runs/small/leaderboard.json").read_text()
     assert grown != board
     fewer = levelfield("compare", "small.yaml", "methods=[lda, contrastive]")
-    assert "it is now in runs/small/earlier/1" in fewer.err
+    assert "which is now in runs/small/earlier/1" in fewer.err
     assert Path("runs/small/earlier/1/leaderboard.json").read_text() == grown
     assert len(json.loads(Path("runs/small/leaderboard.json").read_text())["rows"]) == 2
     other = levelfield("compare", "small.yaml", "methods=[lda, contrastive]", "conditions.dim=5")
@@ -354,7 +354,7 @@ def test_the_steps_that_validation_chose_train_on_every_class(
     trained = yaml.safe_load(described.read_text())
     assert trained["method"]["name"] == ("start" if starting else "contrastive")
     assert (trained["conditions"]["steps"], trained["conditions"]["select"]) == (1, "budget")
-    assert ("chose the start of 'contrastive'" if starting else "Steps: 1, as the validation classes chose") in said
+    assert ("No step of 'contrastive' was better" if starting else "Steps: 1, the median of the steps chosen") in said
 
 
 def test_main_reads_the_command_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:

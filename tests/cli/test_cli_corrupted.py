@@ -58,8 +58,8 @@ def test_metrics_without_room_come_in_a_further_table(
     [
         (["--corrupt", "rotatio"], "Did you mean 'rotation'"),
         (["--corrupt", "jpeg,jpeg"], "duplicate name"),
-        (["--corrupt", "all", "--threshold"], "do not go together"),
-        (["--corrupt", "all", "--distance", "cosine,euclidean"], "one distance"),
+        (["--corrupt", "all", "--threshold"], "cannot be combined"),
+        (["--corrupt", "all", "--distance", "cosine,euclidean"], "one --distance"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, levelfield: Levelfield, trained: Path) -> None:
@@ -70,7 +70,7 @@ def test_arrays_cannot_be_corrupted(levelfield: Levelfield, tmp_path: Path) -> N
     np.save(tmp_path / "e.npy", np.eye(4))
     np.save(tmp_path / "y.npy", np.array([0, 0, 1, 1]))
     arrays = ["--embeddings", tmp_path / "e.npy", "--labels", tmp_path / "y.npy"]
-    assert "goes with a run" in levelfield("evaluate", *arrays, "--corrupt", "all").error
+    assert "needs a run folder" in levelfield("evaluate", *arrays, "--corrupt", "all").error
 
 
 def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfield, compared: Path) -> None:
@@ -105,7 +105,7 @@ def test_runs_that_cannot_be_asked_cost_the_drops_and_not_the_leaderboard(
     assert (compared / "runs/small/leaderboard.csv").exists()
     assert "Missing: contrastive, seed" not in ended.out
     assert "Missing: contrastive: " in ended.out
-    assert f"{broken} of 5 runs could not be measured on corrupted images: " in ended.error
+    assert f"{broken} of 5 runs could not be evaluated on corrupted images: " in ended.error
     assert "contrastive, seed 0" in ended.error
     assert "did not finish" not in ended.error
 
@@ -115,7 +115,7 @@ def test_a_trained_run_that_cannot_be_corrupted_is_named_all_the_same(levelfield
         spoil(model)
     ended = levelfield("train", "small.yaml", "corruptions=[jpeg]", "--method", "contrastive")
     assert "Trained 'contrastive'" in ended.out
-    assert "It could not be measured on corrupted images" in ended.error
+    assert "The run could not be evaluated on corrupted images" in ended.error
 
 
 def test_a_sheet_shows_one_image_under_all(levelfield: Levelfield, tmp_path: Path) -> None:

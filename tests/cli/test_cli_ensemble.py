@@ -38,7 +38,7 @@ def test_members_their_mean_and_all_together_are_printed_and_saved(levelfield: L
     together = stored["concatenated"]["metrics"]["map@r"]
     assert together["value"] == json.loads(Path("new/both/metrics.json").read_text())["values"]["map@r"]
     assert together["low"] is together["high"] is None
-    assert "No interval: it needs 5 test classes or more" in said  # there are 4
+    assert "No intervals: they need at least 5 test classes" in said  # there are 4
 
 
 def test_json_is_what_is_saved(levelfield: Levelfield, runs: list[Path]) -> None:
@@ -76,13 +76,13 @@ def test_an_ensemble_is_used_as_any_run(levelfield: Levelfield, runs: list[Path]
 
 def test_an_ensemble_is_replaced_only_by_force_and_nothing_else_ever(levelfield: Levelfield, runs: list[Path]) -> None:
     levelfield("-q", "ensemble", *runs[:2], "--out", "both")
-    assert "holds an ensemble already" in levelfield("ensemble", *runs[1:3], "--out", "both").error
+    assert "already holds an ensemble" in levelfield("ensemble", *runs[1:3], "--out", "both").error
     assert levelfield("ensemble", *runs[1:4], "--out", "both", "--force").code == 0
     assert np.load("both/embeddings.npy").shape == (16, 24)
     assert sorted(path.name for path in Path("both/members").iterdir()) == ["0", "1", "2"]
-    assert "is no ensemble" in levelfield("ensemble", *runs[:2], "--out", "photos", "--force").error
-    assert "is no ensemble" in levelfield("ensemble", *runs[:2], "--out", runs[2], "--force").error
-    assert "one of the runs to be joined" in levelfield("ensemble", "both", runs[0], "--out", "both", "--force").error
+    assert "is not an ensemble" in levelfield("ensemble", *runs[:2], "--out", "photos", "--force").error
+    assert "is not an ensemble" in levelfield("ensemble", *runs[:2], "--out", runs[2], "--force").error
+    assert "one of the runs to join" in levelfield("ensemble", "both", runs[0], "--out", "both", "--force").error
     assert Path("both/model.yaml").exists()
 
 
@@ -112,7 +112,7 @@ def test_many_metrics_are_printed_in_tables_that_fit(levelfield: Levelfield, run
     [
         (["RUN"], "needs two runs or more"),
         (["RUN", "RUN"], "are the same run"),
-        (["RUN", "photos"], "photos is no finished run"),
+        (["RUN", "photos"], "photos is not a finished run"),
         (["RUN", "OTHER", "--metrics", "recal@1"], "Did you mean 'recall@1'?"),
     ],
 )
@@ -128,7 +128,7 @@ def test_runs_on_other_images_say_what_differs(levelfield: Levelfield, runs: lis
     make_photos(Path("more"), classes=6)
     levelfield("compare", "small.yaml", "methods=[lda]", "--out", "others", "data=more")
     other = next(Path("others").rglob("seed0-*"))
-    assert "not tested on the same images" in levelfield("ensemble", runs[0], other, "--out", "x").error
+    assert "have different test images" in levelfield("ensemble", runs[0], other, "--out", "x").error
 
 
 def test_refined_members_are_named(levelfield: Levelfield, compared: Path) -> None:

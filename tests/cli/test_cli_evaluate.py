@@ -71,7 +71,7 @@ def test_arrays_give_what_python_gives(levelfield: Levelfield, arrays: Path) -> 
 def test_the_screen_says_what_was_measured(levelfield: Levelfield, arrays: Path) -> None:
     said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1,nmi").printed
     assert "95 % over classes" in said
-    assert "50 queries of 10 classes, cosine, 8 numbers each." in said
+    assert "50 queries of 10 classes, cosine, 8 dimensions." in said
     assert re.search(r"nmi +0\.\d{4} ± 0\.\d{4}", said)
     assert "recall@1|self" not in said
     assert "recall@1|self:id" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--signatures").printed
@@ -83,7 +83,7 @@ def test_text_labels_and_lone_queries(levelfield: Levelfield, arrays: Path) -> N
     np.save("y.npy", np.array(["a", "a", "b", "b", "c"]))
     said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1").printed
     assert "1.0000" in said
-    assert "1 of them is without a positive and does not count" in said
+    assert "1 of them has no positive and does not count" in said
     assert "counts as 0" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--lone", "miss").printed
 
 
@@ -205,11 +205,11 @@ def test_a_threshold_is_chosen_on_validation_arrays(levelfield: Levelfield, arra
     assert found["rates"]["test"]["false_non_match"]["high"] == rates.false_non_match.high
     said = levelfield("evaluate", *words, "--threshold").printed
     equal = same_or_not(np.load("v.npy"), np.load("vy.npy"))
-    assert f"two images are the same if their cosine is {equal.value:.4f} or more (95 %: " in said
+    assert f"two images are of the same class if their cosine is {equal.value:.4f} or more (95 %: " in said
     assert "equal rates of both errors on 10 validation classes (50 images)" in said
     assert "DEVIATION" not in said
     bits = levelfield("evaluate", *words, "--threshold", "--rule", "balanced", "--binary", "--ci", "0").printed
-    assert re.search(r"the same if at most \d+ bits differ\.", bits)
+    assert re.search(r"the same class if at most \d+ bits differ\.", bits)
 
 
 def test_a_run_chooses_on_its_validation_classes(levelfield: Levelfield, held_out: Path) -> None:
@@ -231,48 +231,48 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
     assert "protocol.validation=0.2" in said
     assert "--choose-on training" in said
     said = levelfield("evaluate", trained, "--threshold", "--choose-on", "training").printed
-    assert "DEVIATION: the network was trained on the classes that chose this threshold." in said
+    assert "DEVIATION: the network was trained on the classes that chose this threshold" in said
     assert "on 4 training classes (16 images)" in said
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["photos"], "no finished run"),
+        (["photos"], "not a finished run"),
         ([], "Give a run folder"),
         (["RUN", "--labels", "y.npy"], "Give a run folder, or"),
-        (["RUN", "--gallery", "e.npy"], "go with --embeddings"),
-        (["RUN", "--threshold", "--validation", "e.npy"], "go with --embeddings"),
-        (["RUN", "--threshold", "--choose-on", "test"], "validation or training is possible"),
-        (["--embeddings", "e.npy"], "belong together"),
-        (["--labels", "y.npy"], "belong together"),
+        (["RUN", "--gallery", "e.npy"], "need --embeddings"),
+        (["RUN", "--threshold", "--validation", "e.npy"], "need --embeddings"),
+        (["RUN", "--threshold", "--choose-on", "test"], "must be validation or training"),
+        (["--embeddings", "e.npy"], "must be given together"),
+        (["--labels", "y.npy"], "must be given together"),
         (["--embeddings", "gone.npy", "--labels", "y.npy"], "File not found: gone.npy"),
         (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no array"),
         (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is empty"),
-        (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds 2 arrays (a, b); one is needed"),
+        (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds 2 arrays (a, b) instead of one"),
         (["--embeddings", "e.npy", "--labels", "objects.npy"], "holds Python objects, which are never read"),
         (["--embeddings", "e.npy", "--labels", "gone.txt"], "File not found: gone.txt"),
-        (["--embeddings", "e.npy", "--labels", "two.csv"], "one of them has to be called label or class"),
+        (["--embeddings", "e.npy", "--labels", "two.csv"], "one of them must be called label or class"),
         (["--embeddings", "e.npy", "--labels", "hole.txt"], "hole.txt has no label in row 1"),
-        (["--embeddings", "e.npy", "--labels", "empty.txt"], "empty.txt holds no label"),
+        (["--embeddings", "e.npy", "--labels", "empty.txt"], "empty.txt has no labels"),
         (["--embeddings", "e.npy", "--labels", "short.npy"], "12 embeddings but 7 labels"),
         (["--embeddings", "y.npy", "--labels", "y.npy"], "shape (12,)"),
         (["--embeddings", "nan.npy", "--labels", "y.npy"], "the first is row 5"),
         (["--embeddings", "e.npy", "--labels", "real.npy"], "whole numbers"),
         ([*ARRAYS, "--gallery", "e.npy"], "without gallery_labels"),
         ([*ARRAYS, "--query-ids", "y.npy"], "belong to a gallery"),
-        ([*ARRAYS, "--metrics", ","], "--metrics names none"),
+        ([*ARRAYS, "--metrics", ","], "--metrics is empty"),
         ([*ARRAYS, "--metrics", "mpa@r"], "Did you mean 'map@r'"),
         ([*ARRAYS, "--distance", "cosin"], "Did you mean 'cosine'"),
         ([*ARRAYS, "--average", "clas"], "Did you mean 'class'"),
         ([*ARRAYS, "--dim", "64"], "dim=64 was asked of embeddings with 4 columns"),
-        ([*ARRAYS, "--dim", "two"], "whole numbers above 0"),
-        ([*ARRAYS, "--k", "0"], "whole numbers above 0"),
+        ([*ARRAYS, "--dim", "two"], "positive integers"),
+        ([*ARRAYS, "--k", "0"], "positive integers"),
         ([*ARRAYS, "--ci", "95"], "between 0 and 1"),
         ([*ARRAYS, "--memory", "much"], "much"),
         ([*ARRAYS, "--metrics", "nmi", "--per-class", "c.csv"], "None of these metrics has a value per query"),
         ([*ARRAYS, "--distance", "cosine,cosin"], "Did you mean 'cosine'"),
-        ([*ARRAYS, "--neighbours", "n.csv", "--nearest", "12"], "there are 11 other rows to find"),
+        ([*ARRAYS, "--neighbours", "n.csv", "--nearest", "12"], "there are only 11 other rows"),
         ([*ARRAYS, "--threshold"], "--validation and --validation-labels"),
         ([*ARRAYS, "--threshold", "--validation", "e.npy", "--validation-labels", "y.npy"], "also chose the threshold"),
         ([*ARRAYS, "--false-match", "2", "--validation", "e.npy", "--validation-labels", "y.npy"], "between 0 and 1"),
@@ -344,7 +344,7 @@ def test_the_time_left_is_shown_on_a_terminal_only(
     monkeypatch.setattr(error_console, "is_interactive", True)
     monkeypatch.setenv("TERM", "xterm")
     shown = levelfield("evaluate", *ARRAYS).err
-    assert "measuring (cosine)" in shown
+    assert "evaluating (cosine)" in shown
     assert "left" in shown
     assert "left" not in levelfield("-q", "evaluate", *ARRAYS).err
 

@@ -61,4 +61,4 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     monkeypatch.setattr("levelfield.studies.pipeline.run_all", interrupted)
     ended = levelfield("compare", "small.yaml")
     assert ended.code == 130
-    assert "the same command goes on where it was" in ended.err
+    assert "run the same command again to continue" in ended.err

@@ -28,9 +28,9 @@ HOSTILE: list[tuple[list[str], str]] = [
     (["check", "triplet", "margin=!!int abc"], "where a whole number"),
     (["check", "triplet", "margin=["], "is not readable YAML"),
     # names, labels and paths
-    ([*DRY, f"name={LONG}"], "it has 5,000 bytes, and 200 are possible"),
+    ([*DRY, f"name={LONG}"], "it has 5,000 bytes, at most 200 are allowed"),
     ([*DRY, 'name="a\\0b"'], "which no text may have"),
-    ([*DRY, f"methods=[{{label: {LONG}, lda: {{}}}}]"], "it has 5,000 bytes, and 200 are possible"),
+    ([*DRY, f"methods=[{{label: {LONG}, lda: {{}}}}]"], "it has 5,000 bytes, at most 200 are allowed"),
     ([*DRY, "name=\x1b[31m"], "is not readable YAML"),
     ([*DRY, "data=~nobody-of-this-name/x"], "There is no home folder for"),
     ([*DRY, f"data={LONG}"], "a name in it has a NUL, or more than 255 bytes"),
@@ -40,13 +40,13 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "--data", LONG], "is no path"),
     (["embed", LONG, "photos"], "File name too long"),
     (["evaluate", LONG], "File name too long"),
-    (["embed", "runs/none", "photos", "--out", "/"], "names no file"),
-    (["embed", "runs/none", "loop"], "There is no file or folder loop"),
+    (["embed", "runs/none", "photos", "--out", "/"], "is not a file name"),
+    (["embed", "runs/none", "loop"], "File or folder not found: loop"),
     (["embed", "runs/none", "big.csv"], "field larger than field limit (131072)"),
     (["compare", "--data", "big.csv", "--dry-run"], "field larger than field limit (131072)"),
     (["compare", "--data", "label.csv", "--dry-run"], "has 5,000 characters; the limit is 255"),
     # settings of another kind
-    ([*DRY, "methods=5"], "methods are a list"),
+    ([*DRY, "methods=5"], "must be a list of methods"),
     ([*DRY, "methods.contrastive.preset=[a]"], "has no preset"),
     ([*DRY, "corruptions=[1]"], "corruptions"),
     ([*DRY, "methods.contrastive.batching=mine.py:Loss"], "The batching 'mine.py:Loss' cannot be created: TypeError"),
@@ -57,18 +57,18 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "conditions.dim=99999999999999999999"], "64 bits at most"),
     ([*DRY, "conditions.batch=100000x100000"], "at most 1,000,000 images"),
     ([*DRY, "conditions.test_view=[{resize: 100000}, {centre: 32}]"], "at most 4096"),
-    ([*DRY, "seeds=100000000"], "at most 10,000"),
+    ([*DRY, "seeds=100000000"], "must be between 1 and 10,000"),
     ([*DRY, "--device", "gpu"], "Did you mean 'cuda'?"),
     ([*DRY, "--device", "meta"], "There is no device 'meta'"),
     # arrays, metrics, pictures
     ([*ARRAYS, "recall@" + "9" * 5_000], "recall@"),
     ([*ARRAYS, "recall@1", "--out", "/"], "Cannot write /: this names no file"),
     ([*ARRAYS, "recall@1", "--per-query", ""], "this names no file"),
-    ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "whole numbers above 0"),
+    ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "positive integers"),
     (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is not a regular file"),
     (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is not a regular file"),
     (["corruptions", "pipe"], "it is not a regular file"),
-    (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b); one is needed"),
+    (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b) instead of one"),
     (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "is no .npz file, or its end is missing"),
 ]
 
@@ -128,7 +128,7 @@ def test_names_are_found_by_a_part(levelfield: Levelfield) -> None:
 
 
 def test_what_is_no_utf8_can_be_printed(levelfield: Levelfield, room: Path) -> None:
-    assert "There is no file or folder \\udcff.png." in levelfield("embed", "runs/none", "\udcff.png").error
+    assert "File or folder not found: \\udcff.png" in levelfield("embed", "runs/none", "\udcff.png").error
 
 
 def test_a_fault_of_ours_ends_with_one_line_and_keeps_its_traceback(
@@ -140,7 +140,7 @@ def test_a_fault_of_ours_ends_with_one_line_and_keeps_its_traceback(
     monkeypatch.setattr("levelfield.cli.compare.choose_study", broken)
     ended = levelfield(*DRY)
     assert ended.code == UNEXPECTED
-    assert ended.err.startswith("Error: This is a fault of levelfield itself (ZeroDivisionError: made for this test).")
+    assert ended.err.startswith("Error: Internal error in levelfield (ZeroDivisionError: made for this test).")
     told = Path(ended.err.split()[-1])
     assert "made for this test" in told.read_text()
     told.unlink()

@@ -52,7 +52,7 @@ def test_without_images_a_report_says_that_nobody_knows_and_a_search_is_refused(
     assert str(room / "photos") in levelfield("report", "runs/small", "--leaks").error
     assert "best first" in levelfield("report", "runs/small", "--leaks", "--root", "elsewhere").printed
     Path("runs/small/leaks.json").write_text("{ damaged")
-    assert "Unknown whether the split leaks." in levelfield("report", "runs/small").printed
+    assert "Leaks across the split are unknown." in levelfield("report", "runs/small").printed
     assert "photos" in facts()["text"]
 
 

@@ -26,7 +26,7 @@ def test_list_studies_says_what_each_is_about_and_needs(levelfield: Levelfield) 
 def test_init_copies_a_study_to_edit(levelfield: Levelfield, room: Path) -> None:
     assert "levelfield compare my.yaml" in levelfield("init", "--from", "demo", "my.yaml").printed
     assert read_study("my.yaml").model_copy(update={"name": "demo"}) == read_study("demo")
-    assert "exists already" in levelfield("init", "--from", "demo", "my.yaml").error
+    assert "already exists" in levelfield("init", "--from", "demo", "my.yaml").error
     levelfield("init", "--from", "demo", "my.yaml", "--force")
     levelfield("init", "--from", "roth2020/table4")
     assert read_study("roth2020-table4.yaml") == read_study("roth2020/table4")
@@ -44,7 +44,7 @@ def test_an_unknown_study_is_one_message(levelfield: Levelfield, room: Path, com
 
 
 def test_a_number_of_a_paper_is_answered_with_its_name(levelfield: Levelfield) -> None:
-    assert "'002' is called 'roth2020' now" in levelfield("published", "002").error
+    assert "'002' is now called 'roth2020'" in levelfield("published", "002").error
 
 
 def test_a_study_that_ships_runs_by_its_name(levelfield: Levelfield, room: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_method_that_is_an_objective_is_described_as_one(levelfield: Levelfiel
 def test_the_cache_is_shown_and_cleared_and_results_stay(levelfield: Levelfield, room: Path) -> None:
     for words in ([], ["--clear"]):
         said = levelfield("cache", "--cache", "mine", *words).printed
-        assert said == "Nothing is stored: there is no folder mine.\n"
+        assert said == "The cache is empty: there is no folder mine.\n"
     levelfield("-q", "compare", "small.yaml", "methods=[lda]", "--cache", "mine")
     assert "test_resnet" in levelfield("cache", "--cache", "mine").printed
     assert list((room / "mine").rglob("*.safetensors"))
@@ -114,7 +114,7 @@ def test_init_writes_a_study_that_runs_and_does_not_overwrite(levelfield: Levelf
     make_photos(room / "my photos.v2", classes=6)
     said = " ".join(levelfield("init", "my photos.v2").printed.split())
     target = room / "my photos.v2.yaml"
-    assert shlex.split(said.rpartition("then: ")[2]) == ["levelfield", "compare", target.name]
+    assert shlex.split(said.rpartition("then run: ")[2]) == ["levelfield", "compare", target.name]
     text = target.read_text()
     assert text.startswith("# my photos.v2: 24 images of 6 classes")
     content = yaml.safe_load(text)

@@ -18,9 +18,9 @@ def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfiel
     methods = "methods=[lda, normalized_softmax, contrastive, triplet]"
     assert levelfield("-q", "compare", "small.yaml", "data=other", "name=other", methods, "seeds=1").code == 0
     said = levelfield("ranks", "runs/small", "runs/other", "--out", "ranks").printed
-    assert "Note: triplet is left out: it has no finished run on photos." in said
+    assert "Note: triplet is excluded: it has no finished run on photos." in said
     assert "Mean ranks by recall@1, best first" in said
-    assert "With 2 datasets this is a rough guide" in said
+    assert "With 2 datasets the test is approximate" in said
     found = json.loads((compared / "ranks" / "ranks.json").read_text())
     assert sorted(found["mean_ranks"]) == ["contrastive", "lda", "normalized_softmax"]
     assert sum(found["mean_ranks"].values()) == pytest.approx(1 + 2 + 3)
@@ -35,18 +35,18 @@ def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfiel
 
 def test_too_little_to_rank_is_said(levelfield: Levelfield, compared: Path) -> None:
     assert "Ranks over 1 dataset say nothing: 2 or more are needed." in levelfield("ranks", "runs/small").error
-    assert "holds no study" in levelfield("ranks", "runs/small", "runs/nowhere").error
-    assert "no finished run with mrr measured" in levelfield("ranks", "runs/small", "--metric", "mrr").error
+    assert "is not a study folder" in levelfield("ranks", "runs/small", "runs/nowhere").error
+    assert "no finished run with the metric mrr" in levelfield("ranks", "runs/small", "--metric", "mrr").error
     assert "recall@1" in levelfield("ranks", "runs/small", "--metric", "recal@1").error
 
 
 def test_who_is_told_apart_is_said_only_if_the_methods_differ() -> None:
     clear = rank({str(k): {"a": 0.9, "b": 0.8, "c": 0.7} for k in range(12)})
     assert _said(clear)[1:] == [
-        "Nemenyi: mean ranks differ from 0.96 on, 5% over all pairs.",
+        "Nemenyi: critical difference of mean ranks 0.96, 5% over all pairs.",
         "- a: better than b, c.",
         "- b: better than c.",
     ]
     assert _said(rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 1, "b": 2, "c": 3}}))[-1] == (
-        "At 5% the methods cannot be told apart."
+        "The methods do not differ significantly at 5%."
     )

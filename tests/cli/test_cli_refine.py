@@ -61,9 +61,9 @@ def test_the_screen_marks_what_was_refined(levelfield: Levelfield, passing: Path
     [
         (["--refine", "reciprocl"], "Did you mean 'reciprocal'"),
         (["--refine", "reciprocal:j=3"], "no setting 'j'"),
-        (["--refine", "reciprocal", "--dim", "4"], "do not go together"),
-        (["--refine", "reciprocal", "--threshold"], "do not go together"),
-        (["--refine", ","], "--refine names none"),
+        (["--refine", "reciprocal", "--dim", "4"], "cannot be combined"),
+        (["--refine", "reciprocal", "--threshold"], "cannot be combined"),
+        (["--refine", ","], "--refine is empty"),
         (["--refine", "reciprocal:size=4000"], "A group of 4000"),
     ],
 )
@@ -88,4 +88,4 @@ def test_a_study_may_refine_and_its_run_says_so(levelfield: Levelfield, room: Pa
     assert "refined reciprocal k=4 size=3 (no)" in [entry["text"] for entry in content["deviations"]]
     assert content["signatures"]["recall@1"]["representation"]["refined"] == "reciprocal k=4 size=3"
     assert "refined: reciprocal k=4 size=3" in levelfield("evaluate", run).printed
-    assert "were refined when they were made" in levelfield("evaluate", run, "--refine", "nearest").error
+    assert "are already refined" in levelfield("evaluate", run, "--refine", "nearest").error

@@ -172,7 +172,7 @@ def test_only_what_is_written_in_a_trusted_file_can_be_named_by_a_folder(
 
 
 def test_trust_wants_a_python_file(compared: Path, levelfield: Levelfield) -> None:
-    assert "no such Python file" in levelfield("report", "runs/small", "--trust", "gone.py").error
+    assert "Python file not found" in levelfield("report", "runs/small", "--trust", "gone.py").error
 
 
 def test_no_module_of_the_working_directory_is_imported(tmp_path: Path) -> None:

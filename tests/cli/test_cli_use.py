@@ -15,7 +15,7 @@ def test_embed_writes_rows_and_their_paths(levelfield: Levelfield, trained: Path
     said = levelfield("embed", trained, "photos", "--out", "new place/e").printed
     rows = np.load("new place/e.npy")
     paths = Path("new place/e.paths.txt").read_text().splitlines()
-    assert "32 embeddings of 8 numbers" in said
+    assert "32 embeddings of 8 dimensions" in said
     assert rows.shape == (32, 8)
     assert len(paths) == 32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
@@ -58,9 +58,9 @@ def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Level
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["search", "RUN", "--gallery", "photos", "gone.png"], "no file or folder gone.png"),
-        (["search", "RUN", "--gallery", "empty", "photos/class 00/0.png"], "no image under empty"),
-        (["embed", "RUN", "gone"], "no file or folder gone"),
+        (["search", "RUN", "--gallery", "photos", "gone.png"], "not found: gone.png"),
+        (["search", "RUN", "--gallery", "empty", "photos/class 00/0.png"], "No images found under empty"),
+        (["embed", "RUN", "gone"], "not found: gone"),
         (["embed", "photos", "photos"], "holds no trained model"),
         (["embed", "RUN", "small.yaml"], "small.yaml"),
     ],
@@ -82,7 +82,7 @@ def test_a_folder_with_a_damaged_image_is_refused_by_name(levelfield: Levelfield
     assert not list(Path().glob("*.npy"))
     ended = levelfield("embed", trained, "more", "--skip-unreadable")
     assert "7 embeddings" in ended.printed
-    assert "1 image skipped, which cannot be read: more/class 01/1.png." in ended.err
+    assert "Skipped 1 unreadable image: more/class 01/1.png." in ended.err
     assert "more/class 01/1.png" not in Path("more.embeddings.paths.txt").read_text()
 
 
@@ -106,7 +106,7 @@ def test_without_a_name_the_file_is_named_after_what_is_embedded(levelfield: Lev
 
 def test_an_existing_file_is_replaced_only_by_force(levelfield: Levelfield, trained: Path) -> None:
     Path("e.paths.txt").write_text("mine")
-    assert "e.paths.txt exists already" in levelfield("embed", trained, "photos", "--out", "e.npy").error
+    assert "e.paths.txt already exists" in levelfield("embed", trained, "photos", "--out", "e.npy").error
     assert Path("e.paths.txt").read_text() == "mine"
     assert not Path("e.npy").exists()
     levelfield("-q", "embed", trained, "photos", "--out", "e.npy", "--force")

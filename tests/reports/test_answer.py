@@ -45,8 +45,8 @@ def test_a_tie_is_said_to_be_as_good_and_what_would_resolve_it(tmp_path: Path) -
     [one] = board.comparisons
     board = replace(board, comparisons=[replace(one, missing="classes", needed_classes=Needed(80, 30, None))])
     _, as_good, training = answer(board)
-    assert as_good == "As good, as far as these test classes can tell: margin."
-    assert training.startswith("Training does not pay here, as far as these test classes can tell: margin and ")
+    assert as_good == "As good (not distinguishable on these test classes): margin."
+    assert training.startswith("Training does not pay here (no significant difference): margin and ")
     assert "have the same score" in training
     three = board_of(tmp_path / "three", {"lda": 0.3, "margin": 0.6, "triplet": 0.6})
     tie = three.comparison("margin", "triplet")
@@ -61,10 +61,10 @@ def test_a_gain_that_no_test_supports_is_left_open(tmp_path: Path) -> None:
     [one] = board.comparisons
     tie = replace(one, adjusted=0.2)
     told = answer(replace(board, comparisons=[tie]))[2]
-    assert told.startswith("Whether training pays cannot be told from 40 test classes: margin is 0.300 above untrained")
+    assert told.startswith("40 test classes cannot show whether training pays: margin is 0.300 above untrained")
     few = replace(one.seen_from("untrained"), classes=4, low=None, high=None, t=None, df=None, p=None, adjusted=None)
     told = answer(replace(board, comparisons=[few]))[2]
-    assert told == "Whether training pays cannot be told from 4 test classes: margin is 0.300 above untrained."
+    assert told == "4 test classes cannot show whether training pays: margin is 0.300 above untrained."
 
 
 def test_one_seed_speaks_of_these_runs(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_one_seed_speaks_of_these_runs(tmp_path: Path) -> None:
     for run, level in zip(runs, (0.4, 0.7), strict=True):
         write_run(run, tmp_path, class_means(level), steps=0 if run.label == "untrained" else 5)
     board = gather("made", runs, tmp_path, ("recall@1",))
-    assert answer(board)[1].startswith("Training pays in these runs (training again was not tried): margin is 0.300")
+    assert answer(board)[1].startswith("Training pays in these runs (training was not repeated): margin is 0.300")
     assert explanation(board)[0].startswith("Interval: 95 %, over other test classes. sd:")
     assert "1 more row with --full" in verdicts(board, full=False)[-1]
 
@@ -87,7 +87,7 @@ def test_each_test_set_has_an_answer_of_its_own(tmp_path: Path) -> None:
 
 def test_runs_that_kept_their_start_are_counted(tmp_path: Path) -> None:
     board = replace(board_of(tmp_path, {"untrained": 0.7, "margin": 0.5}), facts={"kept_start": (2, 3)})
-    assert answer(board)[1].endswith("In 2 of 3 runs the validation classes found no step better than the start.")
+    assert answer(board)[1].endswith("In 2 of 3 runs no step was better than the start on the validation classes.")
 
 
 def test_advice_looks_at_the_conditions(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_another_metric_is_given_by_its_name(tmp_path: Path) -> None:
 
 def test_a_metric_without_values_per_query_is_said_to_be_untested(tmp_path: Path) -> None:
     told = answer(board_of(tmp_path, {"margin": 0.7, "triplet": 0.5}, metrics=("nmi",)))
-    assert told[1:] == ["Whether other rows are as good is not tested: nmi has no value per query."]
+    assert told[1:] == ["Ties are not tested: nmi has no value per query."]
 
 
 def test_a_row_of_one_run_beside_rows_of_several_is_named(tmp_path: Path) -> None:
@@ -128,4 +128,4 @@ def test_a_row_of_one_run_beside_rows_of_several_is_named(tmp_path: Path) -> Non
     for run in runs:
         write_run(run, tmp_path, class_means(0.5 + len(run.label) / 100, seed=run.spec.seed))
     told = verdicts(gather("made", runs, tmp_path, ("recall@1",)))
-    assert told[1].startswith("One run only: triplet. Comparisons with it are about that run")
+    assert told[1].startswith("One run only: triplet. Comparisons with it hold only for that run")

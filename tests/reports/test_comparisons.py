@@ -48,7 +48,7 @@ def test_too_many_pairs_leave_the_clearest(monkeypatch: pytest.MonkeyPatch) -> N
         ({}, "Crossed test of recall@1 over 50 test classes and 3 seeds, Holm-corrected over 1 pair, 5 % in all."),
         (
             {"retrained": False},
-            "Test of recall@1 over 50 test classes (training again was not tried: this is about "
+            "Test of recall@1 over 50 test classes (training was not repeated: this holds only for "
             "these runs), Holm-corrected over 1 pair, 5 % in all.",
         ),
         ({"classes": 4}, "4 test classes: too few for a test (at least 5 are needed)."),

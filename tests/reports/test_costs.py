@@ -37,9 +37,9 @@ def made(folder: Path, *, labels: tuple[str, ...] = tuple(LEVELS), seeds: int = 
 def test_the_front_is_what_nothing_beats_for_as_much_or_less(tmp_path: Path) -> None:
     board = made(tmp_path)
     said = [
-        "Front of recall@1 against seconds: lda, triplet, margin.",  # contrastive is below lda, which trains nothing
-        "Front of recall@1 against peak memory: lda, margin.",
-        "Front of recall@1 against rows through the trunk: lda, margin.",
+        "Pareto front of recall@1 against seconds: lda, triplet, margin.",  # contrastive is below lda
+        "Pareto front of recall@1 against peak memory: lda, margin.",
+        "Pareto front of recall@1 against rows through the trunk: lda, margin.",
     ]
     assert front_lines(board) == said
     assert all(line in as_markdown(board) for line in said)

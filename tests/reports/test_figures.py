@@ -280,7 +280,7 @@ def test_a_study_that_varies_is_drawn_as_a_sweep_unless_it_says_otherwise() -> N
         ("cost", RESTS, "trains anything"),
         ("spectra", RESTS, "trains anything"),
         ("recall-rho", RESTS, "trains anything"),
-        ("distributions", {**TRAINS, "methods": ["margin"]}, "`hist` is not among the methods"),
+        ("distributions", {**TRAINS, "methods": ["margin"]}, "it needs the method `hist`"),
     ],
 )
 def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_trains(

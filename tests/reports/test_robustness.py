@@ -48,7 +48,7 @@ def test_drops_are_means_over_the_runs_of_a_row(found) -> None:
 
 
 def test_what_is_missing_is_said(found) -> None:
-    assert found.missing == ["triplet: 1 of 2 runs were not measured on corrupted images"]
+    assert found.missing == ["triplet: 1 of 2 runs were not evaluated on corrupted images"]
     assert "Missing: triplet" in robustness_markdown(found)
 
 

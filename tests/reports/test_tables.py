@@ -138,7 +138,10 @@ def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path
     [one] = board.comparisons
     tie = replace(one, difference=0.05, classes=6, missing="classes", needed_classes=Needed(14, 8, None))
     board = replace(board, comparisons=[tie])
-    told = "6 test classes and 2 seeds: no difference can be established; 14 classes would be needed to see one of 0.05"
+    told = (
+        "6 test classes and 2 seeds: no difference can be established; 14 classes would be needed to detect a "
+        "difference of 0.05"
+    )
     for text in (printed(board, 200), as_markdown(board)):
         assert text.index(told) < text.index("95 % interval")
     assert board.as_data()["limit"] == f"{told}0."

@@ -45,9 +45,9 @@ CASES = [
     Case("InjectedGradient", "leaves a gradient at the weights", "leaves a gradient at the weights"),
     Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser's memory"),
     Case("MoreThreads", "computes with more threads", "changed torch's threads for the whole process"),
-    Case("PoisonedCache", "writes other features into the shared store", "gives other embeddings than the ones"),
+    Case("PoisonedCache", "writes other features into the shared store", "does not reproduce the embeddings"),
     Case("Pickled", "declares an object that acts when it is unpickled", "declares 'luck "),
-    Case("OverwritesTheModel", "writes another model after it was read", "was changed after it was trained"),
+    Case("OverwritesTheModel", "writes another model after it was read", "was changed after training"),
     Case("NoGradients", "turns gradients off for all that follows", "turned gradients off for the whole process"),
     Case("EndsTheProcess", "calls sys.exit(0)", "its code ended the process: sys.exit(0)"),
 ]

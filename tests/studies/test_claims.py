@@ -73,7 +73,7 @@ def test_what_no_seed_changes_is_compared_with_every_seed() -> None:
 def test_a_metric_without_queries_is_judged_by_seeds() -> None:
     rows = {"a": row(0.7, queries=False), "b": row(0.6, queries=False)}
     assert said("a > b", **rows) == [HOLDS]
-    assert judged("a > b", **rows)[0].note == "over seeds alone"
+    assert judged("a > b", **rows)[0].note == "over seeds only"
     alone = {label: entries[:1] for label, entries in rows.items()}
     [one] = judged("a > b", metric="nmi", **alone)
     assert (one.verdict, one.p) == (OPEN, None)
@@ -88,7 +88,7 @@ def test_a_difference_that_no_seed_changes_is_no_evidence_without_classes() -> N
     better, equal = judged("a > b", "b = c", metric="nmi", **rows)
     assert (better.verdict, equal.verdict) == (OPEN, OPEN)
     assert (better.p, better.low, equal.high) == (None, None, None)
-    assert better.text == "a > b: cannot be told (nmi +0.100; the same with all 3 seeds, and no value per class)"
+    assert better.text == "a > b: cannot be told (nmi +0.100; equal for all 3 seeds, and no value per class)"
 
 
 def noisy(over_seeds: float, over_classes: float) -> dict[str, list[Entry]]:
@@ -128,7 +128,7 @@ def test_a_seed_that_says_the_opposite_leaves_it_open() -> None:
 
 def test_one_seed_speaks_of_these_runs() -> None:
     [one] = judged("a > b", a=row(0.8, seeds=1), b=row(0.6, seeds=1))
-    assert (one.verdict, one.note) == (HOLDS, "these runs alone")
+    assert (one.verdict, one.note) == (HOLDS, "for these runs only")
 
 
 def test_four_classes_are_too_few_for_any_claim() -> None:
@@ -158,7 +158,7 @@ def test_a_claim_that_cannot_be_read_is_refused(claim: Any, told: str) -> None:
 
 
 def test_a_claim_about_nothing_is_refused() -> None:
-    with pytest.raises(BadSpecification, match=r"no row of the study\. Did you mean 'margin'"):
+    with pytest.raises(BadSpecification, match=r"not a row of the study\. Did you mean 'margin'"):
         check_claims([Claim(claim="margn > lda")], ["margin", "lda"], ["recall@1"])
     for sign in (">", "="):
         with pytest.raises(BadSpecification, match="compares a row with itself"):
@@ -171,6 +171,6 @@ def test_a_claim_about_a_tuning_budget_needs_rows_that_had_it() -> None:
     claim = Claim(claim="a > b", trials=20)
     [verdict] = judge_claims([claim], [], "recall@1", trials={"a": 20, "b": 8})
     assert verdict.verdict == OPEN
-    assert verdict.note == "it is about 20 trials each, and b had 8"
+    assert verdict.note == "the claim is about 20 trials each, but b had 8"
     [verdict] = judge_claims([claim], [], "recall@1", trials={"a": 20, "b": 20})
     assert verdict.note == "its runs did not finish"

@@ -133,7 +133,7 @@ def test_a_run_that_cannot_be_asked_stops_no_other(runs: list[Path], tmp_path: P
     failed = record([tmp_path / "nowhere", runs[1]], ["uniform_noise"], ["recall@1"])
     assert list(failed) == [tmp_path / "nowhere"]
     assert "recall@1" in recorded(runs[1], "uniform_noise")
-    with pytest.raises(BadInput, match="holds no test embeddings"):
+    with pytest.raises(BadInput, match="has no test embeddings"):
         evaluate_corrupted(tmp_path / "nowhere", ["jpeg"], metrics=["recall@1"])
 
 

@@ -206,10 +206,10 @@ def test_a_damaged_file_is_named_and_the_other_run_stays(
     damage(run_folder / name)
     with pytest.raises(LevelfieldError) as error:
         ask(run_folder)
-    unfinished = "is no finished run" in str(error.value) or "holds no test embeddings" in str(error.value)
+    unfinished = "is not a finished run" in str(error.value) or "has no test embeddings" in str(error.value)
     gone = not os.path.lexists(run_folder / name)
     assert name in str(error.value) or (gone and (unfinished or name == "run.yaml"))
-    assert "makes it again" in str(error.value) or gone
+    assert "to make it again" in str(error.value) or gone
     assert not is_finished(run_folder, world.run.spec, world.study.metrics)
     board = board_of(world.study, world.runs, study_folder)
     assert [row.label for row in board.rows if row.label == "lda"] == ["lda"]

@@ -49,11 +49,11 @@ def test_what_is_stored_takes_no_more_work(photos: Path, tmp_path: Path) -> None
     study, options = small_study(photos, ["lda"]), Options(cache_folder=tmp_path / "cache")
     before = estimate(study, prepare(study), options=options, jobs=1)
     assert before.feature_seconds > 0
-    assert "of work for features)" in before.text
+    assert "for features)" in before.text
     carry_out(study, tmp_path / "runs", options)
     after = estimate(study, prepare(study), options=options, jobs=1)
     assert (after.feature_seconds, after.feature_bytes) == (0, before.feature_bytes)
-    assert "(the features are stored already)" in after.text
+    assert "(features are already stored)" in after.text
     wider = small_study(photos, ["lda", {"label": "larger", "lda": {"conditions": {"image": 48}}}])
     assert estimate(wider, prepare(wider), options=options, jobs=1).feature_bytes == 2 * before.feature_bytes
 

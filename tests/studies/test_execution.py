@@ -294,7 +294,7 @@ def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_
     process.join()
     assert process.exitcode == 130
     told = (tmp_path / "log").read_text()
-    assert "Stopped. Nothing is lost: the same command goes on where it was." in told
+    assert "Stopped. Nothing is lost: run the same command again to continue." in told
     assert "Traceback" not in told
     wait_for(lambda: not is_group(process.pid), seconds=5)
     losses.with_name("go").touch()

@@ -27,7 +27,7 @@ def test_keys_are_merged_and_lists_replaced(base: Path) -> None:
 
 def test_a_missing_file_is_told_with_the_nearest(base: Path) -> None:
     (base / "s.yaml").write_text("extends: base/bb.yaml\n")
-    with pytest.raises(BadSpecification, match=r"extends base/bb.yaml, and there is no such file.*base/b.yaml\?"):
+    with pytest.raises(BadSpecification, match=r"extends base/bb.yaml, but there is no such file.*base/b.yaml\?"):
         read_study(base / "s.yaml")
 
 

@@ -12,12 +12,12 @@ from levelfield.studies.specification.study import parse_study
 def test_a_plan_knows_its_test_classes_seeds_and_pairs() -> None:
     study = parse_study({"data": "emoji", "methods": ["margin", "triplet", "lda"], "seeds": 4})
     told = foresee(plan(study, digest=lambda data: data.name))
-    assert told.startswith("774 test classes, 4 seeds, 3 pairs of rows: differences from about 0.0")
+    assert told.startswith("774 test classes, 4 seeds, 3 pairs of rows: smallest detectable difference about 0.0")
 
 
 def test_more_of_anything_finds_smaller_differences() -> None:
     def size(*counts: int) -> float:
-        found = re.search(r"about ([\d.]+) on", sentence(*counts))
+        found = re.search(r"about ([\d.]+) \(", sentence(*counts))
         assert found is not None
         return float(found[1])
 
@@ -27,6 +27,6 @@ def test_more_of_anything_finds_smaller_differences() -> None:
 
 
 def test_it_says_when_nothing_could_be_found_and_when_training_again_is_not_tried() -> None:
-    assert "no difference can be established" in sentence(3, 5, 10)
+    assert "too few to establish any difference" in sentence(3, 5, 10)
     assert "these runs" in sentence(50, 1, 10)
     assert sentence(50, 1, 0) == ""

@@ -16,10 +16,13 @@ STUDY = "data: cub\nmethods: [margin, lda]\n"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mini: [1, 2]", r"`mini` of .*s.yaml needs keys and values.*\[1, 2\]"),
+        ("mini: [1, 2]", r"`mini` of .*s.yaml must have keys and values.*\[1, 2\]"),
         ("mini: {sedes: 1}", "Unknown key 'sedes'. Did you mean 'seeds'?"),
-        ("mini: {methods.nobody: null}", "Unknown method to leave out 'nobody'"),
-        ("mini: {seeds: 1}\nclaims: [{claim: x}]", r"the small form \(`mini`\) of .*s.yaml: claims.0.*write a claim"),
+        ("mini: {methods.nobody: null}", "Unknown method to remove 'nobody'"),
+        (
+            "mini: {seeds: 1}\nclaims: [{claim: x}]",
+            r"the small variant \(`mini`\) of .*s.yaml: claims.0.*write a claim",
+        ),
         ("mini: {methods.lda: null}\nclaims: 3", "claims: "),
     ],
 )
@@ -32,17 +35,20 @@ def test_a_wrong_small_form(tmp_path: Path, text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mini: {condtions.dim: 3}", r"the small form \(`mini`\) of .*s.yaml: unknown key 'condtions'.*'conditions'\?"),
+        (
+            "mini: {condtions.dim: 3}",
+            r"the small variant \(`mini`\) of .*s.yaml: unknown key 'condtions'.*'conditions'\?",
+        ),
         ("mini: {conditions.dmi: 3}", r"`mini`.*unknown key 'conditions.dmi'. Did you mean 'dim'\?"),
         ("mini: {sedes: 1}", r"`mini` of .*s.yaml: Unknown key 'sedes'. Did you mean 'seeds'\?"),
         ("mini: {methods.mragin.beta: 1}", r"`mini` of .*s.yaml: .*Did you mean 'margin'\?"),
         ("mini: {methods.margin.bta: 1}", r"`mini` of .*s.yaml: Method 'margin'.*Did you mean 'beta'\?"),
         ("mini: {1: 2}", "`mini` of .*s.yaml: Unknown key '1'"),
-        ("mini: {methods.nobody: null}", "`mini` of .*s.yaml: Unknown method to leave out 'nobody'"),
+        ("mini: {methods.nobody: null}", "`mini` of .*s.yaml: Unknown method to remove 'nobody'"),
         ("also: {sop: {}, cars: {conditions.dmi: 3}}", r"`also.cars` of .*: unknown key 'conditions.dmi'.*'dim'\?"),
-        ("also: {sop: {}, cars: {data: sop}}", r"`also.cars` of .* names other data, 'sop': write that as `also.sop`"),
-        ("also: {sop: {}, cars: {data.name: sop}}", r"`also.cars` of .* names other data, 'sop'"),
-        ("also: {sop: {}, cars: 3}", r"`also.cars` of .*s.yaml needs keys and values"),
+        ("also: {sop: {}, cars: {data: sop}}", r"`also.cars` of .*, but its data is 'sop': call it `also.sop`"),
+        ("also: {sop: {}, cars: {data.name: sop}}", r"`also.cars` of .*, but its data is 'sop'"),
+        ("also: {sop: {}, cars: 3}", r"`also.cars` of .*s.yaml must have keys and values"),
         ("also: {sop: {}, cars: {sedes: 1}}", r"`also.cars` of .*s.yaml: Unknown key 'sedes'"),
     ],
 )
@@ -70,7 +76,7 @@ def test_null_leaves_a_method_out_and_is_a_value_of_a_setting(tmp_path: Path) ->
 @pytest.mark.parametrize("text", ["also: [cars]", "also: {cars: 3}"])
 def test_a_wrong_form_for_other_data(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(f"{STUDY}{text}\n")
-    with pytest.raises(BadSpecification, match=r"`also.* of .*s.yaml needs keys and values"):
+    with pytest.raises(BadSpecification, match=r"`also.* of .*s.yaml must have keys and values"):
         read_study(tmp_path / "s.yaml", on="cars")
 
 

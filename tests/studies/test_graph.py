@@ -72,7 +72,7 @@ def test_some_seeds_join_to_one_run() -> None:
     methods = [{"label": "two", "ensemble": {"of": "margin", "seeds": [0, 2]}}, "margin"]
     runs = planned(methods, seeds=3)
     assert [need.name for need in runs[-1].spec.needs] == [runs[0].spec.folder_name, runs[2].spec.folder_name]
-    with pytest.raises(BadSpecification, match="joins seed 2, and the study has the seeds 0, 1"):
+    with pytest.raises(BadSpecification, match="joins seed 2, but the study has the seeds 0, 1"):
         planned(methods, seeds=2)
 
 

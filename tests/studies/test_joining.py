@@ -148,8 +148,8 @@ def changed(run: Path, change) -> None:
     [
         (lambda lines: lines[:-1], "19 images against 20"),
         (lambda lines: lines[::-1], "their order differs"),
-        (lambda lines: ["other.png,class04", *lines[1:]], r"other\.png is tested in the one"),
-        (lambda lines: [*lines[:-1], lines[-1].replace(",class07", ",class99")], "is of class 'class99' in the one"),
+        (lambda lines: ["other.png,class04", *lines[1:]], r"other\.png is a test image in only one"),
+        (lambda lines: [*lines[:-1], lines[-1].replace(",class07", ",class99")], "is 'class99' in the first"),
     ],
 )
 def test_runs_on_other_test_images_are_refused(runs: list[Path], tmp_path: Path, change, said: str) -> None:
@@ -163,9 +163,9 @@ def test_what_is_not_finished_or_given_twice_is_refused(runs: list[Path], tmp_pa
     with pytest.raises(BadInput, match="are the same run"):
         join([runs[0], runs[1], runs[0]], tmp_path / "x", METRICS)
     (runs[1] / "metrics.json").unlink()
-    with pytest.raises(BadInput, match="no finished run"):
+    with pytest.raises(BadInput, match="not a finished run"):
         join(runs[:2], tmp_path / "x", METRICS)
-    with pytest.raises(BadInput, match="nothing to join"):
+    with pytest.raises(BadInput, match="No runs to join"):
         join([], tmp_path / "x", METRICS)
     assert not (tmp_path / "x").exists()
 
@@ -178,7 +178,7 @@ def test_members_that_trained_on_other_classes_have_no_training_classes_in_commo
     described = tmp_path / "both" / "members" / "1" / "run.yaml"
     content = yaml.safe_load(described.read_text())
     write_text(described, yaml.safe_dump({**content, "fold": 1}))
-    with pytest.raises(BadInput, match="not trained on the same images"):
+    with pytest.raises(BadInput, match="were trained on different images"):
         spec_of(tmp_path / "both")
     assert spec_of(runs[1]).fold is None  # a second name, not the same file any more
 

@@ -136,7 +136,7 @@ def test_another_representation_is_printed_in_the_cell(tmp_path: Path) -> None:
 
 
 def test_no_finished_run_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no finished run of 'made'"):
+    with pytest.raises(BadInput, match="No finished run of 'made'"):
         board(planned(["margin"]), tmp_path)
 
 
@@ -245,7 +245,7 @@ def test_a_damaged_metrics_file_is_an_unfinished_run(tmp_path: Path) -> None:
     (runs[1].folder(tmp_path) / "metrics.json").write_text("")
     [missing] = board(runs, tmp_path).missing
     assert missing.startswith("triplet, seed 0: ")
-    assert missing.endswith("metrics.json is empty. `levelfield compare` (or `ensemble`) makes it again")
+    assert missing.endswith("metrics.json is empty. Run `levelfield compare` (or `ensemble`) to make it again")
 
 
 def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:

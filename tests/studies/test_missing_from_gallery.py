@@ -118,7 +118,7 @@ def test_asked_again(
 
     first = said("--per-class", str(tmp_path / "classes.csv"))
     assert "0.8571" in first
-    assert "1 of them is without a positive and counts as 0." in first
+    assert "1 of them has no positive and counts as 0." in first
     assert "lone:miss" in first
     with (tmp_path / "classes.csv").open(newline="") as file:
         assert [float(line["recall@1"]) for line in csv.DictReader(file)] == [1, 1, 1, 0]

@@ -62,7 +62,7 @@ def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photo
     study = small_study(old_photos, ["lda"])
     [run] = prepare(study)
     spoil(old_photos / "class03" / "1.png", secretly=False)
-    with pytest.raises(BadInput, match="changed after the study began"):
+    with pytest.raises(BadInput, match="are not those that the study began with"):
         _ = inputs_for(run.spec, None, "cpu").catalog
     with pytest.raises(BadInput, match=r"1 of 40 images(.|\n)*class03/1.png"):
         prepare(study)

@@ -132,11 +132,14 @@ def test_an_override_and_a_variation_reach_them(photos: Path) -> None:
     ("conditions", "said"),
     [
         ({"dmi": 4}, "unknown key 'conditions.dmi' of a method. Did you mean 'dim'?"),
-        ({"batch": "4x2"}, "'batch' cannot be a method's own condition: write it beside, as in margin: {batch: 25x4}"),
-        ({"select": "map@r"}, "what is chosen, and when one looks, is the same for all"),
+        (
+            {"batch": "4x2"},
+            "'batch' cannot differ for one method: set it as a method setting, e.g. margin: {batch: 25x4}",
+        ),
+        ({"select": "map@r"}, "selection and validation are the same for all methods"),
         ({"dim": 0}, "the conditions of method 'margin': dim: Input should be greater than or equal to 1"),
         ({"image": 40, "test_view": [{"resize": [32, 32]}]}, "test_view ends with 32 pixels, and image is 40"),
-        ({"codes": "bits"}, "codes: Input should be 'float32' or 'binary' (it is 'bits')"),
+        ({"codes": "bits"}, "codes: Input should be 'float32' or 'binary' (got 'bits')"),
     ],
 )
 def test_what_cannot_be_is_refused(photos: Path, conditions: dict[str, Any], said: str) -> None:
@@ -180,7 +183,10 @@ def test_a_wrong_batching_of_all_is_refused(photos: Path, batching: Any, said: s
             [{"label": "pair", "ensemble": {"of": ["margin", "lda"], "conditions": {"dim": 3}}}, "lda"],
             "Method 'pair': It joins finished runs",
         ),
-        ([{"message_passing": {"refine": "nearest", "conditions": {"codes": "binary"}}}], "Refined rows are numbers"),
+        (
+            [{"message_passing": {"refine": "nearest", "conditions": {"codes": "binary"}}}],
+            "refined rows are not binary",
+        ),
     ],
 )
 def test_conditions_that_would_change_nothing_are_refused(photos: Path, methods: list[Any], said: str) -> None:

@@ -60,7 +60,7 @@ def test_what_the_user_sets_is_left_alone(photos: Path) -> None:
     assert "at most 30" in said
     study, said = fitted(photos, "protocol=standard")
     assert (study.conditions.select, study.conditions.steps) == ("budget", 10)
-    assert "keeps no classes back" in said
+    assert "has no validation classes" in said
     study, said = fitted(photos, "protocol.validation=0.5")
     assert (study.protocol.validation, study.conditions.select) == (0.5, "map@r")
     assert "the 5 validation classes" in said
@@ -75,7 +75,7 @@ def test_a_network_with_few_features_has_as_many_dimensions(photos: Path) -> Non
         "conditions.pooling=average",
     )
     assert study.conditions.dim < 512
-    assert f"The embedding has {study.conditions.dim} dimensions, as many as the network's features" in said
+    assert f"The embedding has {study.conditions.dim} dimensions, like the network's features" in said
 
 
 def test_classes_that_cannot_be_divided_do_not_validate(photos: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_classes_that_cannot_be_divided_do_not_validate(photos: Path, tmp_path: 
     listed.write_text("path,label,group\n" + "\n".join(rows))
     study, said = fitted(listed)
     assert study.conditions.select == "budget"
-    assert "none of the training classes can be kept back" in said
+    assert "none of the training classes can be held out" in said
 
 
 def test_the_start_is_chosen_where_training_harms(photos: Path, tmp_path: Path) -> None:

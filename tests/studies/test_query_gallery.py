@@ -137,7 +137,7 @@ def test_a_member_is_measured_as_the_whole_is(shop: Path, tmp_path: Path) -> Non
     Items(items.paths, items.classes, np.roll(items.queries, 1).choose(["gallery", "query"])).write(folders[1])
     write_training(folders[1], read_training(folders[1]))  # as if it had always been so
     write_finished(folders[1], read_finished(folders[1]))
-    with pytest.raises(BadInput, match="or not the same queries"):
+    with pytest.raises(BadInput, match="or their queries differ"):
         join(folders, tmp_path / "mixed", ("recall@1",))
 
 

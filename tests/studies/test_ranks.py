@@ -151,15 +151,15 @@ def test_a_method_that_a_dataset_lacks_is_left_out_by_name(tmp_path: Path) -> No
     folders = [made(tmp_path / "a", {**LEVELS, "lda": 0.5}), made(tmp_path / "b", LEVELS, data="photos")]
     found = across(folders)
     assert all(list(figures) == list(LEVELS) for figures in found.table.values())
-    assert found.notes == ["lda is left out: it has no finished run on photos."]
+    assert found.notes == ["lda is excluded: it has no finished run on photos."]
 
 
 def test_the_same_images_twice_are_doubted(tmp_path: Path) -> None:
     found = across([made(tmp_path / "a", LEVELS), made(tmp_path / "b", LEVELS)])
     assert list(found.table) == ["emoji", "emoji (b)"]
-    assert found.notes == ["emoji (b) and emoji are tested on the same images and are no independent datasets."]
+    assert found.notes == ["emoji (b) and emoji use the same test images, so they are not independent datasets."]
 
 
 def test_a_metric_that_nobody_measured_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no finished run with mrr measured.*--metric"):
+    with pytest.raises(BadInput, match=r"no finished run with the metric mrr.*--metric"):
         across([made(tmp_path / "a", LEVELS)], "mrr")

@@ -105,7 +105,7 @@ def test_an_override_leaves_what_was_given_alone() -> None:
 
 @pytest.mark.parametrize("override", ["dim", "=3", ""])
 def test_what_is_no_override_is_refused(override: str) -> None:
-    assert "is no override" in refused(override)
+    assert "is not an override" in refused(override)
 
 
 @pytest.mark.parametrize(("value", "seeds"), [(1, (0,)), (3, (0, 1, 2)), ([7, 3], (7, 3))])
@@ -124,12 +124,12 @@ def test_other_seeds_are_refused(value: Any) -> None:
         ({"methods": ["margin", "margin"]}, "two methods are called 'margin'"),
         ({"methods": []}, "methods"),
         ({"methods": [{"margin": {}, "triplet": {}}]}, "margin, triplet"),
-        ({"methods": [{"label": "a/b", "margin": {}}]}, "cannot be a folder's name"),
-        ({"name": "../out"}, "cannot be a folder's name"),
+        ({"methods": [{"label": "a/b", "margin": {}}]}, "cannot be a folder name"),
+        ({"name": "../out"}, "cannot be a folder name"),
         ({"metrics": []}, "metrics"),
-        ({"metrics": ["nmi", "nmi"]}, "a metric stands twice"),
+        ({"metrics": ["nmi", "nmi"]}, "contains a metric twice"),
         ({"vary": {"conditions.dim": []}}, "conditions.dim"),
-        ({"vary": {"conditions.dim": [8, 8]}}, "each of them once"),
+        ({"vary": {"conditions.dim": [8, 8]}}, "a list of distinct values"),
         ({"vary": {"seeds": [1, 2]}}, "'seeds' cannot vary"),
         ({"conditions": {"select": "map@r"}}, "set protocol.validation"),
         ({"conditions": {"batch": "25by4"}}, "25x4"),
@@ -193,4 +193,4 @@ def test_the_demo_of_the_library_is_a_study() -> None:
 
 def test_a_figure_may_stand_alone_and_none_stands_twice() -> None:
     assert parsed(figures="sweep").figures == ("sweep",)
-    assert "a figure stands twice" in refused(figures=["sweep", "sweep"])
+    assert "contains a figure twice" in refused(figures=["sweep", "sweep"])

@@ -59,7 +59,7 @@ def test_more_classes_than_the_stored_numbers_can_be_of_are_refused_before_anyth
     facts = '{"num_classes": 9000000, "width": 3, "left_out": []}'  # proxies of 2 GB
     save_file(load_file(folder / "method.safetensors"), folder / "method.safetensors", {"levelfield": facts})
     write_training(folder, read_training(folder))  # with the checksum of that
-    with pytest.raises(Damaged, match=r"9,000,000 classes do not fit its"):
+    with pytest.raises(Damaged, match=r"9,000,000 classes do not match its"):
         load_method(folder)
 
 
@@ -88,12 +88,12 @@ def test_what_is_no_tensor_is_not_stored_and_said(photos: Path, tmp_path: Path) 
     file = tmp_path / "own.py"
     file.write_text(OWN)
     folder = run_one(small_study(photos, [f"{file}:Remembers"]), tmp_path)
-    with trusting(file), pytest.raises(BadInput, match="no tensor"):
+    with trusting(file), pytest.raises(BadInput, match="not a tensor"):
         load_method(folder)
 
 
 def test_messages_for_folders_that_hold_no_method(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no finished run"):
+    with pytest.raises(BadInput, match="not a finished run"):
         load_method(tmp_path)
     folder = run_one(small_study(photos, ["proxy_anchor"]), tmp_path)
     stored = folder / "method.safetensors"
@@ -107,7 +107,7 @@ def test_messages_for_folders_that_hold_no_method(photos: Path, tmp_path: Path) 
     facts = '{"num_classes": 4, "width": 3, "left_out": []}'
     save_file({"objective.other": torch.zeros(1)}, stored, {"levelfield": facts})
     write_training(folder, read_training(folder))
-    with pytest.raises(BadInput, match="does not fit"):
+    with pytest.raises(BadInput, match="does not match"):
         load_method(folder)
     stored.unlink()
     with pytest.raises(BadInput, match="does not exist"):

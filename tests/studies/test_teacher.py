@@ -188,7 +188,7 @@ def test_of_an_ensemble_of_folds_those_of_the_student_teach(tmp_path: Path) -> N
     ("form", "conditions", "overrides", "message"),
     [
         ("imitate", {"dim": 4}, (), "8 numbers in an embedding and the student 4"),
-        ("distill", {"batch": "2x3"}, ("protocol.validation=0.5",), "not the same in the same order"),
+        ("distill", {"batch": "2x3"}, ("protocol.validation=0.5",), "their order must be the same"),
     ],
 )
 def test_a_teacher_of_another_kind_is_refused(
@@ -201,7 +201,7 @@ def test_a_teacher_of_another_kind_is_refused(
 
 def test_a_teacher_without_classes_cannot_distill(photos: Path, tmp_path: Path) -> None:
     run = run_one(small_study(photos, ["contrastive"]), tmp_path)
-    with pytest.raises(BadInput, match=r"cannot teach.*Contrastive has none"):
+    with pytest.raises(BadInput, match=r"cannot be a teacher.*Contrastive has none"):
         told(run, "logits")
 
 

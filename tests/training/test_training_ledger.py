@@ -276,7 +276,7 @@ def load_width(folder: Path) -> int:
 
 
 def test_images_that_changed_after_the_plan_are_refused(training_photos, training_cache, tmp_path):
-    with pytest.raises(BadInput, match="changed after the study began"):
+    with pytest.raises(BadInput, match="are not those that the study began with"):
         execute_run(
             training_photos, tmp_path / "run", store=training_cache, cut="frozen", steps=1, data_digest="another"
         )

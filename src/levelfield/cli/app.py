@@ -1,4 +1,4 @@
-"""The `levelfield` command: its verbs, and what happens to errors and Ctrl-C."""
+"""The `levelfield` command: sub-commands, errors and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="The level playing field of deep metric learning: which way of learning an embedding is best here, "
-    "how sure is that, and what did it cost?",
+    help="Compare deep metric learning methods under equal conditions: which one is best on your images, "
+    "how certain is that, and what did it cost?",
 )
-# typer brings its own click, which need not be the installed one: its errors are known by typer's names only
+# typer bundles its own click, which may differ from the installed one, so its errors are found through typer
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if kind.__name__ == "ClickException")
 _INTERRUPTED = 130
 UNEXPECTED = 70  # EX_SOFTWARE
@@ -54,7 +54,7 @@ UNEXPECTED = 70  # EX_SOFTWARE
 _PANELS = {
     "Compare": (compare, tune, train, init),
     "Use": (use, evaluate, ensemble),
-    "Look": (report, maps, ranks, corruptions),
+    "Analyse": (report, maps, ranks, corruptions),
     "Papers": (published, toy),
     "Parts": (list_parts, check, datasets, cache),
 }
@@ -72,11 +72,13 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say more; show tracebacks of errors."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Say only results and errors."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print more; show tracebacks of errors."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print only results and errors."),
 ) -> None:
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING
-    logging.basicConfig(level=max(level, logging.WARNING), format="%(message)s", force=True)  # others stay quiet
+    logging.basicConfig(
+        level=max(level, logging.WARNING), format="%(message)s", force=True
+    )  # other libraries stay quiet
     logging.getLogger("levelfield").setLevel(level)
 
 
@@ -100,22 +102,22 @@ def _shortened(text: str) -> str:
 
 
 def _end_unexpectedly(error: Exception) -> NoReturn:
-    """One line, the place of the traceback, and an exit code that no other end has."""
+    """Print one line, save the traceback, and exit with a code of its own."""
     with tempfile.NamedTemporaryFile("w", prefix="levelfield-", suffix=".txt", delete=False, errors="replace") as file:
         file.write(traceback.format_exc())
     said = _shortened(f"{type(error).__name__}: {error}")
-    _tell(f"This is a fault of levelfield itself ({said}). Please report it with the traceback in {file.name}")
+    _tell(f"Internal error in levelfield ({said}). Please report it with the traceback in {file.name}")
     sys.exit(UNEXPECTED)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line. Errors on purpose print one message; the exit code is never 0 then."""
+    """Run the command line. A LevelfieldError prints one message; the exit code is then never 0."""
     for printed in (sys.stdout, sys.stderr):
-        if isinstance(printed, io.TextIOWrapper):  # a name that is no UTF-8 is shown in escapes, and stops nothing
+        if isinstance(printed, io.TextIOWrapper):  # a name that is not valid UTF-8 is printed with escapes
             printed.reconfigure(errors="backslashreplace")
     arguments = _for_all_commands_first(sys.argv[1:] if arguments is None else arguments)
     try:
-        with trusting():  # a command runs no file but those that it trusts because the user named them
+        with trusting():  # a command runs only files that the user named
             code = app(arguments, standalone_mode=False)
     except LevelfieldError as error:
         if {"-v", "--verbose"} & set(arguments):
@@ -125,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]
         sys.exit(2)
-    except BrokenPipeError:  # whoever read what is printed has enough, as in `levelfield list metrics | head`
+    except BrokenPipeError:  # the reader closed the pipe, e.g. `levelfield list metrics | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
@@ -135,12 +137,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
-    except SystemExit as error:  # no part of ours does that: code from a file that the user named
+    except SystemExit as error:  # raised by code in a file that the user named
         told = "" if error.code is None else repr(error.code)
-        _tell(f"A file that was named called sys.exit({told}) when it was used.")
+        _tell(f"Code in a file that you named called sys.exit({told}).")
         sys.exit(1)
-    except Exception as error:  # a fault of ours: what is needed to mend it is kept
+    except Exception as error:  # a bug of levelfield
         _end_unexpectedly(error)
-    if code == _INTERRUPTED:  # newer typers turn Ctrl-C into this code themselves
-        error_console.print("\nStopped. Nothing is lost: the same command goes on where it was.")
+    if code == _INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
+        error_console.print("\nStopped. Nothing is lost: run the same command again to continue.")
     sys.exit(code or 0)

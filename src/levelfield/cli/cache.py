@@ -1,4 +1,4 @@
-"""`levelfield cache`: what was computed once and kept."""
+"""`levelfield cache`: show or clear cached features, image checks and unpacked archives."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def cache(
-    folder: Annotated[Path | None, typer.Option("--cache", help="Another place than the default.")] = None,
+    folder: Annotated[Path | None, typer.Option("--cache", help="Cache folder, if not the default.")] = None,
     clear: Annotated[
-        bool, typer.Option("--clear", help="Delete what is stored; it is computed again when needed.")
+        bool, typer.Option("--clear", help="Delete the cache; its content is computed again when needed.")
     ] = False,
 ) -> None:
-    """Show (or clear) what was computed once and kept.
+    """Show or clear the cache.
 
-    Features, images that were looked at, unpacked archives.
+    It holds computed features, results of image checks and unpacked archives.
     """
     from rich.table import Table
 
@@ -32,7 +32,7 @@ def cache(
 
     store = FeatureCache(folder)
     if not store.folder.is_dir():
-        console.print(f"Nothing is stored: there is no folder {store.folder}.", soft_wrap=True)
+        console.print(f"The cache is empty: there is no folder {store.folder}.", soft_wrap=True)
         return
     others = kept(store.folder)
     if clear:

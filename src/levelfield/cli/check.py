@@ -1,4 +1,4 @@
-"""`levelfield check`: the laws that ours are tested with, on anybody's loss."""
+"""`levelfield check`: test any loss with the laws that all built-in losses pass."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def check(
     name: Annotated[str, typer.Argument(help="my_losses.py:MyLoss, an objective's name, or pml:CircleLoss.")],
     settings: Annotated[list[str] | None, typer.Argument(help="Settings, such as margin=0.1.")] = None,
     num_classes: Annotated[
-        int, typer.Option("--num-classes", min=4, help="Classes the loss is made for; the batches have 4.")
-    ] = 4,  # CLASSES and DIM of levelfield.testing; a test compares them
+        int, typer.Option("--num-classes", min=4, help="Number of classes the loss is built for; batches have 4.")
+    ] = 4,  # equal to CLASSES and DIM of levelfield.testing, which a test checks
     dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Try every law on a loss, yours or ours.
+    """Test a loss, yours or a built-in one, against every law.
 
-    Gradients, order and names, degenerate batches, precision, state, randomness.
-    Ends with 1 if one is broken.
+    The laws cover gradients, order and names, degenerate batches, precision, state and randomness.
+    The exit code is 1 if a law is broken.
     """
     from levelfield.registry import references_in
 
@@ -48,16 +48,18 @@ def check(
     from levelfield.testing._place import raised_at
 
     def make(**extra: Any) -> Objective:
-        with isolated(0, "check"):  # a loss may draw its parameters globally; each time they must be the same
+        with isolated(
+            0, "check"
+        ):  # a loss may draw its parameters from the global generator; they must be the same each time
             return objectives.create(name, num_classes=num_classes, dim=dim, **{**chosen, **extra})
 
     try:
         make()
     except LevelfieldError:
         raise
-    except Exception as error:  # somebody's own code may raise anything
+    except Exception as error:  # user code may raise anything
         where = f" ({place})" if (place := raised_at(error)) else ""
-        raise BadInput(f"{name} cannot be made: {type(error).__name__}: {error}{where}") from error
+        raise BadInput(f"Cannot create {name}: {type(error).__name__}: {error}{where}") from error
     found = verdicts(make, classes=num_classes, dim=dim)
     broken = [verdict for verdict in found if verdict.holds is False]
     if as_json:
@@ -69,14 +71,14 @@ def check(
 
 
 def _show(name: str, found: list[Verdict]) -> None:
-    """A table of what each law says; what breaks several of them is told once."""
+    """Print a table of the laws; an error that breaks several laws is printed once."""
     from rich.table import Table
 
     from levelfield.testing import findings
     from levelfield.testing._check import first_line
 
     table = Table(title=name, title_justify="left", pad_edge=False)
-    for column in ("law", "", "what was seen"):
+    for column in ("law", "", "observed"):
         table.add_column(column, overflow="fold")
     broken = findings(found)
     for laws, seen, where in broken:
@@ -101,6 +103,6 @@ def _read(settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise BadSpecification(f"'{setting}' is no setting: KEY=VALUE is needed, such as margin=0.1.")
+            raise BadSpecification(f"'{setting}' is not a setting: write KEY=VALUE, such as margin=0.1.")
         found[key] = read_yaml(value, origin=f"'{setting}'")
     return found

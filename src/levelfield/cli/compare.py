@@ -49,7 +49,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def compare(
-    study: Annotated[str | None, typer.Argument(help="A study's name or file; or give --data.")] = None,
+    study: Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")] = None,
     overrides: Overrides = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
@@ -60,8 +60,10 @@ def compare(
     jobs: JobsOption = 1,
     workers: WorkersOption = 0,
     cache: CacheOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan, cost and deviations; train nothing.")] = False,
-    mini: Annotated[bool, typer.Option("--mini", help="The study's small form, on the embedded data.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print plan, cost and deviations without training.")
+    ] = False,
+    mini: Annotated[bool, typer.Option("--mini", help="Run the study's small variant, on the embedded data.")] = False,
     on: Annotated[
         str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
     ] = None,
@@ -70,7 +72,7 @@ def compare(
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Train every method of a study under equal conditions; say which is best, how sure."""
+    """Train every method of a study under equal conditions and rank the methods."""
     from levelfield.registry import references_in
     from levelfield.studies.specification.method_names import check_method_names
     from levelfield.studies.specification.named_code import named_by
@@ -82,9 +84,9 @@ def compare(
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_method_names(chosen)
     if not dry_run:
-        processes.warm_up()  # beside what this process itself imports and checks
+        processes.warm_up()  # in parallel with this process's imports and checks
 
-    # all that is wrong with the words of a study was found without torch, which these need
+    # these need torch; the study file was checked without it
     from levelfield.cli.plans import print_counted, print_plan
     from levelfield.embedder.devices import usable
     from levelfield.reports.figures import check_figures, figures_of
@@ -138,18 +140,18 @@ def choose_study(
     mini: bool = False,
     on: str | None = None,
 ) -> Study:
-    """The study to run: one of the library, a file, or six losses fitted to the user's photos."""
+    """The study to run: a built-in one, a file, or six losses fitted to the user's photos."""
     from levelfield.studies.specification.study import parse_study
     from levelfield.studies.specification.yaml_file import read_study
 
     if study is not None:
-        # quoted, since a folder's name may look like YAML; the settings of the study's own data do not fit another
+        # quoted, since a folder's name may look like YAML; settings of the study's own data do not apply to other data
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
-        # after the overrides: they may name the data
+        # after the overrides, which may name the data
         about = root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
         return read_study(study, [*extra, *overrides, *about], mini=mini, on=on)
     if mini or on:
-        raise BadSpecification("--mini and --on choose a form of a study: name one.")
+        raise BadSpecification("--mini and --on choose a variant of a study: name a study, too.")
     if data is None:
         raise BadSpecification(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
@@ -180,7 +182,7 @@ def photos_study(data: Path, overrides: list[str], skip_unreadable: bool, root: 
 
 
 def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[PlannedRun], folder: Path) -> None:
-    """The exit code of a study that is not whole, after what there is of it was shown."""
+    """Raise if runs are missing: for the exit code, after the finished runs have been shown."""
 
     told = []
     if board.missing:
@@ -191,15 +193,15 @@ def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[P
     if outcome.unmeasured:
         titles = first_few([runs[number].title for number in outcome.unmeasured], "; ")
         told.append(
-            f"{len(outcome.unmeasured)} of {len(runs)} runs could not be measured on corrupted images: {titles}. "
-            f"Of the first: {next(iter(outcome.unmeasured.values()))}"
+            f"{len(outcome.unmeasured)} of {len(runs)} runs could not be evaluated on corrupted images: {titles}. "
+            f"The first reason: {next(iter(outcome.unmeasured.values()))}"
         )
     if told:
-        raise LevelfieldError(" ".join([*told, "Start the same command again to retry them."]))
+        raise LevelfieldError(" ".join([*told, "Run the same command again to retry them."]))
 
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
-    """The next three commands, with real paths: use the answer, and make the most of it."""
+    """Print three commands to run next, with real paths."""
     from levelfield.embedder.best import BEST
     from levelfield.registry import references_in
     from levelfield.studies.runs.folder.items import Items
@@ -219,13 +221,13 @@ def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) 
 
 
 def _trusting(references: Iterable[str]) -> str:
-    """The options that let a command run the files of `file.py:Name`."""
+    """The `--trust` options for the files of `file.py:Name` references."""
     files = dict.fromkeys(reference.rpartition(":")[0] for reference in references)
     return "".join(f" --trust {quoted(Path(file))}" for file in files)
 
 
 def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
-    """Train the winner on all classes; or, where nothing that trained is best, train more of the network."""
+    """Train the winner on all classes or, if no trained row is best, train more of the network."""
     from levelfield.studies.specification.named_code import named_by
 
     described = quoted(out / study.name / "study.yaml")

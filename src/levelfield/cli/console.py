@@ -1,4 +1,4 @@
-"""Where the command line prints, and the bars it draws while a study runs."""
+"""Consoles of the command line, and progress bars."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-# no markup: labels, paths and formulas may hold [brackets]
+# no markup: labels, paths and formulas may contain [brackets]
 console = Console(markup=False, highlight=False)
 error_console = Console(stderr=True, markup=False, highlight=False)
 
-_SHARES = {"features": 0.5, "training": 0.95}  # of a run, when these stages are done; what follows is short
+_SHARES = {"features": 0.5, "training": 0.95}  # share of a run that is done after each stage; the rest is short
 
 
 def is_quiet() -> bool:
@@ -48,8 +48,8 @@ def bars(*, transient: bool = False) -> RichProgress:
 
 @contextmanager
 def bar(text: str, *, transient: bool = True) -> Iterator[Progress]:
-    """A bar with the time left for one piece of work. A transient one is drawn on a terminal only, and then removed;
-    elsewhere the log (-v) says what is done."""
+    """A progress bar with the time left. A transient one is drawn only on a terminal, and removed at the end;
+    elsewhere progress goes to the log (-v)."""
     if transient and not error_console.is_terminal:
         yield LoggedProgress()
         return
@@ -60,7 +60,7 @@ def bar(text: str, *, transient: bool = True) -> Iterator[Progress]:
 
 @contextmanager
 def warnings_as_notes(known: set[str]) -> Iterator[None]:
-    """Print what is warned of inside in one sentence on stderr, once: what is in `known` was printed before."""
+    """Print each warning raised inside once, as one sentence on stderr, and add it to `known`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -72,7 +72,7 @@ def warnings_as_notes(known: set[str]) -> Iterator[None]:
 
 @contextmanager
 def looking() -> Iterator[Progress]:
-    """A line and a bar while images are checked for the first time; nothing if all are known."""
+    """A line and a bar while images are checked for the first time; nothing if all have been checked."""
     with bars(transient=True) as drawn:
         tasks: list[TaskID] = []
 
@@ -87,7 +87,7 @@ def looking() -> Iterator[Progress]:
 
 
 class StudyBars(RunsProgress):
-    """One bar for the study with the time left, and one for each run that is under way."""
+    """One bar for the study with the time left, and one for each active run."""
 
     def __init__(self, labels: list[str]) -> None:
         self._labels = labels
@@ -118,7 +118,7 @@ class StudyBars(RunsProgress):
                 told = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
                 self._progress.console.print(told, soft_wrap=True)
         elif event.kind == "busy" and not is_quiet():
-            told = Text(f"another command is doing {self._labels[event.run]}: it is asked for again at the end")
+            told = Text(f"{self._labels[event.run]} is being run by another process; will check again at the end")
             self._progress.console.print(told, soft_wrap=True)
         self._progress.update(self._all, description=self._name, completed=sum(self._shares))
 

@@ -1,4 +1,4 @@
-"""`levelfield corruptions`: one image under every corruption."""
+"""`levelfield corruptions`: draw one image under every corruption."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 def sheet(
     image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
-    out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("corruptions.png"),
-    only: Annotated[str, typer.Option("--only", help="Which, with commas between.")] = "all",
+    out: Annotated[Path, typer.Option("--out", help="Figure file: .png, .pdf or .svg.")] = Path("corruptions.png"),
+    only: Annotated[str, typer.Option("--only", help="Comma-separated names of corruptions.")] = "all",
     side: Annotated[
-        int, typer.Option("--side", min=16, max=4096, help="Shorter side to this many pixels first.")
+        int, typer.Option("--side", min=16, max=4096, help="Resize the shorter side to this many pixels first.")
     ] = 224,
 ) -> None:
-    """Draw one image under corruptions, such as the nine of lim2022."""
+    """Draw one image under each corruption, such as the nine of lim2022."""
     from levelfield.data import corruptions, read_image
     from levelfield.registry import references_in
     from levelfield.reports.figures import check_name

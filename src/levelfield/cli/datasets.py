@@ -1,4 +1,4 @@
-"""`levelfield datasets`: which benchmarks there are, whether a copy is complete, what leaks across the split."""
+"""`levelfield datasets`: list the benchmarks, verify a copy of one, find leaks across the split."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from levelfield.data import Catalog
 
 _MARKS = {"good": "ok", "remark": "note", "problem": "PROBLEM"}
-RootArgument = Annotated[
-    Path | None, typer.Argument(help="Its folder or archive; without one it is looked for in LEVELFIELD_DATA.")
-]
+RootArgument = Annotated[Path | None, typer.Argument(help="Its folder or archive; default: search in LEVELFIELD_DATA.")]
 
 group = typer.Typer(invoke_without_command=True)
 
@@ -33,7 +31,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 @group.callback(epilog="Example: levelfield datasets")
 def list_datasets(context: typer.Context) -> None:
-    """List the benchmarks, check a copy of one, or look for leaks across the split."""
+    """List the benchmarks, verify a copy of one, or search for leaks across the split."""
     if context.invoked_subcommand is not None:
         return
 
@@ -54,13 +52,13 @@ def list_datasets(context: typer.Context) -> None:
 
 
 def check(
-    name: Annotated[str, typer.Argument(help="A dataset's name: cub, cars, sop, ...")],
+    name: Annotated[str, typer.Argument(help="Name of a dataset: cub, cars, sop, ...")],
     root: RootArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Verify a copy of a dataset: counts, split, annotation files, every image, duplicates.
 
-    Ends with 1 if it is not what its makers gave out.
+    The exit code is 1 if the copy differs from the official dataset.
     """
     from levelfield.data.checks.benchmark import verify
 
@@ -79,26 +77,26 @@ def check(
 
 
 def leaks(
-    data: Annotated[str, typer.Argument(help="A dataset's name, a folder with one sub-folder per class, or a CSV.")],
+    data: Annotated[str, typer.Argument(help="Name of a dataset, a folder with one sub-folder per class, or a CSV.")],
     root: RootArgument = None,
-    out: Annotated[Path | None, typer.Option("--out", help="A PNG with the pairs side by side.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a PNG with the pairs side by side.")] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", help="How it is divided; default: standard, of imagenet closed.")
+        str | None, typer.Option("--protocol", help="Split protocol; default: standard, for imagenet closed.")
     ] = None,
     radius: Annotated[
-        int, typer.Option("--radius", min=-1, help="Bits of 64 in which images that look alike may differ; -1: off.")
-    ] = 6,  # RADIUS of levelfield.data.checks.leaks; a test compares them
+        int, typer.Option("--radius", min=-1, help="Bits (of 64) in which near-duplicates may differ; -1: off.")
+    ] = 6,  # equal to RADIUS of levelfield.data.checks.leaks, which a test checks
     allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Go on if numbers differ from the official ones.")
+        bool, typer.Option("--allow-incomplete", help="Continue if counts differ from the official ones.")
     ] = False,
     skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
+        bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look for classes, equal images and images that look alike on both sides of the split.
+    """Find classes, identical images and near-duplicates that are on both sides of the split.
 
-    Ends with 1 if a class or a file is on both sides. Images that look alike are for you to judge: see --out.
+    The exit code is 1 if a class or a file is on both sides. Judge near-duplicates yourself: see --out.
     """
     from levelfield.data import protocols
     from levelfield.data.checks.leaks import find_leaks
@@ -136,5 +134,5 @@ def _catalog(data: str, root: Path | None, allow_incomplete: bool) -> Catalog:
         return create(data, root=root, allow_incomplete=allow_incomplete)
     trust(*references_in(data))
     if root is not None:
-        raise BadSpecification(f"'{data}' is no benchmark, so it has no root: name the folder alone.")
+        raise BadSpecification(f"'{data}' is not a benchmark, so it has no root: give only the folder.")
     return create(data)

@@ -1,4 +1,4 @@
-"""`levelfield ensemble`: finished runs joined to one usable model. Nothing is trained."""
+"""`levelfield ensemble`: join finished runs into one model, without training."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 def ensemble(
     runs: RunsArgument,
-    out: Annotated[Path, typer.Option("--out", help="The folder of the ensemble: a run folder like any other.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the ensemble, a normal run folder.")],
     metrics: Annotated[
-        str | None, typer.Option("--metrics", help="With commas between; else those that all the runs have.")
+        str | None, typer.Option("--metrics", help="Comma-separated metrics; default: those that all runs have.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an ensemble that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing ensemble.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Join finished runs to one model: embeddings side by side, measured.
+    """Join finished runs into one model with concatenated embeddings, and evaluate it.
 
-    The model does the same to new images.
+    Nothing is trained.
     """
     if len(runs) < 2:
         raise BadInput("An ensemble needs two runs or more.")
@@ -59,14 +59,16 @@ def ensemble(
     trust(*references_in(split(metrics or "")))
     members = checked(runs)
     if not members[0].items:
-        raise BadInput(f"{members[0].folder} was trained on every class and tested on none: nothing can be measured.")
+        raise BadInput(
+            f"{members[0].folder} was trained on every class: no test classes are left to evaluate the ensemble on."
+        )
     wanted = _metrics(metrics, members)
     free(out, members, force=force)
     with bar("joining") as progress:
         join(runs, out, wanted, progress=progress)
     together = read_result(out)
     assert together is not None
-    with bar("measuring members") as progress:
+    with bar("evaluating members") as progress:
         found = separate(members, together, wanted, progress=progress)
     text = json.dumps(_as_data(members, found, together.summary["seconds"]), indent=2, allow_nan=False)
     write_text(out / "summary.json", text + "\n")
@@ -78,20 +80,20 @@ def ensemble(
     dims = sum(member.dim for member in members)
     known = any(figure.low is not None for figure in found.joined.values())
     intervals = (
-        "Intervals: 95 % over test classes, for these networks."
+        "Intervals: 95 %, over test classes, for these networks."
         if known
-        else (f"No interval: it needs {MIN_CLASSES} test classes or more, and a metric with a value per query.")
+        else (f"No intervals: they need at least {MIN_CLASSES} test classes and a metric with a value per query.")
     )
     console.print(f"{len(members[0].items):,} test images. {intervals}", highlight=False, soft_wrap=True)
     refined = [f"{member.title} ({member.refined})" for member in members if member.refined]
     if refined:
         console.print(
-            f"DEVIATION, refined: {', '.join(refined)}. There the embedding of an image depends on the other "
-            "test images. The model gives plain ones.",
+            f"DEVIATION, refined: {', '.join(refined)}. The embedding of an image then depends on the other "
+            "test images. The joined model does not refine.",
             highlight=False,
             soft_wrap=True,
         )
-    console.print(f"One model of {dims} numbers: {out}", highlight=False, soft_wrap=True)
+    console.print(f"Written: {out} (one model, {dims} dimensions)", highlight=False, soft_wrap=True)
 
 
 def _metrics(text: str | None, members: list[Member]) -> tuple[str, ...]:
@@ -101,12 +103,12 @@ def _metrics(text: str | None, members: list[Member]) -> tuple[str, ...]:
         return tuple(metric.name for metric in parse_all(text, k=(1, 2, 4, 8)))
     shared = [name for name in members[0].result.values if all(name in each.result.values for each in members)]
     if not shared:
-        raise BadInput("These runs have no metric in common: choose some with --metrics recall@1,map@r.")
+        raise BadInput("These runs have no metric in common: choose metrics, e.g. --metrics recall@1,map@r.")
     return tuple(shared)
 
 
 def _fitting(members: list[Member], found: Separated, metrics: list[str]) -> list[list[str]]:
-    """The metrics in as many tables as the width of the screen asks for."""
+    """Divide the metrics into tables that fit the terminal."""
     from rich.measure import Measurement
 
     needed = Measurement.get(console, console.options.update(width=10_000), _table(members, found, metrics)).maximum
@@ -158,7 +160,7 @@ def _as_data(members: list[Member], found: Separated, seconds: float) -> dict[st
 
 
 def _plain(figures: dict[str, Figure]) -> dict[str, dict[str, float | None]]:
-    """What is no number is None."""
+    """Figures as plain data, with None for nan."""
     return {
         name: {key: value if value is not None and math.isfinite(value) else None for key, value in asdict(one).items()}
         for name, one in figures.items()

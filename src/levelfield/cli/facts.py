@@ -1,4 +1,4 @@
-"""How `levelfield list` shows what is known about one thing."""
+"""Format the facts about one part for `levelfield list`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from levelfield.objectives import Facts
 
 
 def first_fact(describe: Callable[[str], Any], name: str) -> str:
-    """The one thing to say about `name` in a list."""
+    """The fact shown beside `name` in a list."""
     facts = describe(name)
     if isinstance(facts, str):
         return facts
@@ -27,7 +27,7 @@ def first_fact(describe: Callable[[str], Any], name: str) -> str:
 
 
 def all_facts(name: str, facts: Any) -> RenderableType:
-    """Everything that is known about `name`."""
+    """All facts about `name`."""
     if isinstance(facts, Facts):
         return _objective(name, facts)
     if isinstance(facts, str) or not dataclasses.is_dataclass(facts):
@@ -37,7 +37,7 @@ def all_facts(name: str, facts: Any) -> RenderableType:
 
 
 def grouped(presets: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Names of presets that set the same -> what they set.
+    """Join presets with equal settings: their names -> the settings.
 
     >>> grouped({"roth2020": {"margin": 0.2}, "roth2020/cars": {"margin": 0.2}})
     {'roth2020, roth2020/cars': 'margin 0.2'}
@@ -49,7 +49,7 @@ def grouped(presets: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def as_written(value: Any) -> str:
-    """A value as one writes it in a study file.
+    """A value as written in a study file.
 
     >>> as_written({"semihard": {"mode": "closest", "margin": None}})
     '{semihard: {mode: closest, margin: null}}'
@@ -84,15 +84,17 @@ def _objective(name: str, facts: Facts) -> RenderableType:
         "use": facts.use,
         "tuples": facts.tuples,
         "batch": facts.batch,
-        "miners": ", ".join(facts.miners) or "none: the whole batch by its own rule",
+        "miners": ", ".join(facts.miners) or "none: uses the whole batch by its own rule",
         "needs": ", ".join(facts.needs),
         "weights": "one per anchor" if facts.weights else "none: it has no anchors among the samples",
-        "memory": "may have one of earlier batches (memory: 1024)" if facts.memory else "none: the batch alone",
-        "accumulate": "may divide the batch" if facts.separable else "no: the samples of a batch depend on each other",
+        "memory": "optional, of earlier batches (memory: 1024)" if facts.memory else "none: the batch alone",
+        "accumulate": "supported: the batch may be divided"
+        if facts.separable
+        else "no: the samples of a batch depend on each other",
         **{law.replace("_", " "): f"does not hold. {reason}" for law, reason in facts.tags.items()},
     }
     shown: list[RenderableType] = [_pairs(name, {key: text for key, text in known.items() if text})]
-    settings = Table("setting", "default", "search", "where the default comes from", pad_edge=False)
+    settings = Table("setting", "default", "search", "source of the default", pad_edge=False)
     for key, default in facts.defaults.items():
         if default is not inspect.Parameter.empty and key != "generator":
             settings.add_row(key, as_written(default), as_range(facts.search.get(key)), facts.sources.get(key, ""))
@@ -109,7 +111,7 @@ def _objective(name: str, facts: Facts) -> RenderableType:
 def _pairs(title: str, values: Mapping[str, str]) -> Table:
     table = Table(title=title, show_header=False, title_justify="left", pad_edge=False)
     for key, text in values.items():
-        table.add_row(key, Text(text))  # Text: brackets in a formula are no markup
+        table.add_row(key, Text(text))  # Text: brackets in a formula are not markup
     return table
 
 

@@ -1,4 +1,4 @@
-"""`levelfield init`: a study file to edit."""
+"""`levelfield init`: write a study file to edit."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ def init(
             help="Your photos (one sub-folder per class, or a CSV), or a benchmark; with --from, the file to write."
         ),
     ] = None,
-    source: Annotated[
-        str | None, typer.Option("--from", help="Copy a study that ships with levelfield, such as demo, to edit it.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="The study file to write.")] = None,
+    source: Annotated[str | None, typer.Option("--from", help="Copy a built-in study, such as demo.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Study file to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
+        bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
     ] = False,
     root: Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")] = None,
 ) -> None:
-    """Write a study file that you can edit: for your photos, or a copy of a study that ships with levelfield."""
+    """Write a study file to edit: for your photos, or a copy of a built-in study."""
     from levelfield import library
     from levelfield.files import write_text
 
@@ -47,16 +45,16 @@ def init(
         text, name, changes = _fitted(folder, root, skip_unreadable)
         target = out or Path(f"{name}.yaml")
     if target.exists() and not force:
-        raise BadInput(f"{target} exists already: choose another name, or replace it with --force.")
+        raise BadInput(f"{target} already exists: choose another name, or replace it with --force.")
     write_text(target, text)
     for change in changes:
         console.print(f"- {change}", highlight=False)
     command = f"levelfield compare {shlex.quote(str(target))}"
-    console.print(f"Written: {target}. Look at it, then: {command}", highlight=False, soft_wrap=True)
+    console.print(f"Written: {target}. Review it, then run: {command}", highlight=False, soft_wrap=True)
 
 
 def _fitted(folder: Path, root: Path | None, skip_unreadable: bool) -> tuple[str, str, list[str]]:
-    """A study for somebody's photos: its text, its name, and what was fitted to them."""
+    """A study for the user's photos: its text, its name, and the changes that fit it to them."""
     import yaml
 
     from levelfield.registry import references_in

@@ -1,4 +1,4 @@
-"""`levelfield list`: the parts by name, and all that is known about one."""
+"""`levelfield list`: the names of all parts, and the facts about one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levelfield.cli.console import console
 
 
 class Kind(StrEnum):
-    """What can be listed."""
+    """Kinds of parts that can be listed."""
 
     objectives = "objectives"
     miners = "miners"
@@ -49,10 +49,10 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def list_names(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None,
+    kind: Annotated[Kind, typer.Argument(help="Kind of part.")],
+    name: Annotated[str | None, typer.Argument(help="Show all facts about this part.")] = None,
 ) -> None:
-    """List parts by kind (objectives, miners, metrics ...), or the studies that ship."""
+    """List parts by kind (objectives, miners, metrics ...), or the built-in studies."""
     from rich.table import Table
     from rich.text import Text
 
@@ -61,7 +61,7 @@ def list_names(
 
     room: Any = importlib.import_module(_ROOMS[kind])
     if name is not None and name not in room.names() and (within := _with(name, room.names())):
-        names = plural(len(within), "name has it in it", "names have it in them")
+        names = plural(len(within), "name contains it", "names contain it")
         console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
         return
     if name is not None:
@@ -71,7 +71,7 @@ def list_names(
         names = room.names()
         console.print(
             f"{len(names):,} backbones; embedded weights: tf_efficientnet_lite0. `levelfield list backbones NAME` "
-            "shows one and its stages.",
+            "shows one backbone and its stages.",
             highlight=False,
         )
         console.print("  ".join(names), highlight=False)
@@ -88,7 +88,7 @@ def list_names(
 
 
 def _with(part: str, names: Iterable[str]) -> list[str]:
-    """The names with a part in them, whatever is between its words.
+    """The names that contain the words of `part`, in order.
 
     >>> _with("vit dino", ["vit_base_patch14_dinov2", "resnet18"])
     ['vit_base_patch14_dinov2']

@@ -1,4 +1,4 @@
-"""`levelfield maps`: where the networks of finished runs look (lim2022 D.1)."""
+"""`levelfield maps`: activation maps of finished runs (lim2022 D.1)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ def add_to(app: typer.Typer, panel: str) -> None:
 def maps(
     runs: RunsArgument,
     images: Annotated[list[Path], typer.Option("--image", help="Image file; repeatable.")],
-    channels: Annotated[int, typer.Option("--channels", min=1, max=100, help="Strongest channels to draw.")] = 3,
-    out: Annotated[Path, typer.Option("--out", help="The picture: .png, .pdf or .svg.")] = Path("maps.png"),
+    channels: Annotated[
+        int, typer.Option("--channels", min=1, max=100, help="Number of strongest channels to draw.")
+    ] = 3,
+    out: Annotated[Path, typer.Option("--out", help="Figure file: .png, .pdf or .svg.")] = Path("maps.png"),
     trust_files: TrustOption = None,
 ) -> None:
     """Draw the strongest channels of each run's last feature map over images.
 
-    A row for each run, the baseline first.
+    One row per run, the baseline first.
     """
     import numpy as np
     import torch
@@ -63,5 +65,5 @@ def _single(run: Path) -> Model:
 
     model = load(run)
     if not isinstance(model, Model):
-        raise BadInput(f"{run} joins several networks: name the runs that it joins.")
+        raise BadInput(f"{run} joins several networks: name its member runs instead.")
     return model

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they stand for."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from levelfield.trust import trust
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
 ]
-OutOption = Annotated[Path, typer.Option("--out", help="Where results go.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for results.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
-JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Runs side by side; 0 takes one per core.")]
-WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images, per run.")]
-CacheOption = Annotated[Path | None, typer.Option("--cache", help="Where computed features are kept.")]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per core.")]
+WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Image-decoding processes per run.")]
+CacheOption = Annotated[Path | None, typer.Option("--cache", help="Cache folder for computed features.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")]
 ImagesOption = Annotated[
-    Path | None, typer.Option("--root", help="Where the images of the run are now, if they or the run were moved.")
+    Path | None, typer.Option("--root", help="Current folder of the run's images, if they or the run were moved.")
 ]
-FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only the best.")]
-SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")]
-TensorboardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only of the best.")]
+SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")]
+TensorboardOption = Annotated[
+    bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run folder.")
+]
 
 TrustOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--trust",
-        help="A Python file whose code may run although only a folder names it; may come again.",
+        help="Allow running this Python file, which a run or study folder names; repeatable.",
         callback=lambda files: _trusted(files or []),
-        is_eager=True,  # before an argument looks into its folder
+        is_eager=True,  # before an argument reads its folder
     ),
 ]
 
 
 def _taken(place: Path | None) -> Path | None:
-    """The run that a folder stands for; says which, if it is a study's best."""
+    """The run that a folder refers to; prints it if the folder is a study's or a method's."""
     from levelfield.embedder.best import run_folder
 
     if place is None:
@@ -54,7 +56,7 @@ def _taken(place: Path | None) -> Path | None:
 
 
 def _first_seed(place: Path) -> Path | None:
-    """The first seed of a method, if the place is its folder in a study; the study's plan says which run that is."""
+    """The first seed of a method, by the study's plan, if `place` is the method's folder; else None."""
     if not place.is_dir() or (place / "run.yaml").exists() or not (place.parent / "runs.json").is_file():
         return None
     from levelfield.studies.runs.folder.store import read_plan
@@ -69,14 +71,14 @@ def _all_taken(places: list[Path]) -> list[Path]:
 
 
 RunArgument = Annotated[
-    Path, typer.Argument(help="A run folder, a study's (its best run) or a method's in it.", callback=_taken)
+    Path, typer.Argument(help="Run folder, study folder (its best run) or method folder.", callback=_taken)
 ]
 MaybeRunArgument = Annotated[
     Path | None,
-    typer.Argument(help="A run folder, or a study's; or give --embeddings and --labels.", callback=_taken),
+    typer.Argument(help="Run or study folder; or give --embeddings and --labels.", callback=_taken),
 ]
 RunsArgument = Annotated[
-    list[Path], typer.Argument(help="Run folders, or studies' folders: their best runs.", callback=_all_taken)
+    list[Path], typer.Argument(help="Run folders, or study folders (their best runs).", callback=_all_taken)
 ]
 
 
@@ -84,7 +86,7 @@ def _trusted(files: list[Path]) -> list[Path]:
     """Trust the files of --trust for the rest of this command."""
     for file in files:
         if not file.is_file() or file.suffix != ".py":
-            raise BadInput(f"--trust {file}: there is no such Python file.")
+            raise BadInput(f"--trust {file}: Python file not found.")
     trust(*files)
     return files
 
@@ -95,5 +97,5 @@ def root_override(root: Path | None) -> list[str]:
 
 
 def quoted(path: Path | str) -> str:
-    """As it has to be written in a shell."""
+    """The path, quoted for a shell."""
     return shlex.quote(str(path))

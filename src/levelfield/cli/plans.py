@@ -1,4 +1,4 @@
-"""What `--dry-run` prints: the plan of a study and its cost, measured on this machine or only counted."""
+"""Output of `--dry-run`: the plan of a study and its cost, measured on this machine or only counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levelfield.studies.specification.study import Study
 
 
 def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool) -> None:
-    """What would be done and what it would cost; figures that are not known are said to be not known."""
+    """Print the runs of a study and their estimated cost."""
     if details:
         table = Table(title=f"{study.name}: {len(runs)} runs", title_justify="left", pad_edge=False)
         for name in ("method", "runs", "seconds each", "deviations (conditions)"):
@@ -28,7 +28,7 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
 
 
 def print_counted(study: Study, reason: str) -> None:
-    """The plan of a study whose data or weights are not here: what can be counted, and nothing else."""
+    """Print the plan of a study whose data or weights are missing: only costs that can be counted."""
     runs, rows = count(study)
     table = Table(
         title=f"{study.name}: {len(runs)} runs", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
@@ -44,16 +44,16 @@ def print_counted(study: Study, reason: str) -> None:
     notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())
     console.print(f"Deviations from the conditions (the common value in brackets): {notes or 'none'}.", highlight=False)
     console.print(
-        "Images: seen in training. Passes: images through the trunk, in training, for selection and monitoring "
-        "(if nothing ends a run early), and for the test. FLOPs: multiplications "
-        "and additions. By the official numbers of images. Hours: not known, since nothing was measured on this "
-        f"device.\nCounted only, because: {reason}",
+        "Images: seen in training. Passes: images through the trunk, for training, selection and monitoring "
+        "(if no run ends early) and the test. FLOPs: multiplications and additions. Computed from the official "
+        "numbers of images. Hours: unknown, since nothing was measured on this device.\n"
+        f"Counted, not measured, because: {reason}",
         highlight=False,
     )
 
 
 def _in_short(count: int) -> str:
-    """A large number in few letters.
+    """A large number in short form.
 
     >>> _in_short(5_924), _in_short(8_899_480)
     ('5,924', '8.9 M')

@@ -1,4 +1,4 @@
-"""`levelfield published`: what papers reported."""
+"""`levelfield published`: results that papers report."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def add_to(app: typer.Typer, panel: str) -> None:
 def published(
     what: Annotated[str | None, typer.Argument(help="A paper such as roth2020, or a method's name.")] = None,
     table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
-    method: Annotated[str | None, typer.Option("--method", help="What is reported of a method.")] = None,
-    metric: Annotated[str, typer.Option("--metric", help="With a method: which metric.")] = "recall@1",
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, every number with its setting.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV, a line per number.")] = False,
+    method: Annotated[str | None, typer.Option("--method", help="Print all reported results of a method.")] = None,
+    metric: Annotated[str, typer.Option("--metric", help="Metric to print for a method.")] = "recall@1",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, each number with its setting.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per number.")] = False,
 ) -> None:
-    """List the papers' result tables, print one, or all that they report of a method."""
+    """List the papers' result tables, print one, or print all reported results of a method."""
     from levelfield.papers import published as papers_tables
     from levelfield.reports import published as shown
 
     papers = papers_tables.papers()
     if what is not None and (new := renamed(what)) is not None:
-        raise UnknownName(f"'{what}' is called '{new}' now: papers are named by author and year.")
+        raise UnknownName(f"'{what}' is now called '{new}': papers are named by author and year.")
     if what is not None and what not in papers:
         if method is not None or table is not None:
             raise unknown("paper", what, papers, see="levelfield published")
@@ -82,7 +82,7 @@ def _print_metric(method: str, metric: str, own: list[Line]) -> None:
     lines = [line for line in own if is_about(line, metric)]
     others = sorted({line.metric for line in own} - {line.metric for line in lines})
     if not lines:
-        raise unknown(f"metric reported of '{method}'", metric, others)
+        raise unknown(f"metric reported for '{method}'", metric, others)
     console.print(shown.of_method(method, metric, lines))
     if others:
         console.print(f"Also reported (--metric): {', '.join(others)}.", highlight=False)

@@ -1,4 +1,4 @@
-"""`levelfield ranks`: the same methods over several datasets. Trains nothing."""
+"""`levelfield ranks`: rank methods over several datasets, without training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from levelfield.evaluation.statistics.ranks import Ranking
     from levelfield.studies.leaderboard.across import Across
 
-FEW = 10  # Demsar 2006: with fewer datasets the chi-square is a rough guide
+FEW = 10  # Demsar 2006: with fewer datasets the chi-square approximation is rough
 
 
 def add_to(app: typer.Typer, panel: str) -> None:
@@ -30,13 +30,15 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def ranks(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of studies, each on other data or with varied data.")],
-    metric: Annotated[str | None, typer.Option("--metric", help="By which; default: the first study's first.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="A folder for ranks.json and the diagram.")] = None,
+    folders: Annotated[list[Path], typer.Argument(help="Study folders on different data, or with varied data.")],
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Metric to rank by; default: the first metric of the first study.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for ranks.json and the diagram.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Rank methods over several datasets: mean ranks, Friedman's and Nemenyi's test."""
+    """Rank methods over several datasets: mean ranks, Friedman and Nemenyi tests."""
     from levelfield import evaluation
     from levelfield.evaluation.statistics.ranks import rank
     from levelfield.registry import references_in
@@ -90,12 +92,14 @@ def _table(gathered: Across, found: Ranking) -> Table:
 def _said(found: Ranking) -> list[str]:
     from levelfield.evaluation.statistics.ranks import ALPHA, told_apart
 
-    lines = [f"Friedman: chi-square {found.chi_square:.2f}, p {found.p:.4f} that all methods are alike."]
+    lines = [f"Friedman test that all methods are equal: chi-square {found.chi_square:.2f}, p {found.p:.4f}."]
     if len(found.datasets) < FEW:
-        lines.append(f"With {len(found.datasets)} datasets this is a rough guide; from {FEW} on it is a good one.")
+        lines.append(f"With {len(found.datasets)} datasets the test is approximate; {FEW} or more make it reliable.")
     if not found.differ:
-        return [*lines, f"At {ALPHA:.0%} the methods cannot be told apart."]
-    lines.append(f"Nemenyi: mean ranks differ from {found.critical_difference:.2f} on, {ALPHA:.0%} over all pairs.")
+        return [*lines, f"The methods do not differ significantly at {ALPHA:.0%}."]
+    lines.append(
+        f"Nemenyi: critical difference of mean ranks {found.critical_difference:.2f}, {ALPHA:.0%} over all pairs."
+    )
     lines += [f"- {method}: better than {', '.join(below)}." for method, below in told_apart(found)]
-    lines += [f"- cannot be told apart: {', '.join(group)}." for group in found.groups]
+    lines += [f"- no significant difference: {', '.join(group)}." for group in found.groups]
     return lines

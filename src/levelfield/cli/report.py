@@ -1,4 +1,4 @@
-"""`levelfield report`: the leaderboard of finished runs, again. Trains nothing."""
+"""`levelfield report`: the leaderboard of finished runs, without training."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="A study's folder, such as runs/demo.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Where the tables go; default: the study's folder.")] = None,
-    metrics: Annotated[str | None, typer.Option("--metrics", help="Which metrics, with commas between.")] = None,
-    figures: Annotated[
-        list[str] | None, typer.Option("--figure", help="A figure; repeatable. See `levelfield list figures`.")
+    folder: Annotated[Path, typer.Argument(help="Folder of a study, such as runs/demo.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the tables; default: the study's folder.")
     ] = None,
-    leaks: Annotated[
-        bool, typer.Option("--leaks", help="Look for images on both sides of the split that look alike; draw them.")
-    ] = False,
+    metrics: Annotated[str | None, typer.Option("--metrics", help="Comma-separated metrics.")] = None,
+    figures: Annotated[
+        list[str] | None, typer.Option("--figure", help="Figure to draw; repeatable. See `levelfield list figures`.")
+    ] = None,
+    leaks: Annotated[bool, typer.Option("--leaks", help="Find and draw near-duplicates across the split.")] = False,
     root: ImagesOption = None,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Print the leaderboard of existing runs; write its files and figures.
+    """Print the leaderboard of finished runs; write its files and figures.
 
-    Trains nothing. The files are CSV, JSON and Markdown.
-    Without --figure those are drawn that the study names. --leaks needs the images, all else does not.
+    Nothing is trained. The files are CSV, JSON and Markdown.
+    Without --figure, the study's own figures are drawn. Only --leaks needs the images.
     """
     from levelfield import evaluation
     from levelfield.registry import references_in
@@ -50,7 +50,7 @@ def report(
     for name in chosen:
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
-    with bar("looking for leaks") as progress, images_in(root):
+    with bar("searching for leaks") as progress, images_in(root):
         made = finish(
             study,
             runs,

@@ -1,4 +1,4 @@
-"""`levelfield toy`: the line experiments of roth2020, drawn and measured."""
+"""`levelfield toy`: run and draw the line experiments of roth2020."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FormChoice(StrEnum):
-    """Which lines."""
+    """Orientation of the lines."""
 
     diagonal = "diagonal"
     vertical = "vertical"
@@ -32,16 +32,17 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def toy(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many; the figure shows the first.")] = 5,
-    out: Annotated[Path, typer.Option("--out", help="The figure: .png, .pdf or .svg.")] = Path("toy.png"),
-    form: Annotated[FormChoice, typer.Option("--form", help="Which lines.")] = FormChoice.both,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds; the figure shows the first.")] = 5,
+    out: Annotated[Path, typer.Option("--out", help="Figure file: .png, .pdf or .svg.")] = Path("toy.png"),
+    form: Annotated[FormChoice, typer.Option("--form", help="Orientation of the lines.")] = FormChoice.both,
     switch: Annotated[
-        float, typer.Option("--switch", min=0, max=1, help="The switch that is compared with none and the published.")
-    ] = 0.7,  # PREFERRED_SWITCH of the experiment; a test compares them
+        float,
+        typer.Option("--switch", min=0, max=1, help="Switch probability to compare with 0 and the published one."),
+    ] = 0.7,  # equal to PREFERRED_SWITCH of the experiment, which a test checks
 ) -> None:
-    """Train the line experiments of roth2020 (figures 6 and 12).
+    """Run the line experiments of roth2020 (figures 6 and 12).
 
-    They show what becomes of a direction that no class needs.
+    They show whether an embedding keeps a direction that no training class needs.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -73,8 +74,8 @@ def toy(
                 table.add_row(setting.label, *_shown(found))
     console.print(*tables)
     console.print(
-        "rho: spectral decay of the training rows (0: both directions used alike). arc: the angle that the test rows "
-        "fill, in radians. r1@0.02: recall@1 of the test rows after noise of 0.02 radians (chance 0.24).",
+        "rho: spectral decay of the training rows (0: both directions used equally). arc: the angle that the test rows "
+        "span, in radians. r1@0.02: recall@1 of the test rows with noise of 0.02 radians (chance: 0.24).",
         highlight=False,
     )
     console.print(f"\nWritten: {draw_toy(drawn, out)}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`levelfield train`: one method of a study, by default the leaderboard's winner."""
+"""`levelfield train`: train one method of a study, by default the leaderboard's winner."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def train(
-    study: Annotated[str, typer.Argument(help="The study's name or file.")],
+    study: Annotated[str, typer.Argument(help="Name or file of the study.")],
     overrides: Overrides = None,
     method: Annotated[
-        str, typer.Option("--method", help="A method's label, or [cyan]best[/cyan]: the leaderboard's winner.")
+        str, typer.Option("--method", help="Label of a method, or [cyan]best[/cyan]: the leaderboard's winner.")
     ] = "best",
     all_classes: Annotated[
-        bool, typer.Option("--all-classes", help="Train on every class, none left to test.")
+        bool, typer.Option("--all-classes", help="Train on every class, with none left for the test.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     root: RootOption = None,
@@ -55,7 +55,7 @@ def train(
 ) -> None:
     """Train one method of a study, by default the winner.
 
-    The compared models saw only half of the classes: see --all-classes.
+    Compared models trained on only half of the classes: see --all-classes.
     """
     from levelfield.studies.specification.method_names import check_method_names
     from levelfield.studies.specification.named_code import named_by
@@ -68,7 +68,7 @@ def train(
     labels = [m.label for m in whole.methods]
     if method not in (*labels, "best"):
         raise unknown("method of the study", method, [*labels, "best"])
-    processes.warm_up()  # beside what this process itself imports and checks
+    processes.warm_up()  # in parallel with this process's imports and checks
 
     from levelfield import methods
     from levelfield.embedder.devices import usable
@@ -103,8 +103,8 @@ def train(
     own = [run for run in planned if run.label == label and (run.spec.seed == seed or not run.seeded)]
     if not own:
         there = ", ".join(map(str, chosen.seeds))
-        raise BadSpecification(f"'{label}' needs all seeds of the study: --seed {seed} is none of them ({there}).")
-    runs = with_needed(planned, own[-1])  # the last one joins the others, if there are members
+        raise BadSpecification(f"'{label}' needs all seeds of the study ({there}): --seed {seed} is not one of them.")
+    runs = with_needed(planned, own[-1])  # the last run joins the others, if there are members
     folder = out / chosen.name
     options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
     with StudyBars([run.title for run in runs]) as bars:
@@ -112,22 +112,22 @@ def train(
         outcome = carry_out(chosen, runs, folder, jobs=1, options=options, progress=bars, describe=not known)
     if outcome.failed:
         raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
-    run_folder = runs[-1].folder(folder)  # after all that it needs
+    run_folder = runs[-1].folder(folder)  # the runs that it needs come first
     console.print(
         f"Trained '{label}'" + (" on every class" if all_classes else "") + f": {run_folder}", highlight=False
     )
     console.print(f"  levelfield embed {quoted(run_folder)} FOLDER --out embeddings.npy", soft_wrap=True)
     if outcome.unmeasured:
         reason = next(iter(outcome.unmeasured.values()))
-        raise LevelfieldError(f"It could not be measured on corrupted images: {reason}")
+        raise LevelfieldError(f"The run could not be evaluated on corrupted images: {reason}")
 
 
 def _say_steps(label: str, steps: int, content: dict[str, Any]) -> str:
-    """Say how many steps the validation classes chose. Without any step, the start is what trains: its label."""
+    """Print the number of steps chosen on validation classes; returns the label to train, `start` for 0 steps."""
     if steps:
-        console.print(f"Steps: {steps}, as the validation classes chose in the compared runs (median).")
+        console.print(f"Steps: {steps}, the median of the steps chosen on validation classes in the compared runs.")
         return label
-    console.print(f"The validation classes chose the start of '{label}' (no step improved it): that is what is fitted.")
+    console.print(f"No step of '{label}' was better than its start on the validation classes, so the start is used.")
     content["methods"] = [{"name": "start", "label": "head at its start"}]
     return "head at its start"
 
@@ -146,5 +146,5 @@ def _winner(study: Study, out: Path) -> PlannedRun:
     if above:
         console.print(f"Untrained rows above it: {', '.join(above)}.")
     if board.as_good:
-        console.print(f"It ties with: {', '.join(board.as_good)}.")
+        console.print(f"Ties with: {', '.join(board.as_good)}.")
     return next(run for run in runs if run.row == best.label)

@@ -1,4 +1,4 @@
-"""`levelfield tune`: search the settings of every method with the same budget, judged by validation classes."""
+"""`levelfield tune`: search the settings of every method with the same budget, on validation classes."""
 
 from __future__ import annotations
 
@@ -40,20 +40,26 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def tune(
-    study: Annotated[str | None, typer.Argument(help="A study's name or file; or give --data.")] = None,
+    study: Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")] = None,
     overrides: Overrides = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
     ] = None,
-    trials: Annotated[int | None, typer.Option("--trials", "-n", help="Trials of every method; 30 by default.")] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", "-n", help="Number of trials per method; default 30.")
+    ] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Instead of trials: 10m, 1h or '200k images' for every method.")
+        str | None, typer.Option("--budget", help="Instead of trials: 10m, 1h or '200k images' per method.")
     ] = None,
     validation: Annotated[
-        float | None, typer.Option("--validation", help="Share of the training classes that judges; default 0.25.")
+        float | None,
+        typer.Option("--validation", help="Share of the training classes used for validation; default 0.25."),
     ] = None,
     folds: Annotated[
-        int | None, typer.Option("--folds", help="Instead: so many class-disjoint folds of the training classes.")
+        int | None,
+        typer.Option(
+            "--folds", help="Instead of --validation: number of class-disjoint folds of the training classes."
+        ),
     ] = None,
     sampler: Annotated[
         str | None, typer.Option("--sampler", help="tpe, gp, cma (Optuna), halton, random or grid.")
@@ -62,9 +68,11 @@ def tune(
         list[str] | None,
         typer.Option("--search", help="A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable."),
     ] = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="What judges; default: the study's first.")] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Stop weak trials early, and try more settings.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sampler and of every trial.")] = 0,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Metric to optimise; default: the study's first.")
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Stop weak trials early and try more settings.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampler and of every trial.")] = 0,
     then_compare: Annotated[bool, typer.Option("--compare", help="Compare the tuned study afterwards.")] = False,
     root: RootOption = None,
     out: OutOption = Path("runs"),
@@ -72,7 +80,7 @@ def tune(
     jobs: JobsOption = 1,
     workers: WorkersOption = 0,
     cache: CacheOption = None,
-    mini: Annotated[bool, typer.Option("--mini", help="The study's small form, on the embedded data.")] = False,
+    mini: Annotated[bool, typer.Option("--mini", help="Run the study's small variant, on the embedded data.")] = False,
     on: Annotated[
         str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
     ] = None,
@@ -80,7 +88,7 @@ def tune(
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Search the settings of every method with the same budget; test classes take no part."""
+    """Search the settings of every method with the same budget, without the test classes."""
     from levelfield.registry import references_in
     from levelfield.studies.specification.method_names import check_method_names
     from levelfield.studies.specification.named_code import named_by
@@ -135,7 +143,7 @@ def with_ranges(study: Study, ranges: Sequence[str]) -> Study:
     for written in ranges:
         key, equals, text = written.partition("=")
         if not equals or not text.strip():
-            raise BadSpecification(f"--search '{written}' is no range: write it as 'hist.tau=[8, 64, log]'.")
+            raise BadSpecification(f"--search '{written}' is not a range: write it as 'hist.tau=[8, 64, log]'.")
         found[key.strip()] = read_yaml(text, origin=f"--search '{written}'")
     content = study.model_dump(mode="json") | {"search": {**study.search, **found}}
     return parse_study(content, origin="--search")
@@ -153,20 +161,20 @@ def choose_how(
     prune: bool,
     seed: int,
 ) -> How:
-    """The options of a search, checked against each other."""
+    """The options of a search; raises if they contradict each other."""
     from levelfield.tuning.budget import Budget
     from levelfield.tuning.trials import How, Judge
 
     if trials is not None and budget is not None:
-        raise BadSpecification("--trials and --budget both say how much is searched: give one of them.")
+        raise BadSpecification("--trials and --budget cannot be combined: give one of them.")
     if validation is not None and folds is not None:
-        raise BadSpecification("--validation and --folds both say who judges: give one of them.")
+        raise BadSpecification("--validation and --folds cannot be combined: give one of them.")
     if trials is not None and trials < 1:
-        raise BadSpecification(f"--trials {trials}: at least 1 is needed; the first has the study's own settings.")
+        raise BadSpecification(f"--trials {trials}: must be at least 1; the first trial has the study's own settings.")
     if folds is not None and folds < 2:
-        raise BadSpecification(f"--folds {folds}: at least 2 are needed, or give --validation.")
+        raise BadSpecification(f"--folds {folds}: must be at least 2, or give --validation.")
     if validation is not None and not 0 < validation < 1:
-        raise BadSpecification(f"--validation {validation:g}: a share between 0 and 1 is needed, e.g. 0.25.")
+        raise BadSpecification(f"--validation {validation:g}: must be a share between 0 and 1, e.g. 0.25.")
     spent = Budget.parse(budget) if budget is not None else Budget(trials=trials or 30)
     share = validation or study.protocol.validation or 0.25
     judge = Judge(folds=folds) if folds is not None else Judge(validation=share)

@@ -1,4 +1,4 @@
-"""What the terminal shows while settings are searched: the time left, and the best of each method so far."""
+"""Progress of `levelfield tune` on the terminal: the time left, and the best trial of each method so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levelfield.tuning import How, Trial, TuningProgress
 
 
 class TuningBars(TuningProgress):
-    """A bar with the time left, the runs under way, and the best figure of each method so far."""
+    """A bar with the time left, the active runs, and the best score of each method so far."""
 
     def __init__(self, how: How) -> None:
         self._how = how

@@ -1,4 +1,4 @@
-"""`levelfield embed` and `search`: a finished run is a usable model."""
+"""`levelfield embed` and `search`: use the model of a finished run."""
 
 from __future__ import annotations
 
@@ -33,21 +33,23 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 def embed(
     run: RunArgument,
-    images: Annotated[list[Path], typer.Argument(help="Folders (searched through), CSV files or images.")],
+    images: Annotated[list[Path], typer.Argument(help="Folders (searched recursively), CSV files or images.")],
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="A .npy file, with the paths beside it, or a .csv with a path and its numbers in "
-            "each line. Left out: NAME.embeddings.npy after what is embedded.",
+            help="Output file: .npy (paths in a .txt file beside it), or .csv (one line per image). "
+            "Default: NAME.embeddings.npy, after the embedded folder or file.",
         ),
     ] = None,
-    normalize: Annotated[bool, typer.Option("--normalize/--raw", help="Unit length, or the head's raw rows.")] = True,
+    normalize: Annotated[
+        bool, typer.Option("--normalize/--raw", help="Unit-length rows, or raw rows of the head.")
+    ] = True,
     skip_unreadable: SkipOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Embed images with a run's model."""
+    """Embed images with the model of a run."""
     target = _target(out, images)
     listing = target.with_name(target.stem + ".paths.txt") if target.suffix == ".npy" else None
     _keep_existing([file for file in (target, listing) if file is not None], force)
@@ -64,52 +66,54 @@ def embed(
         with bar("embedding") as progress:
             rows = model.embed(paths, normalize=normalize, progress=progress)
     except UnreadableImage as error:
-        raise BadInput(f"{error} To go on without such images: --skip-unreadable") from error
+        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
     if listing is None:
         write_text(target, "".join(_csv_lines(paths, rows)))
     else:
         write_whole(target, lambda file: np.save(file, rows))
         write_text(listing, "".join(f"{path}\n" for path in paths))
-    beside = "" if listing is None else f"; their paths: {listing}"
-    console.print(f"{len(rows):,} embeddings of {rows.shape[1]} numbers: {target}{beside}")
+    beside = "" if listing is None else f"; paths: {listing}"
+    console.print(f"{len(rows):,} embeddings of {rows.shape[1]} dimensions: {target}{beside}")
 
 
 def _target(out: Path | None, images: list[Path]) -> Path:
-    """Where the embeddings go: as named, or named after the one folder or file that is embedded."""
+    """The output file: `out`, or a name made from the only embedded folder or file."""
     if out is None:
         named = Path(os.path.realpath(images[0])).stem if len(images) == 1 else ""
         return Path(f"{named}.embeddings.npy" if named else "embeddings.npy")
     if not out.name:
-        raise BadInput(f"--out {str(out)!r} names no file: write one, such as embeddings.npy.")
+        raise BadInput(f"--out {str(out)!r} is not a file name: give one, such as embeddings.npy.")
     if out.suffix in (".npy", ".csv"):
         return out
     if not out.suffix:
         return out.with_name(out.name + ".npy")
-    raise BadInput(f"--out {out}: embeddings are written as .npy or .csv. Did you mean {out.with_suffix('.npy')}?")
+    raise BadInput(f"--out {out}: the file name must end with .npy or .csv. Did you mean {out.with_suffix('.npy')}?")
 
 
 def _keep_existing(files: list[Path], force: bool) -> None:
     there = [str(file) for file in files if file.exists()]
     if there and not force:
-        raise BadInput(f"{first_few(there)} exists already. Name another file by --out, or replace it by --force.")
+        raise BadInput(
+            f"{first_few(there)} already exists. Choose another file with --out, or replace it with --force."
+        )
 
 
 def _readable(paths: list[Path]) -> list[Path]:
-    """Those that can be decoded; the others are named."""
+    """The images that can be decoded; the others are printed."""
     from levelfield.data.checks.readable import unreadable
 
-    with bar("checking the images") as progress:
+    with bar("checking images") as progress:
         failures = unreadable(paths, progress=progress)
     if len(failures) == len(paths):
-        raise BadInput(f"None of {plural(len(paths), 'image', 'images')} can be read. The first: {failures[0]}")
+        raise BadInput(f"None of {plural(len(paths), 'image', 'images')} can be read. The first error: {failures[0]}")
     if failures:
         names = first_few([str(paths[position]) for position in failures])
-        error_console.print(f"{plural(len(failures), 'image', 'images')} skipped, which cannot be read: {names}.")
+        error_console.print(f"Skipped {plural(len(failures), 'unreadable image', 'unreadable images')}: {names}.")
     return [path for position, path in enumerate(paths) if position not in failures]
 
 
 def _csv_lines(paths: list[Path], rows: np.ndarray) -> Iterator[str]:
-    """A header, then a line for each image; nine digits give a float32 back as it was."""
+    """A header, then one line per image; nine digits restore a float32 exactly."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["path", *range(rows.shape[1])])
@@ -122,13 +126,13 @@ def _csv_lines(paths: list[Path], rows: np.ndarray) -> Iterator[str]:
 
 def search(
     run: RunArgument,
-    queries: Annotated[list[Path], typer.Argument(help="Images to look for.")],
-    gallery: Annotated[Path, typer.Option("--gallery", help="The folder (or CSV) to search in.")],
-    k: Annotated[int, typer.Option("-k", "--neighbours", min=1, help="How many to print.")] = 5,
+    queries: Annotated[list[Path], typer.Argument(help="Query images.")],
+    gallery: Annotated[Path, typer.Option("--gallery", help="Folder (or CSV) to search.")],
+    k: Annotated[int, typer.Option("-k", "--neighbours", min=1, help="Number of neighbours to print.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Print the images of a folder that are nearest to a query."""
+    """Print the images of a folder that are nearest to each query."""
     import numpy as np
 
     from levelfield.embedder import load
@@ -155,7 +159,7 @@ def search(
 
 
 def find_images(place: Path) -> list[Path]:
-    """All images under a folder in a fixed order, those a CSV lists, or the one file that is named."""
+    """All images under a folder in a fixed order, the images of a CSV, or one image file."""
     from levelfield.data import create, is_image
     from levelfield.data.checks.readable import check_names
 
@@ -165,11 +169,11 @@ def find_images(place: Path) -> list[Path]:
         check_names([place])
         return [place]
     if not place.exists():
-        raise BadInput(f"There is no file or folder {place}.")
-    # a walk leaves out folders that may not be read, or that vanish meanwhile
+        raise BadInput(f"File or folder not found: {place}")
+    # os.walk skips folders that are unreadable or vanish meanwhile
     files = (Path(folder, name) for folder, _, names in os.walk(place) for name in names)
     found = sorted(path for path in files if is_image(path) and path.is_file())
     if not found:
-        raise BadInput(f"There is no image under {place}.")
+        raise BadInput(f"No images found under {place}.")
     check_names(found)
     return found

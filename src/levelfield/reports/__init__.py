@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "as_csv", "as_markdown", "compare", "finish", "show", "with_published", "write_all"]
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+if not TYPE_CHECKING:  # with this function in sight a type checker would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Import `compare` when it is first asked for: it needs timm and torchvision, and a report does not."""
+        """Import `compare` on first use: it needs timm and torchvision, which reports do not need."""
         if name == "compare":
             from levelfield.reports.pipeline import compare
 

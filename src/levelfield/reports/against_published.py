@@ -1,4 +1,4 @@
-"""Our scores beside those that papers reported, with the difference and possible reasons for it."""
+"""Compare our scores with published ones, with possible reasons for differences."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def published_terminal(board: Leaderboard) -> list[RenderableType]:
 
 
 def published_markdown(board: Leaderboard) -> list[str]:
-    """The same as lines of a Markdown page."""
+    """The table as lines of a Markdown page."""
     found = board.facts.get("published", [])
     if not found:
         return []
@@ -97,7 +97,7 @@ def conditions_of(spec: RunSpec) -> dict[str, Any]:
 
 
 def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A method's settings, including defaults and preset; a miner, refinement or teacher is given by its kind alone.
+    """A method's settings, including defaults and preset; a miner, refinement or teacher by name only.
 
     >>> found = resolved_settings("triplet", {"preset": "roth2020/cub"})
     >>> found["miner"], found["margin"]
@@ -144,7 +144,7 @@ def _entry(row: Row, spec: RunSpec, metric: str, definition: Mapping[str, Any]) 
 
 
 def _incomplete(spec: RunSpec, definition: Mapping[str, Any]) -> list[str]:
-    """A note if the data is an incomplete copy of the paper's (the study allowed it)."""
+    """A note if the study allows an incomplete copy of the paper's data."""
     alone = definition["clusterer"] != "none" or definition["self_excluded"] == "id"
     ours = definition["queries"] + (0 if alone else definition["gallery"])
     official = benchmarks()[spec.data.name]["test_images"]
@@ -174,5 +174,5 @@ def _key(one: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _name(value: Any) -> Any:
-    """`{semihard: {mode: closest}}` is called semihard."""
+    """The name of a part: `semihard` for `{semihard: {mode: closest}}`."""
     return next(iter(value)) if isinstance(value, Mapping) and value else value

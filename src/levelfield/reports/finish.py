@@ -54,7 +54,7 @@ def finish(
     for name in figures or figures_of(study):
         try:
             paths += draw_figures([name], board, runs, folder, out)
-        except Exception as error:  # whatever a drawing dies of: the board is worth more, and the reason is reported
+        except Exception as error:  # no error in a figure may lose the leaderboard; it is reported
             known = isinstance(error, LevelfieldError)
             not_drawn[name] = str(error) if known else f"{type(error).__name__}: {error}"
     if own:

@@ -1,4 +1,4 @@
-"""A sheet of image pairs side by side, for people to judge."""
+"""A sheet of image pairs side by side, for visual inspection."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from levelfield.files import write_whole
 
 _SIDE, _GAP, _TEXT = 128, 8, 16
 _ACROSS = 4
-_LETTERS = 44  # that fit under a pair
+_LETTERS = 44  # characters that fit under a pair
 
 
 def pair_sheet(pairs: Sequence[Pair], path: Path, *, most: int = 60) -> int:
-    """Write the first `most` pairs as a PNG, training image left, test image right. Returns how many are shown."""
+    """Write the first `most` pairs as a PNG, training image left, test image right. Returns their number."""
     shown = list(pairs[:most])
     if not shown:
-        raise BadInput("There is no pair to draw.")
+        raise BadInput("No pairs to draw.")
     if path.suffix.lower() != ".png":
-        raise BadInput(f"The sheet is a PNG file: '{path.name}' must end with .png.")
+        raise BadInput(f"Cannot write the sheet to '{path.name}': the file name must end with .png.")
     wide, high = 2 * _SIDE + 3 * _GAP, _SIDE + _TEXT * 2 + _GAP
     across = min(_ACROSS, len(shown))
     sheet = Image.new("RGB", (across * wide, -(-len(shown) // across) * high), "white")

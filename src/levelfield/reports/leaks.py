@@ -25,13 +25,13 @@ from levelfield.trust import trusting
 
 FILE = "leaks.json"
 _FORMAT = 1
-_PICTURE = r"^leaks(-[0-9]{1,6})?\.png$"  # the names of all sheets, whatever leaks.json says
-_SIZE = 50 * MEGABYTE  # bytes of leaks.json
+_PICTURE = r"^leaks(-[0-9]{1,6})?\.png$"  # allowed names of sheets in leaks.json
+_SIZE = 50 * MEGABYTE  # maximum bytes of leaks.json
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Leaks across the split of one test set. `reason`: why it is unknown. `picture`: the sheet of pairs, if drawn."""
+    """Leaks across the split of one test set. reason: why they are unknown. picture: the sheet of pairs, if drawn."""
 
     test_set: str
     division: dict[str, Any]
@@ -121,14 +121,14 @@ def leak_links(board: Leaderboard) -> list[str]:
 @trusting()
 def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Progress) -> Crossing:
     try:
-        # as the images are now, not as a run of this process found them
+        # read the images again: they may have changed since a run of this process
         data = _where_it_is(spec, folder)
         from levelfield.studies.runs.inputs import RunInputs
 
         inputs = RunInputs(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
         leaks = find_leaks(inputs.catalog, inputs.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:
-        if near:  # somebody asked for it
+        if near:  # explicitly requested
             raise
         return Crossing(test_set, _division(spec), None, reason=str(error).splitlines()[0])
     return Crossing(test_set, _division(spec), leaks)
@@ -142,7 +142,7 @@ def _where_it_is(spec: RunSpec, folder: Path) -> Data:
 
 def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
     if one.leaks is None:
-        return {"test_set": one.test_set, "text": f"Unknown whether the split leaks. {one.reason}"}
+        return {"test_set": one.test_set, "text": f"Leaks across the split are unknown. {one.reason}"}
     leaks = one.leaks
     drawn = one.picture is not None and (folder / one.picture).is_file()
     picture = Path(os.path.relpath(folder / str(one.picture), tables)).as_posix() if drawn else None
@@ -160,7 +160,7 @@ def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
 
 
 def _division(spec: RunSpec) -> dict[str, Any]:
-    """What decides which images are on which side."""
+    """The keys that determine the split."""
     return {"data_digest": spec.data_digest, "protocol": spec.protocol.model_dump(mode="json")}
 
 
@@ -185,7 +185,7 @@ class _StoredPair(BaseModel):
 
 
 class _StoredSet(BaseModel):
-    """Leaks of one test set. The picture is beside leaks.json, because it is drawn and removed with it."""
+    """Leaks of one test set. The picture is in the folder of leaks.json and is removed with it."""
 
     test_set: str
     division: dict[str, Any]

@@ -28,18 +28,18 @@ def compare(
     progress: RunsProgress = SILENT_RUNS,
     trust: Sequence[Path | str] = (),
 ) -> Report:
-    """Run a study (what is finished is skipped), write its tables and figures, and return its report.
+    """Run a study (finished runs are skipped), write its tables and figures, and return its report.
 
     In Python: `levelfield.compare("demo")`, `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`.
 
     Args:
-        study: the name of a study that ships with levelfield, a YAML file, the content of one, or a `Study`.
-        out: the folder that gets a folder for the study.
-        jobs: how many processes work side by side. 0 works in this process, unless a method is somebody's own code:
-            that never runs where others are measured.
-        options: the device and what else cannot change a run's identity.
-        progress: of the runs; silent by default.
-        trust: files of code that may run besides those that the study names, such as the loss of a teacher's folder.
+        study: the name of a built-in study, a YAML file, its content as a dict, or a `Study`.
+        out: the parent folder of the study's folder.
+        jobs: number of worker processes. 0 runs in this process, unless a method is user code, which never runs in
+            the process that evaluates other methods.
+        options: device and other options that do not change a run's identity.
+        progress: progress of the runs; silent by default.
+        trust: code files that may run besides those that the study names, such as the loss of a teacher.
 
     Returns:
         The `Report`: `.leaderboard` (rows, best first, and the comparisons between them), `.best`, `.text()`.

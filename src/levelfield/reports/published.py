@@ -1,4 +1,4 @@
-"""Published tables for the terminal: as a list, one in full, or all results of a method."""
+"""Published results for the terminal: a list of tables, one table, or all results of a method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHORT = {
     "resnet50": "ResNet-50",
     "bninception": "BN-Inception",
 }
-_NAME = 26  # columns that a method's name may take before it is wrapped
+_NAME = 26  # columns of a method's name before it is wrapped
 
 
 def as_list(chosen: Iterable[Table]) -> RenderableType:

@@ -1,4 +1,4 @@
-"""The result of a study as an object: for the terminal, a script and a notebook."""
+"""The result of a study as an object, for terminals, scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from levelfield.studies.leaderboard.rows import Row
 class Report:
     """The result of a study. All files are already written: `paths`.
 
-    robustness: on corrupted test images, if the study asks for it. not_drawn: reasons for missing figures, by name.
-    tuning: how settings were chosen, if the study says it.
+    robustness: results on corrupted test images, if any. not_drawn: reasons for missing figures, by name.
+    tuning: how the settings were chosen, if the study records it.
     """
 
     leaderboard: Leaderboard
@@ -33,11 +33,11 @@ class Report:
 
     @property
     def best(self) -> Row:
-        """The row to use; its run is the one that the study's folder stands for."""
+        """The row to use; commands that are given the study's folder use its run."""
         return self.leaderboard.answer
 
     def text(self, *, width: int = 80, full: bool = True) -> str:
-        """What `levelfield compare` prints. full: the comparisons of every row, not only of the best."""
+        """The output of `levelfield compare`. full: the comparisons of every row, not only of the best."""
         console = Console(file=io.StringIO(), width=width, color_system=None)
         self.show(console, full=full)
         assert isinstance(console.file, io.StringIO)
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def missing_figures(self) -> str:
-        """One message about the figures that could not be drawn; nothing if all were."""
+        """One message on figures that could not be drawn; empty if there are none."""
         reasons = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in self.not_drawn.items())
         return f"The leaderboard is complete, but a figure could not be drawn. {reasons}." if reasons else ""
 

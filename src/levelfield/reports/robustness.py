@@ -21,7 +21,7 @@ from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 
-# so that nine of them and the methods' names fit 80 columns
+# short names, so that nine columns and the methods' names fit 80 columns
 _SHORT = {
     "cutout": "cut",
     "dropout": "drop",
@@ -32,7 +32,7 @@ _SHORT = {
     "salt_and_pepper": "salt",
     "uniform_noise": "shift",
 }
-_NAME = 12  # columns that a method's name has before it is folded
+_NAME = 12  # columns of a method's name before it is wrapped
 _MARGINS = 2
 
 
@@ -50,7 +50,7 @@ class RobustRow:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Rows in leaderboard order, and rows with runs that were not measured."""
+    """Rows in leaderboard order, and rows with runs that were not evaluated."""
 
     metric: str
     corruptions: list[str]
@@ -59,7 +59,7 @@ class Robustness:
 
 
 def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], folder: Path) -> Robustness | None:
-    """The drops in the leaderboard's first metric that the run folders hold; None if the study corrupts nothing."""
+    """Stored drops in the leaderboard's first metric; None if the study has no corruptions."""
     if not study.corruptions:
         return None
     from levelfield.studies.runs.corruptions import recorded
@@ -78,7 +78,7 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
                 clean.append(result.values[metric])
                 kept.append(known)
         if lost:
-            missing.append(f"{row.label}: {lost} of {lost + len(kept)} runs were not measured on corrupted images")
+            missing.append(f"{row.label}: {lost} of {lost + len(kept)} runs were not evaluated on corrupted images")
         if kept:
             rows.append(_row(row.label, study.corruptions, np.array(clean), np.array(kept)))
     return Robustness(metric, list(study.corruptions), rows, missing)
@@ -137,7 +137,7 @@ def show_robustness(found: Robustness | None, console: Console) -> None:
     heads = ["clean", *(_SHORT.get(name, short_name(name)) for name in found.corruptions), "mean"]
     columns = {head: [_fields(row)[k] for row in found.rows] for k, head in enumerate(heads, 1)}
     console.print()
-    console.print(_title(found), style="italic", highlight=False)  # as a table's title it would be as narrow as that
+    console.print(_title(found), style="italic", highlight=False)  # a table's title would wrap at the table's width
     widths = {head: max(map(len, [head, *texts])) for head, texts in columns.items()}
     for part in divided(widths, console.width - _MARGINS - _NAME):
         console.print(_table([row.label for row in found.rows], {head: columns[head] for head in part}))
@@ -170,7 +170,7 @@ def _fields(row: RobustRow) -> list[str]:
 
 
 def _remarks(found: Robustness, *, shown: Mapping[str, str]) -> list[str]:
-    """Notes below the table. shown: corruption names that the table shortens, which are explained."""
+    """Notes below the table. shown: short names of corruptions, to be explained."""
     told = [f"{shown[name]}: {name}" for name in found.corruptions if name in shown]
     lines = ["One draw per image, the same for every run." + (f" {'; '.join(told)}." if told else "")]
     spreads = [f"{row.label} {100 * row.spread:.1f}" for row in found.rows if row.spread is not None]

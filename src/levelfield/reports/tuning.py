@@ -1,4 +1,4 @@
-"""What tuning cost and brought, from the record in a study: a terminal table, Markdown, CSV and a figure."""
+"""Cost and gain of tuning, from the record in a study: a terminal table, Markdown, CSV and a figure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from levelfield.wording import plural
 
 BUDGETS = (1, 5, 20, 50)
 ADAPTIVE = ("tpe", "gp", "cma")
-_ENOUGH = 0.95  # of the searches: below it nobody is said to win
+_ENOUGH = 0.95  # share of searches that a method must win to be named best
 
 
 @dataclass(frozen=True)
 class TuningRow:
-    """What the search for one method cost and found. default, best: validation figures; None where none is known."""
+    """Cost and result of the search for one method. default, best: validation scores; None if unknown."""
 
     label: str
     trials: int
@@ -45,13 +45,13 @@ class TuningRow:
 
     @property
     def gain(self) -> float | None:
-        """How far the study's own settings are from the best found."""
+        """The gain of the best settings over the study's own."""
         return None if self.best is None or self.default is None else self.best - self.default
 
 
 @dataclass(frozen=True)
 class TuningTable:
-    """All rows, the best validation figure first, and who wins with how many trials."""
+    """All rows, best validation score first, and which method wins with how many trials."""
 
     record: TuningRecord
     rows: list[TuningRow]
@@ -63,7 +63,7 @@ def tuning_table(record: TuningRecord) -> TuningTable:
     """The table of a search."""
     searched = {label: one for label, one in record.methods.items() if one.ranges}
     least = min((len(one.complete) for one in searched.values()), default=0)
-    budgets = [n for n in BUDGETS if n < least]  # of all trials the best is known
+    budgets = [n for n in BUDGETS if n < least]  # the best of all trials is known
     rows = [_row(label, one, budgets) for label, one in record.methods.items()]
     rows.sort(key=lambda row: -(row.best if row.best is not None else -1.0))
     complete = {label: one.complete for label, one in searched.items()}
@@ -74,7 +74,7 @@ def tuning_table(record: TuningRecord) -> TuningTable:
 def _row(label: str, one: TunedMethod, budgets: list[int]) -> TuningRow:
     complete = one.complete
     own = one.values[0] if one.values and 0 not in one.pruned else None
-    if not one.ranges:  # the same settings with several seeds: their mean is the figure
+    if not one.ranges:  # the same settings with several seeds: the score is their mean
         mean = sum(complete) / len(complete) if complete else None
         best, own = mean, mean
     else:
@@ -104,11 +104,11 @@ def _importance(one: TunedMethod) -> dict[str, float] | None:
 
 
 def show_tuning(table: TuningTable | None, console: Console, *, settings: bool = False) -> None:
-    """Print the table, who wins with how many trials, and where asked the chosen settings with their ranges."""
+    """Print the table, the winners by number of trials and, with `settings`, the chosen settings with their ranges."""
     if table is None:
         return
     console.print()
-    console.print(f"{_title(table)}, judged by {table.record.judged_by}", style="italic")
+    console.print(f"{_title(table)}, evaluated on {table.record.judged_by}", style="italic")
     shown = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
     shown.add_column("method", overflow="fold", min_width=12)
     for head in _heads(table):
@@ -133,7 +133,7 @@ def write_tuning(table: TuningTable | None, folder: Path) -> list[Path]:
 
 @plainly
 def draw_tuning(table: TuningTable, path: Path) -> Path:
-    """The expected best validation figure against the number of trials; the band holds 95 % of searches."""
+    """Draw the expected best validation score against the number of trials; the band holds 95 % of searches."""
     figure, axes = panels(1, 1, width=6.4, height=3.6)
     axis, handles, labels, every = axes[0, 0], [], [], []
     rows = [row for row in table.rows if row.expected]
@@ -188,7 +188,7 @@ def _remarks(table: TuningTable) -> list[str]:
             lines.append(f"{row.label}: {key} matters most ({share:.0%} of the importance); best {_gain(row)}.")
     nothing = [label for label, one in table.record.methods.items() if not one.ranges]
     if nothing:
-        lines.append(f"Nothing to search, the same number of seeds instead (their mean): {', '.join(nothing)}.")
+        lines.append(f"Nothing to search; mean over the same number of seeds instead: {', '.join(nothing)}.")
     for row in table.rows:
         if row.failed or row.pruned:
             told = [f"{plural(row.failed, 'trial', 'trials')} failed"] if row.failed else []
@@ -197,7 +197,7 @@ def _remarks(table: TuningTable) -> list[str]:
     lines.append(
         "default: the study's own settings (trial 0). of n: expected best of n trials (Dodge et al. 2019)"
         + (", optimistic for few trials: the sampler learns." if table.record.sampler in ADAPTIVE else ".")
-        + " All figures are of validation classes; the test classes chose nothing."
+        + " All scores are on validation classes; the test classes chose nothing."
     )
     return lines
 
@@ -207,7 +207,7 @@ def _gain(row: TuningRow) -> str:
 
 
 def _wins(n: int, shares: Mapping[str, float]) -> str:
-    """Who is best with n trials each, as far as these trials tell.
+    """The best method with n trials each, estimated from these trials.
 
     >>> _wins(5, {"a": 0.97, "b": 0.03}), _wins(5, {"a": 0.6, "b": 0.4})
     ('With 5 trials each: a is best in 97% of searches.', 'With 5 trials each: open; a in 60%, b in 40% of searches.')
@@ -221,14 +221,14 @@ def _wins(n: int, shares: Mapping[str, float]) -> str:
 
 
 def _settings_lines(record: TuningRecord) -> list[str]:
-    """The chosen settings with their ranges, a line for each method."""
+    """The chosen settings with their ranges, one line per method."""
     lines = []
     for label, one in {**record.methods, **({"common conditions": record.common} if record.common else {})}.items():
         if not one.ranges:
             continue
         ranges = {key: Range.parse(key, written).text for key, written in one.ranges.items()}
         if one.trial is None:
-            lines.append(f"{label}: no trial succeeded; the study's own settings stay.")
+            lines.append(f"{label}: no trial succeeded; the study's own settings are kept.")
         elif one.trial == 0:
             told = ", ".join(f"{key} ({text})" for key, text in ranges.items())
             lines.append(f"{label}: the study's own settings (trial 0); searched: {told}.")
@@ -240,7 +240,7 @@ def _settings_lines(record: TuningRecord) -> list[str]:
 
 def _markdown(table: TuningTable) -> str:
     heads = ["method", *_heads(table)]
-    lines = [f"# {_title(table)}", "", f"Judged by {table.record.judged_by}.", ""]
+    lines = [f"# {_title(table)}", "", f"Evaluated on {table.record.judged_by}.", ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for row in table.rows:
         fields = [row.label.replace("|", "\\|"), *_fields(row, table.budgets)]

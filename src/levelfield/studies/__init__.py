@@ -39,10 +39,10 @@ __all__ = [
     "run_study",
 ]
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+if not TYPE_CHECKING:  # with this function in sight a type checker would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Import a part when it is first asked for: reading a study file needs no torch, comparing does."""
+        """Import a name on first use: reading a study file does not need torch, comparing does."""
         if name in _HOMES:
             return getattr(importlib.import_module(f"levelfield.studies.{_HOMES[name]}"), name)
         raise AttributeError(f"module 'levelfield.studies' has no attribute '{name}'")

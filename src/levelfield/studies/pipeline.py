@@ -45,14 +45,14 @@ def prepare(
     device: str = "cpu",
     progress: Progress = SILENT,
 ) -> list[PlannedRun]:
-    """The runs of a study, after everything that can be wrong before training was looked at.
+    """Check all that can be checked before training, and return the runs of a study.
 
-    tested: without test classes there is nothing to compare; `train` asks for none.
-    progress: of the images that are checked for the first time.
+    tested: require test classes. `train` does not need them.
+    progress: progress of the images that are checked for the first time.
     """
     ranking(study.metrics)
     check_methods(study)
-    protocols.registry.get(study.protocol.name)  # an unknown one is told before every image is looked at
+    protocols.registry.get(study.protocol.name)  # an unknown protocol is reported before all images are checked
     catalogs: dict[Data, Catalog] = {}
 
     def digest(data: Data) -> str:
@@ -71,7 +71,7 @@ def prepare(
         fold = protocol.divide(catalog)[run.spec.fold or 0]
         if tested and not len(fold.test):
             raise BadSpecification(
-                f"The protocol '{protocol.name}' leaves no class to test, so nothing can be compared. It is for "
+                f"The protocol '{protocol.name}' has no test classes, so nothing can be compared. Use it with "
                 "`levelfield train`."
             )
         _check_method(run, fold, catalog.labels, checked[_trunk_of(run.spec.conditions)])
@@ -81,7 +81,7 @@ def prepare(
 def run_study(
     study: Study, folder: Path, *, jobs: int, options: Options, progress: RunsProgress = SILENT_RUNS
 ) -> list[PlannedRun]:
-    """Do the runs of a study that are not finished in `folder`; gives all of them. An earlier study there is kept."""
+    """Execute the unfinished runs of a study in `folder`; returns all runs. An earlier study there is kept."""
     runs = prepare(study, device=options.device, progress=progress)
     kept = keep_earlier(folder, runs, study.metrics)
     if kept is not None:
@@ -101,7 +101,7 @@ def carry_out(
     progress: RunsProgress,
     describe: bool = True,
 ) -> Outcome:
-    """Write down what the study is (unless it is a part of one that is described there), then do its runs."""
+    """Write study.yaml and the plan (unless the study is part of one described there), then execute the runs."""
     if describe:
         content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(folder / "study.yaml", content)
@@ -116,10 +116,10 @@ def carry_out(
 def _corrupt(
     study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, jobs: int, progress: RunsProgress
 ) -> dict[int, str]:
-    """Measure every finished run on corrupted test images; gives those for which it failed, with the reason."""
+    """Evaluate every finished run on corrupted test images; returns the failed runs, with the reason."""
     metrics = [name for name in ranking(study.metrics) if parse(name).kind == "retrieval"] or ranking(study.metrics)[:1]
     places = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
-    done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # it has test images
+    done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # with test images
     failed = record_all(
         list(done),
         study.corruptions,
@@ -135,14 +135,14 @@ def _corrupt(
 
 
 def _trunk_of(conditions: Conditions) -> tuple[Any, ...]:
-    """What decides whether a trunk can be built, and where it is cut."""
+    """The conditions that decide whether a trunk can be built, and where it is cut."""
     c = conditions
     return c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image
 
 
 def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, trunk: Trunk) -> None:
-    """A layout that the training classes cannot fill, or a trunk that does not suit the method, is found here, not in
-    the middle of a study."""
+    """Refuse, before training, a batch layout that the training classes cannot fill, or a trunk that does not suit the
+    method."""
     conditions = run.spec.conditions
     method = methods.create(run.spec.method.name, num_classes=2, dim=conditions.dim, **run.spec.method.settings)
     if not method.trains or run.spec.joined:

@@ -1,1 +1,1 @@
-"""`levelfield evaluate`: measure a run or anybody's arrays. Nothing is trained."""
+"""`levelfield evaluate`: evaluate a run or arrays, without training."""

@@ -1,4 +1,4 @@
-"""Arrays and labels from files, for `levelfield evaluate`. Nothing is ever unpickled."""
+"""Read arrays and labels for `levelfield evaluate`. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from levelfield import arrays
 from levelfield.contents import MEGABYTE, read_text
 from levelfield.errors import BadInput
 
-MOST = 1_000 * MEGABYTE  # bytes of a list of labels
+MOST = 1_000 * MEGABYTE  # bytes of a label file
 
 _COLUMNS = ("label", "class")
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The array of a .npy file, left on disk until it is needed, or the one array of a .npz file."""
+    """The array of a .npy file, memory-mapped, or the only array of a .npz file."""
     _check_there(path)
     if path.suffix.lower() != ".npz":
         return arrays.read_array(path, kinds=arrays.PLAIN)
     found = arrays.read_arrays(path, kinds=arrays.PLAIN, compressed=True)
     if len(found) != 1:
         raise BadInput(
-            f"{path} holds {len(found)} arrays ({', '.join(found)}); one is needed. Save it by itself: "
+            f"{path} holds {len(found)} arrays ({', '.join(found)}) instead of one. Save one array alone: "
             "np.save('e.npy', array)."
         )
     return next(iter(found.values()))
 
 
 def read_labels(path: Path) -> np.ndarray:
-    """Labels of a .npy file, of a text file with one on each line, or of a CSV's column `label` or `class`.
+    """Labels of a .npy file, of a text file with one label per line, or of a CSV's column `label` or `class`.
 
-    A CSV with one column needs no heading. If all labels are whole numbers, they are read as such.
+    A CSV with one column needs no header. If all labels are integers, they are read as integers.
     """
     if path.suffix.lower() not in (".csv", ".txt"):
         return read_array(path)
@@ -44,12 +44,12 @@ def read_labels(path: Path) -> np.ndarray:
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""))) if is_table else [[line] for line in text.splitlines()]
     except csv.Error as error:
-        raise BadInput(f"{path} is no readable list of labels: {error}") from error
+        raise BadInput(f"Cannot read labels from {path}: {error}") from error
     found = _column(path, lines)
     empty = next((number for number, label in enumerate(found) if not label), None)
     if not found or empty is not None:
-        what = "holds no label" if not found else f"has no label in row {empty}"
-        raise BadInput(f"{path} {what}: one for each embedding is needed.")
+        what = "has no labels" if not found else f"has no label in row {empty}"
+        raise BadInput(f"{path} {what}: give one label per embedding.")
     labels = np.array(found)
     try:
         return labels.astype(np.int64)
@@ -66,7 +66,7 @@ def _column(path: Path, lines: list[list[str]]) -> list[str]:
     heading = [field.strip().lower() for field in lines[0]] if lines else []
     named = [place for place, field in enumerate(heading) if field in _COLUMNS]
     if not named and len(heading) > 1:
-        raise BadInput(f"{path} has the columns {', '.join(heading)}: one of them has to be called label or class.")
+        raise BadInput(f"{path} has the columns {', '.join(heading)}: one of them must be called label or class.")
     rows = lines[1:] if named and path.suffix.lower() == ".csv" else lines
     place = named[0] if named else 0
     return [line[place].strip() if place < len(line) else "" for line in rows]

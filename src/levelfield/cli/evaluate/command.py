@@ -1,4 +1,4 @@
-"""`levelfield evaluate`: measure a run's stored test embeddings, or anybody's arrays. Nothing is trained."""
+"""`levelfield evaluate`: evaluate a run's stored test embeddings, or arrays, without training."""
 
 from __future__ import annotations
 
@@ -26,40 +26,49 @@ def _option(panel: str, flag: str, text: str, **more: Any) -> Any:
     return typer.Option(flag, help=text, rich_help_panel=panel, **more)
 
 
-_INPUT, _HOW, _SAME, _OUTPUT = "Of arrays", "How it is measured", "Same or not", "What comes out"
+_INPUT, _HOW, _SAME, _OUTPUT = "Arrays", "Evaluation", "Threshold", "Output"
 
 
 def measure(
     run: MaybeRunArgument = None,
-    embeddings: Annotated[Path | None, _option(_INPUT, "--embeddings", "A .npy file, one row per image.")] = None,
+    embeddings: Annotated[Path | None, _option(_INPUT, "--embeddings", "Embeddings (.npy), one row per image.")] = None,
     labels: Annotated[
-        Path | None, _option(_INPUT, "--labels", "One per row, numbers or text (.npy, .txt, .csv).")
+        Path | None, _option(_INPUT, "--labels", "One label per row, numbers or text (.npy, .txt, .csv).")
     ] = None,
-    gallery: Annotated[Path | None, _option(_INPUT, "--gallery", "Search these rows (.npy) instead.")] = None,
+    gallery: Annotated[
+        Path | None, _option(_INPUT, "--gallery", "Gallery embeddings (.npy) to search instead.")
+    ] = None,
     gallery_labels: Annotated[Path | None, _option(_INPUT, "--gallery-labels", "One label per gallery row.")] = None,
     query_ids: Annotated[
-        Path | None, _option(_INPUT, "--query-ids", "Gallery row that is query i itself; -1: none.")
+        Path | None, _option(_INPUT, "--query-ids", "For each query, its own row in the gallery; -1: none.")
     ] = None,
     metrics: Annotated[
-        str | None, _option(_HOW, "--metrics", "With commas between (levelfield list metrics); else the usual ones.")
+        str | None,
+        _option(_HOW, "--metrics", "Comma-separated metrics (levelfield list metrics); default: the usual ones."),
     ] = None,
-    k: Annotated[str, _option(_HOW, "--k", "What a bare recall or precision stands for.")] = "1,2,4,8",
+    k: Annotated[str, _option(_HOW, "--k", "Values of k for recall and precision given without @k.")] = "1,2,4,8",
     distance: Annotated[
-        str | None, _option(_HOW, "--distance", "cosine (if left out), euclidean, dot, hamming; several: a row each.")
+        str | None, _option(_HOW, "--distance", "cosine (default), euclidean, dot, hamming; several: one row each.")
     ] = None,
-    binary: Annotated[bool, _option(_HOW, "--binary", "One bit per number: short for hamming.")] = False,
-    dim: Annotated[str | None, _option(_HOW, "--dim", "The first columns only; several (32,64): a row each.")] = None,
+    binary: Annotated[bool, _option(_HOW, "--binary", "One bit per dimension: same as --distance hamming.")] = False,
+    dim: Annotated[
+        str | None, _option(_HOW, "--dim", "Use only the first columns; several (32,64): one row each.")
+    ] = None,
     refine: Annotated[
         str | None,
         _option(
             _HOW,
             "--refine",
-            "Also after messages among test images: reciprocal, kmeans:clusters=90; several: a "
-            "row each. Needs a run of message_passing.",
+            "Also evaluate after message passing among test images: reciprocal, kmeans:clusters=90; "
+            "several: one row each. Needs a run of message_passing.",
         ),
     ] = None,
-    average: Annotated[str, _option(_HOW, "--average", "Mean over queries, or over classes: query, class.")] = "query",
-    ties: Annotated[str, _option(_HOW, "--ties", "expected, pessimistic or optimistic.")] = "expected",
+    average: Annotated[
+        str, _option(_HOW, "--average", "Average over queries or over classes: query, class.")
+    ] = "query",
+    ties: Annotated[
+        str, _option(_HOW, "--ties", "Treatment of ties: expected, pessimistic or optimistic.")
+    ] = "expected",
     lone: Annotated[
         str | None,
         _option(
@@ -68,42 +77,43 @@ def measure(
             "Queries with no other image of their class: exclude, or miss (the default for runs with a gallery).",
         ),
     ] = None,
-    starts: Annotated[int, _option(_HOW, "--starts", "k-means starts of nmi, ami, ari, f1.", min=1, max=10_000)] = 3,
-    ci: Annotated[float, _option(_HOW, "--ci", "Level of the intervals; 0: none.")] = 0.95,
-    seed: Annotated[
-        int, _option(_HOW, "--seed", "Of k-means, and of the sample that a threshold is first looked for in.")
-    ] = 0,
-    memory: Annotated[str, _option(_HOW, "--memory", "What the search may take.")] = "2GB",
+    starts: Annotated[
+        int, _option(_HOW, "--starts", "Number of k-means starts for nmi, ami, ari, f1.", min=1, max=10_000)
+    ] = 3,
+    ci: Annotated[float, _option(_HOW, "--ci", "Confidence level of the intervals; 0: none.")] = 0.95,
+    seed: Annotated[int, _option(_HOW, "--seed", "Seed of k-means and of the threshold search.")] = 0,
+    memory: Annotated[str, _option(_HOW, "--memory", "Memory limit of the search.")] = "2GB",
     corrupt: Annotated[
-        str | None, _option(_HOW, "--corrupt", "On corrupted test images: all, or names (levelfield list corruptions).")
+        str | None,
+        _option(_HOW, "--corrupt", "Evaluate on corrupted test images: all, or names (levelfield list corruptions)."),
     ] = None,
     threshold: Annotated[
         bool, _option(_SAME, "--threshold", "Choose a similarity threshold for 'same class'.")
     ] = False,
-    rule: Annotated[str, _option(_SAME, "--rule", "equal_error or balanced.")] = "equal_error",
+    rule: Annotated[str, _option(_SAME, "--rule", "Rule for the threshold: equal_error or balanced.")] = "equal_error",
     false_match: Annotated[
-        float | None, _option(_SAME, "--false-match", "Instead: at most this rate of false matches, as 0.01.")
+        float | None, _option(_SAME, "--false-match", "Instead of a rule: largest rate of false matches, e.g. 0.01.")
     ] = None,
     choose_on: Annotated[
-        str, _option(_SAME, "--choose-on", "Which classes of a run choose: validation or training.")
+        str, _option(_SAME, "--choose-on", "Classes of the run that choose the threshold: validation or training.")
     ] = "validation",
     validation: Annotated[
-        Path | None, _option(_SAME, "--validation", "Without a run: embeddings (.npy) that choose.")
+        Path | None, _option(_SAME, "--validation", "Without a run: embeddings (.npy) that choose the threshold.")
     ] = None,
-    validation_labels: Annotated[Path | None, _option(_SAME, "--validation-labels", "Their labels.")] = None,
-    per_class: Annotated[Path | None, _option(_OUTPUT, "--per-class", "Write each class's mean (CSV).")] = None,
-    per_query: Annotated[Path | None, _option(_OUTPUT, "--per-query", "Write each query's values (CSV).")] = None,
+    validation_labels: Annotated[Path | None, _option(_SAME, "--validation-labels", "Labels of --validation.")] = None,
+    per_class: Annotated[Path | None, _option(_OUTPUT, "--per-class", "Write the mean of each class (CSV).")] = None,
+    per_query: Annotated[Path | None, _option(_OUTPUT, "--per-query", "Write the values of each query (CSV).")] = None,
     neighbours: Annotated[
-        Path | None, _option(_OUTPUT, "--neighbours", "Write each query's nearest rows (CSV).")
+        Path | None, _option(_OUTPUT, "--neighbours", "Write the nearest rows of each query (CSV).")
     ] = None,
-    nearest: Annotated[int, _option(_OUTPUT, "--nearest", "How many of them.", min=1)] = 10,
-    out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write what --json prints.")] = None,
-    signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show how each figure was made.")] = False,
+    nearest: Annotated[int, _option(_OUTPUT, "--nearest", "Number of rows for --neighbours.", min=1)] = 10,
+    out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write the output of --json to this file.")] = None,
+    signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show the definition of each score.")] = False,
     as_json: Annotated[bool, _option(_OUTPUT, "--json", "Print JSON, signatures included.")] = False,
     root: ImagesOption = None,
     trust_files: TrustOption = None,
 ) -> None:
-    """Measure a run's stored test embeddings, or anybody's arrays."""
+    """Evaluate a run's stored test embeddings, or your own arrays."""
     from levelfield.cli.evaluate import corrupted
     from levelfield.cli.evaluate.files import as_data, write_neighbours, write_per_class, write_per_query
     from levelfield.cli.evaluate.subject import (
@@ -161,7 +171,7 @@ def measure(
     warned: set[str] = set()
     cuts: list[int | None] = [*dims] or [None]
     for some, each, columns in product(subjects, distances, cuts):
-        told = f"measuring ({each})" if columns is None else f"measuring ({each}, dim {columns})"
+        told = f"evaluating ({each})" if columns is None else f"evaluating ({each}, dim {columns})"
         with bar(told) as progress, warnings_as_notes(warned):
             result = evaluate(**{**some.arrays, **settings}, dim=columns, distance=each, progress=progress)
         decided = None if chooser is None else decide(chooser, some, goal, each, columns, ci or None, seed)

@@ -1,4 +1,4 @@
-"""`levelfield evaluate RUN --corrupt`: what corrupted images cost."""
+"""`levelfield evaluate RUN --corrupt`: the drop on corrupted test images."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined
 from levelfield.trust import trust
 
-METRICS = ("recall@1", "map@r")  # where none are named
-_NAMES = "test images"  # the head of the first column
+METRICS = ("recall@1", "map@r")  # default
+_NAMES = "test images"  # heading of the first column
 _MARGINS = 2
 
 
@@ -39,13 +39,13 @@ def measure(
     signatures: bool,
     unfit: dict[str, bool],
 ) -> None:
-    """Print (or write) the figures of a run under corruptions and the drops. `unfit`: options that were given too."""
+    """Print (or write) the scores and drops of a run under corruptions. unfit: given options that do not apply."""
     if run is None:
-        raise BadInput("--corrupt goes with a run: its model has to embed the corrupted images.")
+        raise BadInput("--corrupt needs a run folder: its model must embed the corrupted images.")
     if len(distances) > 1 or len(dims) > 1:
-        raise BadInput("--corrupt measures one distance and one --dim at a time.")
+        raise BadInput("--corrupt takes one --distance and one --dim at a time.")
     if other := [flag for flag, given in unfit.items() if given]:
-        raise BadInput(f"--corrupt and {other[0]} do not go together: ask for them one after the other.")
+        raise BadInput(f"--corrupt and {other[0]} cannot be combined: run two commands.")
     names, metrics = corruptions.chosen(wanted), settings["metrics"] or METRICS
     trust(*references_in(names))
     plain = {key: value for key, value in settings.items() if key not in ("metrics", "ci")}
@@ -71,13 +71,13 @@ def measure(
         typer.echo(text)
         return
     console.print(*_tables(drops, console.width), sep="")
-    console.print("Drop: clean less corrupted. One draw per image, the same for every run.")
+    console.print("Drop: clean minus corrupted. One draw per image, the same for every run.")
     for signature in made.values() if signatures else ():
         console.print(signature, soft_wrap=True)
 
 
 def as_data(drops: Drops) -> dict[str, Any]:
-    """The figures as plain data."""
+    """The scores as plain data."""
     return {
         "clean": drops.clean,
         "corrupted": {
@@ -89,7 +89,7 @@ def as_data(drops: Drops) -> dict[str, Any]:
 
 
 def _tables(drops: Drops, width: int) -> Iterator[Table]:
-    """One table; metrics for which it has no room follow in another."""
+    """One table; metrics that do not fit follow in another."""
     rows = ["clean", *drops.corrupted, "mean drop"]
     names = max(map(len, [_NAMES, *rows]))
     columns = {metric: _column(drops, metric) for metric in drops.clean}
@@ -110,6 +110,6 @@ def _tables(drops: Drops, width: int) -> Iterator[Table]:
 
 
 def _column(drops: Drops, metric: str) -> list[tuple[str, str]]:
-    """Figure and drop: of clean images, under each corruption, and in the mean."""
+    """Score and drop on clean images, under each corruption, and on average."""
     under = [(f"{values[metric]:.4f}", f"{drops.drop(name, metric):+.4f}") for name, values in drops.corrupted.items()]
     return [(f"{drops.clean[metric]:.4f}", ""), *under, ("", f"{drops.mean_drop(metric):+.4f}")]

@@ -1,4 +1,4 @@
-"""What `levelfield evaluate` writes: JSON and CSV for programs."""
+"""Output files of `levelfield evaluate`: JSON and CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levelfield.files import write_text
 
 
 def as_data(one: Evaluated) -> dict[str, Any]:
-    """All figures as plain data; what is no number is None."""
+    """All scores as plain data, with None for nan."""
     result = one.result
     content: dict[str, Any] = {}
     for name in result:
@@ -52,7 +52,7 @@ def as_data(one: Evaluated) -> dict[str, Any]:
 
 
 def write_per_class(path: Path, found: list[Evaluated]) -> None:
-    """One line per class that has counted queries: its label, their number, their mean of each retrieval metric."""
+    """Write one line per class with counted queries: label, number of queries, mean of each retrieval metric."""
 
     def lines() -> Iterator[dict[str, Any]]:
         for one in found:
@@ -66,7 +66,7 @@ def write_per_class(path: Path, found: list[Evaluated]) -> None:
 
 
 def write_per_query(path: Path, found: list[Evaluated], names: np.ndarray, paths: list[str] | None) -> None:
-    """One line per query, in the order of the embeddings; `lone` queries have no positives."""
+    """Write one line per query, in the order of the embeddings; `lone` queries have no positives."""
 
     def lines() -> Iterator[dict[str, Any]]:
         for one in found:
@@ -94,7 +94,7 @@ def write_neighbours(
     paths: list[str] | None,
     gallery_paths: list[str] | None = None,
 ) -> None:
-    """Of each query the k nearest rows, nearest first; `same`: whether they are of its class."""
+    """Write the k nearest rows of each query, nearest first; `same`: whether a row has the query's class."""
 
     theirs = gallery_paths or paths
 

@@ -1,4 +1,4 @@
-"""What `levelfield evaluate` measures and how: its options read, and refused where they mean nothing."""
+"""Read and check the options of `levelfield evaluate`."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from levelfield.studies.runs.finished import (
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured. `arrays` are the arguments of `evaluate`."""
+    """The embeddings to evaluate. `arrays` are the arguments of `evaluate`."""
 
     arrays: dict[str, Any]
     names: np.ndarray
     paths: list[str] | None = None
     refined: str = ""
     models: int = 1
-    found: list[str] | None = None  # paths of what is looked through
-    bits: int | None = None  # of one number, where a run says so
+    found: list[str] | None = None  # paths of the gallery
+    bits: int | None = None  # per dimension, if the run declares it
 
 
 def read_subject(
@@ -55,7 +55,7 @@ def read_subject(
     if run is not None:
         if gallery or gallery_labels or query_ids:
             raise BadInput(
-                "--gallery, --gallery-labels and --query-ids go with --embeddings: a run knows which of its "
+                "--gallery, --gallery-labels and --query-ids need --embeddings: a run defines which of its "
                 "test images are searched."
             )
         rows, items = stored_test(run)
@@ -65,7 +65,7 @@ def read_subject(
         made = (how_refined(run), how_many_models(run), found or paths, how_many_bits(run))
         return Subject(shown, shown["labels"], paths, *made)
     if embeddings is None or labels is None:
-        raise BadInput("--embeddings and --labels belong together: one label per row.")
+        raise BadInput("--embeddings and --labels must be given together: one label per row.")
     names = read_labels(labels)
     arrays: dict[str, Any] = {"embeddings": read_array(embeddings), "labels": names}
     if gallery is not None:
@@ -78,18 +78,20 @@ def read_subject(
 
 
 def read_ways(run: Path | None, text: str, dims: bool, threshold: bool) -> list[Refinement]:
-    """What --refine names; refused where it means nothing."""
+    """The refinements named by --refine; raises if they do not apply."""
     if run is None:
-        raise BadInput("--refine needs a run folder: the messages are those of its trained network.")
+        raise BadInput("--refine needs a run folder: its trained network computes the messages.")
     if dims:
-        raise BadInput("--refine and --dim do not go together: messages are made of whole embeddings.")
+        raise BadInput("--refine and --dim cannot be combined: messages need whole embeddings.")
     if threshold:
-        raise BadInput("--refine and --threshold do not go together: the classes that choose it are not refined.")
+        raise BadInput(
+            "--refine and --threshold cannot be combined: the classes that choose the threshold are not refined."
+        )
     return [Refinement.parse(each) for each in words("refine", text)]
 
 
 def refined(run: Path, subject: Subject, ways: list[Refinement]) -> Iterator[Subject]:
-    """The same images after each way to refine their stored rows."""
+    """The same images after each refinement of their stored rows."""
     if not ways:
         return
     objective = refiner(run).objective
@@ -102,40 +104,40 @@ def refined(run: Path, subject: Subject, ways: list[Refinement]) -> Iterator[Sub
 def check(
     subject: Subject, settings: dict[str, Any], distances: Sequence[str], dims: list[int], nearest: int, by_query: bool
 ) -> None:
-    """Refuse at once what would fail only after much has been measured."""
+    """Refuse options that would otherwise fail only after long computation."""
     wanted = parse_all(settings["metrics"], k=settings["k"])
     for each in distances:
         refuse_undefined(wanted, each)
     if by_query and not any(metric.kind == "retrieval" for metric in wanted):
         raise BadInput(
-            "None of these metrics has a value per query or class: --per-class and --per-query need one of "
-            "retrieval, as recall@1."
+            "None of these metrics has a value per query or class: --per-class and --per-query need a "
+            "retrieval metric such as recall@1."
         )
     rows, gallery = subject.arrays["embeddings"], subject.arrays.get("gallery")
     if rows.ndim != 2 or (gallery is not None and gallery.ndim != 2):
-        return  # refused by `evaluate`, before anything is measured
+        return  # `evaluate` refuses it before computing anything
     for each_dim in dims:
         check_dim(each_dim, rows.shape[1], "embeddings")
     most = len(rows) - 1 if gallery is None else len(gallery)
     if nearest > most:
-        raise BadInput(f"--nearest {nearest}: there are {most} other rows to find.")
+        raise BadInput(f"--nearest {nearest}: there are only {most} other rows.")
 
 
 def read_chooser(
     run: Path | None, choose_on: str, validation: Path | None, validation_labels: Path | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings and labels that choose the threshold."""
+    """The embeddings and labels that choose the threshold."""
     if run is not None:
         if validation or validation_labels:
-            raise BadInput("--validation and --validation-labels go with --embeddings: a run embeds its own classes.")
+            raise BadInput("--validation and --validation-labels need --embeddings: a run embeds its own classes.")
         if choose_on not in PARTS:
-            raise BadInput(f"--choose-on {choose_on}: {' or '.join(PARTS)} is possible.")
+            raise BadInput(f"--choose-on {choose_on}: must be {' or '.join(PARTS)}.")
         with bar("embedding") as progress:
             return embed_part(run, choose_on, progress=progress)
     if validation is None or validation_labels is None:
         raise BadInput(
             "--threshold needs --validation and --validation-labels: embeddings of classes that are not "
-            "tested, to choose it on."
+            "test classes, to choose the threshold on."
         )
     return read_array(validation), read_labels(validation_labels)
 
@@ -151,7 +153,7 @@ def decide(
 ) -> tuple[Threshold, Rates]:
     with bar("choosing the threshold") as progress:
         chosen = same_or_not(*chooser, distance=distance, rule=rule, dim=dim, ci=ci, seed=seed, progress=progress)
-    with bar("judging the threshold") as progress:
+    with bar("testing the threshold") as progress:
         rows, labels = subject.arrays["embeddings"], subject.names
         return chosen, chosen.rates(rows, labels, ci=ci, progress=progress)
 
@@ -166,12 +168,12 @@ def read_distances(distance: str | None, binary: bool) -> list[Distance]:
 def words(flag: str, text: str) -> list[str]:
     found = split(text)
     if not found:
-        raise BadInput(f"--{flag} names none" + ("; see `levelfield list metrics`." if flag == "metrics" else "."))
+        raise BadInput(f"--{flag} is empty" + ("; see `levelfield list metrics`." if flag == "metrics" else "."))
     return list(found)
 
 
 def numbers(flag: str, text: str) -> list[int]:
     found = words(flag, text)
     if not all(word.isdecimal() and len(word) < 19 and int(word) > 0 for word in found):
-        raise BadInput(f"--{flag} {text}: whole numbers above 0 with commas between are needed, as in 1,10,100.")
+        raise BadInput(f"--{flag} {text}: must be comma-separated positive integers, such as 1,10,100.")
     return [int(word) for word in found]

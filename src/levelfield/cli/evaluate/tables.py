@@ -1,4 +1,4 @@
-"""What `levelfield evaluate` found, and how it is printed: tables for people."""
+"""The results of `levelfield evaluate` as printed tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DECISIONS = {
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One evaluation of one representation, perhaps with a threshold and its rates on the test classes."""
+    """The evaluation of one representation, optionally with a threshold and its rates on the test classes."""
 
     result: Evaluation
     distance: str
@@ -33,7 +33,7 @@ class Evaluated:
     chosen_on: str = "validation"
     models: int = 1
     bits: int | None = None
-    """Of one stored number, where a run says so: binary codes lie in arrays of 32 bits, too."""
+    """Per dimension, if the run declares it: binary codes are also stored in arrays of 32 bits."""
 
     @property
     def dim(self) -> int:
@@ -41,7 +41,7 @@ class Evaluated:
 
     @property
     def bytes(self) -> int:
-        """Of one embedding."""
+        """Size of one embedding."""
         return math.ceil(self.dim * self._representation.bits / 8)
 
     @property
@@ -52,13 +52,13 @@ class Evaluated:
         return str(self._declared(self.result.signature(name)))
 
     def _declared(self, signature: Signature) -> Signature:
-        seen = signature.representation.bits  # 1 under hamming, whatever is stored
+        seen = signature.representation.bits  # always 1 under hamming
         bits = seen if self.bits is None else min(self.bits, seen)
         return signature.declared(refined=self.refined or "none", ensemble=self.models, bits=bits)
 
 
 def show(found: list[Evaluated], *, signatures: bool) -> None:
-    """Print a table, what it is about, and the thresholds."""
+    """Print a table, notes, and the thresholds."""
     first = found[0].result
     if len(found) == 1:
         console.print(_one_table(first))
@@ -98,7 +98,7 @@ def _one_table(result: Evaluation) -> Table:
 
 
 def _table_of_rows(found: list[Evaluated]) -> Table:
-    """A row for each representation."""
+    """One row per representation."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     refined = ["refined"] if any(one.refined for one in found) else []
     for name in (*refined, "distance", "dim", "bytes", *found[0].result):
@@ -110,7 +110,7 @@ def _table_of_rows(found: list[Evaluated]) -> Table:
 
 
 def _table_of_columns(found: list[Evaluated]) -> Table:
-    """A column for each representation: for many metrics on a narrow screen."""
+    """One column per representation: for many metrics on a narrow terminal."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("metric")
     for one in found:
@@ -134,22 +134,22 @@ def _about(found: list[Evaluated]) -> list[str]:
     classes = len(np.unique(result.query_codes))
     said = [
         f"{result.n_queries:,} queries of {classes:,} classes"
-        + (f", {found[0].distance}, {found[0].dim} numbers each." if len(found) == 1 else ".")
+        + (f", {found[0].distance}, {found[0].dim} dimensions." if len(found) == 1 else ".")
     ]
     if ways := list(dict.fromkeys(one.refined for one in found if one.refined)):
         said.append(
-            f"DEVIATION, refined: {', '.join(ways)}. There the embedding of an image depends on the other test "
-            "images, and costs a pass through the network of messages."
+            f"DEVIATION, refined: {', '.join(ways)}. The embedding of an image then depends on the other test "
+            "images, and costs a pass through the message-passing network."
         )
     if result.n_lone:
         one = result.n_lone == 1
         misses = "counts as 0" if one else "count as 0"
         treated = misses if result.counted.all() else "does not count" if one else "do not count"
-        said.append(f"{result.n_lone:,} of them {'is' if one else 'are'} without a positive and {treated}.")
+        said.append(f"{result.n_lone:,} of them {'has' if one else 'have'} no positive and {treated}.")
     if result.intervals:
-        said.append("Intervals over classes: what other classes of this kind would give.")
+        said.append("Intervals: over other classes of the same kind.")
         if classes < MIN_CLASSES:
-            said.append(f"There are none below {MIN_CLASSES} classes.")
+            said.append(f"They need at least {MIN_CLASSES} classes.")
     if any(len(starts) > 1 for starts in result.per_start.values()):
         starts = len(next(iter(result.per_start.values())))
         said.append(f"±: standard deviation over {starts} k-means starts.")
@@ -167,15 +167,15 @@ def _show_threshold(one: Evaluated, *, several: bool) -> None:
         else (f" ({_per_cent(threshold.level)}: {_span(threshold.interval, digits)})")
     )
     decision = _DECISIONS[one.distance].format(f"{threshold.value:.{digits}f}")
-    _say(f"\nSame or not{about}: two images are the same if {decision}{interval}.")
+    _say(f"\nThreshold{about}: two images are of the same class if {decision}{interval}.")
     _say(
         f"Chosen for {_goal(threshold.rule)} on {chosen.classes:,} {one.chosen_on} classes "
-        f"({chosen.images:,} images), judged on {rates.classes:,} test classes ({rates.images:,} images)."
+        f"({chosen.images:,} images), tested on {rates.classes:,} test classes ({rates.images:,} images)."
     )
     if one.chosen_on == "training":
         _say(
-            "DEVIATION: the network was trained on the classes that chose this threshold. There it separates classes "
-            "better than it ever will elsewhere; the rates on the test classes are the ones to believe."
+            "DEVIATION: the network was trained on the classes that chose this threshold and separates them "
+            "better than other classes. Trust only the rates on the test classes."
         )
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("classes")

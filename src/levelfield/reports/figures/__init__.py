@@ -1,6 +1,7 @@
-"""Figures of studies and of the toy experiment. Importing this imports no drawing library.
+"""Figures of studies and of the toy experiment. Importing this package does not import matplotlib.
 
-A figure of a study is one file here, which is found by itself: a function that draws rows of the leaderboard.
+Each figure of a study is a function in a file of this package that draws leaderboard rows; files are found
+automatically.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = [
 
 
 def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]:
-    """Validate figure names, and that `study` (if given) can have these figures. Cheap: called before training.
+    """Check figure names, and that `study` (if given) can have these figures. Cheap: called before training.
 
     >>> check_figures(["spectra"])
     ['spectra']
@@ -65,6 +66,6 @@ def draw_figures(
     for name in check_figures(names):
         path = create(name)(rows, board.metrics[0], (out or folder) / f"{short_name(name)}.png")
         if not isinstance(path, Path) or not path.is_file():
-            raise BadInput(f"The figure '{name}' gave {path!r}; it must write a file and return its path.")
+            raise BadInput(f"The figure '{name}' returned {path!r}: it must write a file and return its path.")
         paths.append(path)
     return paths

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-LEAST = 0.2  # of the largest value: an axis never shows less, so that 2 % fill at most a tenth of it
+LEAST = 0.2  # of the largest value: minimum length of an axis, so that 2 % fill at most a tenth of it
 MARGIN = 0.06  # of the values' range, on each side
-WIDE = 10.0  # costs that are at least so many times apart are drawn on a logarithmic axis
-NARROW = 0.03  # of an axis: numbers nearer to each other than this are drawn side by side
+WIDE = 10.0  # costs with at least this ratio use a logarithmic axis
+NARROW = 0.03  # of an axis: closer numbers are evenly spaced instead
 
 Spacing = Literal["linear", "log", "even"]
 
@@ -35,7 +35,7 @@ def limits(values: Iterable[float | None], *, zero: bool = False) -> tuple[float
     span = max((1 + 2 * MARGIN) * (high - low), LEAST * max(abs(low), abs(high))) or 1.0
     middle = (low + high) / 2
     low, high = middle - span / 2, middle + span / 2
-    if shares:  # nothing lies above 1 or below 0, but a point on the edge is seen whole
+    if shares:  # shares are within 0 and 1; the margin keeps points on the edge visible
         high, low = (1.02, low - (high - 1.02)) if high > 1.02 else (high, low)
         low = max(low, -0.02)
     return low, high

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "pdf", "svg")
 GRID = "#eeeeee"
-# labels are people's own: `$` in them begins no formula; an axis never says "+6.8e2"
+# user labels may contain `$`, which is not a formula; axes have no offsets such as "+6.8e2"
 PLAIN: Any = {"text.parse_math": False, "axes.formatter.useoffset": False}
 SIZES: Any = {"axes.labelsize": 9, "axes.titlesize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8}
 
@@ -34,7 +34,7 @@ def plainly(draw: Callable[P, T]) -> Callable[P, T]:
         import matplotlib
 
         with matplotlib.rc_context(PLAIN | SIZES), warnings.catch_warnings():
-            # a sign that the font does not have becomes a box; that is no news for the screen
+            # characters missing from the font become boxes; no warning for that
             warnings.filterwarnings("ignore", message="(?s)Glyph .* missing from")
             warnings.filterwarnings("ignore", message="(?s).*Matplotlib currently does not support .* natively")
             return draw(*args, **kwargs)
@@ -57,7 +57,7 @@ def panels(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)  # can tell how large a text will be
+    FigureCanvasAgg(figure)  # measures text
     axes = figure.subplots(
         rows,
         columns,

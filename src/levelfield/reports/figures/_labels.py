@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-LONG = 40  # characters of a label; the middle of a longer one is left out
+LONG = 40  # characters of a label; longer labels are shortened in the middle
 TALL = 9.0  # inches of a legend in one column
 
 

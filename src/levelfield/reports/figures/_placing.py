@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SIZE = 7
-NEAR = 6.0  # points between the middle of a marker and its name
-FAR = tuple(NEAR + 8 * step for step in range(1, 13))  # further off, a line leads back to the point
+NEAR = 6.0  # points between the centre of a marker and its name
+FAR = tuple(NEAR + 8 * step for step in range(1, 13))  # further away, with a line to the point
 AROUND = [(math.cos(turn), math.sin(turn)) for turn in np.arange(16) * math.pi / 8]
 SIDES = [AROUND[k] for k in (0, 8, 2, 14, 6, 10, 4, 12)]  # right, left, the corners, above, below
 LEADER = 16.0  # points between the axes and a column of names
-HALOED = 60  # names; white around more of them takes long to draw
+HALOED = 60  # names with a white outline; more of them are slow to draw
 GROWTH, MOST_GROWTH = 1.25, 8
 
 
@@ -78,7 +78,7 @@ def name_points(points: Points) -> None:
 
     Call it last: it needs the final scale. The figure grows by the column.
     """
-    points.axis.figure.draw_without_rendering()  # makes the layout
+    points.axis.figure.draw_without_rendering()  # computes the layout
     places = _places(points, (NEAR,), SIDES)
     if places is None:
         _write_column(points)
@@ -104,11 +104,11 @@ def _places(points: Points, reaches: Sequence[float], sides: Sequence[tuple[floa
     """The offset of each name's centre from its point, in points; None if any name does not fit."""
     scale = points.axis.figure.dpi / 72
     frame, at, half = points.frame, points.pixels, NEAR * scale / 2
-    taken = np.concatenate((at - half, at + half), axis=1)  # boxes, one a row
+    taken = np.concatenate((at - half, at + half), axis=1)  # one box per row
     found = []
     for (x, y), (wide, high) in zip(at, points.sizes, strict=True):
         for reach, (right, up) in itertools.product(reaches, sides):
-            # the name touches a circle around the point from outside
+            # the name touches a circle around the point
             across, upward = right * (reach * scale + wide / 2), up * (reach * scale + high / 2)
             box = Box(x + across - wide / 2, y + upward - high / 2, x + across + wide / 2, y + upward + high / 2)
             if box.within(frame) and not box.overlaps_any(taken):
@@ -177,5 +177,5 @@ def _write(points: Points, k: int, place: tuple[float, float], unit: str, ha: st
         arrowprops=leader if leads else None,
     )
     if len(points.names) <= HALOED:
-        text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # lines below it do not strike it out
-    text.set_in_layout(False)  # its room was measured: the axes stay where they are
+        text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])  # keeps text legible over lines
+    text.set_in_layout(False)  # its space is reserved: the axes stay in place

@@ -1,4 +1,4 @@
-"""Why a study cannot have a figure, for the reasons that several figures share."""
+"""Reasons, shared by several figures, why a study cannot have a figure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from levelfield.studies.specification.study import Study
 
 
 def nothing_trains(study: Study) -> str | None:
-    """For figures that need a trained method.
+    """The reason for figures that need a trained method.
 
     >>> nothing_trains(Study.model_validate({"data": "emoji", "methods": ["lda"]}))
     'no method of the study trains anything: add one that does, such as margin'

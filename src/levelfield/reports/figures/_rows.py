@@ -22,7 +22,7 @@ class Drawn:
     """One row of the leaderboard and its finished runs."""
 
     row: Row
-    label: str  # without what varies
+    label: str  # without varied values
     method: str
     settings: dict[str, Any]
     results: list[Result]
@@ -48,7 +48,7 @@ class Drawn:
 
     @property
     def pair(self) -> str:
-        """A key that a method shares with and without its regulariser."""
+        """A key that is equal for a method with and without its regulariser."""
         return json.dumps([self.method, without_regulariser(self.settings), self.row.variation], sort_keys=True)
 
 

@@ -12,7 +12,7 @@ from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import MethodSpec
 
 REGULARISERS = ("switch", "mixup")
-# Okabe and Ito: people with any colour vision tell them apart. Grey is left to what trains nothing.
+# Okabe and Ito: distinguishable with any colour vision. Grey is reserved for untrained rows.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222")
 GREY = "#8a8a8a"
 MARKERS = {"o": 5.0, "s": 5.0, "^": 5.5, "D": 4.5, "v": 5.5, "P": 6.5, "X": 6.5, "*": 8.0}  # with their sizes
@@ -72,7 +72,7 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
         hollow = is_regularised(method.settings)
         family = _family(method)
         if (family, hollow) in drawn:
-            family = json.dumps(label)  # it differs in another point than the regulariser: a colour of its own
+            family = json.dumps(label)  # differs in more than the regulariser: gets its own colour
         drawn.add((family, hollow))
         found[label] = _coloured(families.setdefault(family, len(families)), hollow=hollow)
     return found

@@ -65,7 +65,7 @@ def _table(own: list[Drawn], metric: str) -> _Table:
 
 def _write_values(axis: Any, values: np.ndarray, middle: float) -> None:
     for (i, j), value in np.ndenumerate(values):
-        shade = "black" if value > middle else "white"  # to be read on light and on dark fields
+        shade = "black" if value > middle else "white"  # legible on light and dark fields
         text = "" if np.isnan(value) else f"{value:.3f}"
         axis.text(j, i, text, ha="center", va="center", fontsize=7, color=shade)
 

@@ -1,4 +1,4 @@
-"""Where a network looks (lim2022 D.1): the strongest channels of its last feature map, over the image."""
+"""Activation maps (lim2022 D.1): the strongest channels of the last feature map, over the image."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
         line[0].set_ylabel(metric)
         line[0].set_title(test_set if len(sets) > 1 else "", loc="left")
     numbers = _numbers(rows)
-    order = [*dict.fromkeys(_name(row) for row in rows), *named]  # as on the leaderboard
+    order = [*dict.fromkeys(_name(row) for row in rows), *named]  # in leaderboard order
     told = [name for name in dict.fromkeys(order) if name in named]
     short = [
         f"{numbers[name]}  {text}" if name in numbers else text

@@ -22,7 +22,7 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
     names = list(found.mean_ranks)
     half = math.ceil(len(names) / 2)
     bars = found.groups if found.differ else [names]
-    first = 0.25 + BAR * len(bars)  # inches below the line at which the first name stands
+    first = 0.25 + BAR * len(bars)  # inches between the line and the first name
     below = first + ROW * half
     last, short = len(names), shortened(names)
     beside = sum(max(map(len, part), default=0) for part in (short[:half], short[half:]))
@@ -38,7 +38,7 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
         rank = found.mean_ranks[name]
         axis.plot([rank, rank, edge], [0, down, down], color="#444444", linewidth=0.8)
         text = f"{short[place]}  {rank:.2f}" if left else f"{rank:.2f}  {short[place]}"
-        # the name ends or begins at the edge of the line, outside of all ranks
+        # names are outside the line, next to its ends
         axis.annotate(
             text,
             (edge, down),

@@ -18,7 +18,7 @@ from levelfield.reports.figures._rows import Drawn
 from levelfield.studies.runs.folder.store import Result, read_spec
 from levelfield.studies.specification.study import Study
 
-# what is measured, with its line: one colour is one method
+# parts of the data, with line styles: each method has one colour
 PARTS: dict[str, tuple[str, Any]] = {
     "train": ("training classes", ":"),
     "validation": ("validation classes", "--"),
@@ -111,7 +111,7 @@ def _draw_part(axis: Any, curves: list[Curve], colour: str) -> None:
         axis.plot(curve.steps, curve.values, color=colour, linestyle=line, linewidth=0.7, alpha=0.5)
         if curve.chosen in curve.steps:
             axis.plot(curve.chosen, curve.values[curve.steps.index(curve.chosen)], "o", color=colour, markersize=4)
-    # runs may end early: the mean is over those that came so far
+    # runs may stop early: the mean is over runs that reached the step
     steps = sorted({step for curve in curves for step in curve.steps})
     reached = [
         [value for curve in curves for at, value in zip(curve.steps, curve.values, strict=True) if at == step]

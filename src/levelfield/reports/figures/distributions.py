@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from levelfield.studies.runs.distributions import Distributions
     from levelfield.studies.specification.study import Study
 
-MOST = 300  # classes in a matrix, evenly chosen; more would be finer than the picture
+MOST = 300  # classes in a matrix, evenly chosen; more would exceed the resolution
 
 
 def _no_hist(study: Study) -> str | None:
     if any(learns_distributions(method.name) for method in study.methods):
         return None
-    return nothing_trains(study) or "it shows what `hist` learned, and `hist` is not among the methods"
+    return nothing_trains(study) or "it needs the method `hist`, which the study does not have"
 
 
 @register(
@@ -52,7 +52,7 @@ def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 @plainly
 def draw(found: dict[str, Distributions], path: Path, colours: dict[str, str] | None = None) -> Path:
-    """The same from arrays, one line of panels for each entry."""
+    """Draw the figure from arrays, one row of panels per entry."""
     figure, axes = panels(len(found), 2, width=9.2, height=3.9 * len(found), ratios=(1.15, 1))
     for line, (label, one), name in zip(axes, found.items(), shortened(list(found), 28), strict=True):
         _similarities(line[0], one, name)

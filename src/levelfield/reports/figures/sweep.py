@@ -18,8 +18,8 @@ from levelfield.studies.planning.plan import needed_labels
 from levelfield.studies.specification.study import Study, owner
 
 Measure = Callable[[Drawn], float | None]
-CROWDED = 26  # letters of all ticks that stand side by side in one panel
-BESIDE, WIDEST = 4.0, 20.0  # points between the intervals of two methods, and of all
+CROWDED = 26  # characters of all tick labels that fit side by side in one panel
+BESIDE, WIDEST = 4.0, 20.0  # points between the intervals of two methods, and of all methods
 
 
 def varied_keys(study: Study) -> int:

@@ -1,4 +1,4 @@
-"""The answer of a leaderboard in a few sentences: what to use, what is as good, whether training pays."""
+"""The answer of a leaderboard in a few sentences: which method to use, which are as good, whether training pays."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.training import Conditions
 
-_SHOWN = 6  # rows that are named; the table has all
+_SHOWN = 6  # maximum number of named rows
 _SEEN = 0.0005  # a difference below this is printed as 0.000
 
 
 def answer(board: Leaderboard) -> list[str]:
-    """Sentences for people, the most important first."""
+    """The sentences, most important first."""
     sets = dict.fromkeys(row.test_set for row in board.rows)
-    if len(sets) > 1:  # figures of different test sets cannot be compared
+    if len(sets) > 1:  # scores on different test sets cannot be compared
         parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
         return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
     best = board.answer
@@ -45,12 +45,12 @@ def _out_of(share: float) -> str:
 
 def _as_good(board: Leaderboard, best: Row) -> str:
     if len(board.rows) > 1 and not board.comparisons:
-        return f"Whether other rows are as good is not tested: {board.metrics[0]} has no value per query."
+        return f"Ties are not tested: {board.metrics[0]} has no value per query."
     tied = [row.label for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
     if not tied:
         return ""
     more = f" and {len(tied) - _SHOWN} more" if len(tied) > _SHOWN else ""
-    return f"As good, as far as these test classes can tell: {', '.join(tied[:_SHOWN])}{more}."
+    return f"As good (not distinguishable on these test classes): {', '.join(tied[:_SHOWN])}{more}."
 
 
 def _training(board: Leaderboard) -> str:
@@ -61,16 +61,16 @@ def _training(board: Leaderboard) -> str:
     told = _gained(gain)
     kept, total = board.facts.get("kept_start", (0, 0))
     if kept:
-        told += f" In {kept} of {total} runs the validation classes found no step better than the start."
-    these = "" if gain.retrained else " in these runs (training again was not tried)"
+        told += f" In {kept} of {total} runs no step was better than the start on the validation classes."
+    these = "" if gain.retrained else " in these runs (training was not repeated)"
     if gain.winner == gain.first:
         return f"Training pays{these}: {told}"
     if gain.winner == gain.second:
         return f"Training does not pay here{these}: {told}"
     if gain.classes < MIN_CLASSES or gain.difference >= _SEEN:
         tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
-        return f"Whether training pays cannot be told from {tested}: {told}"
-    return f"Training does not pay here, as far as these test classes can tell: {told}"
+        return f"{tested} cannot show whether training pays: {told}"
+    return f"Training does not pay here (no significant difference): {told}"
 
 
 def _gained(gain: Comparison) -> str:
@@ -83,7 +83,7 @@ def _gained(gain: Comparison) -> str:
 
 
 def _surer(board: Leaderboard, best: Row) -> str:
-    """What would resolve the widest tie with the best row; empty if another sentence says that nothing can."""
+    """What would resolve the widest tie with the best row; empty if `board.limit` covers it."""
     ties = [one for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
     widest = max(ties, key=lambda one: one.difference, default=None)
     needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
@@ -91,7 +91,7 @@ def _surer(board: Leaderboard, best: Row) -> str:
 
 
 def advice(board: Leaderboard, conditions: Conditions) -> str:
-    """If training does not pay: a suggestion that the study has not tried yet."""
+    """If training does not pay: a suggestion for what to try next."""
     gain = board.training_gain
     if gain is None or gain.winner == gain.first:
         return ""
@@ -100,4 +100,4 @@ def advice(board: Leaderboard, conditions: Conditions) -> str:
             "To give training more capacity, train part of the network: conditions.cut=last-2 conditions.augment=light "
             "conditions.views=4. More classes help, too."
         )
-    return "Part of the network already trains: more classes, or more images per class, give it more to learn from."
+    return "Part of the network already trains. More classes, or more images per class, would help training."

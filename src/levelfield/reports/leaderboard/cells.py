@@ -1,4 +1,4 @@
-"""Format the scores of a leaderboard, for people and for programs."""
+"""Format the scores of a leaderboard, for tables and for programs."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
 
 HEAD = ("pair", "difference", "95 % interval", "t", "df", "p (Holm)", "verdict", "would resolve it")
-MOST_PAIRS = 1000  # in leaderboard.md; leaderboard.json has all
+MOST_PAIRS = 1000  # in leaderboard.md; leaderboard.json has all pairs
 
 
 def how_compared(board: Leaderboard) -> str:
@@ -24,14 +24,14 @@ def how_compared(board: Leaderboard) -> str:
         return f"{classes} test classes: too few for a test (at least {MIN_CLASSES} are needed)."
     told = f"{classes} test classes"
     tried = [max(one.seeds) for one in pairs if one.retrained]
-    told += f" and {_span(tried)} seeds" if tried else " (training again was not tried: this is about these runs)"
+    told += f" and {_span(tried)} seeds" if tried else " (training was not repeated: this holds only for these runs)"
     number = f"{len(pairs):,} pair{'s' * (len(pairs) != 1)}"
     kind = "Crossed test" if tried else "Test"
     return f"{kind} of {board.metrics[0]} over {told}, Holm-corrected over {number}, {100 * ALPHA:.0f} % in all."
 
 
 def comparisons_markdown(board: Leaderboard) -> list[str]:
-    """One line per pair, the better row first; if not all fit, those with the clearest differences."""
+    """One line per pair, the better row first; at most MOST_PAIRS, those with the clearest differences."""
     if not board.comparisons:
         return []
     shown = board.comparisons

@@ -31,7 +31,7 @@ def front_lines(board: Leaderboard) -> list[str]:
     lines = []
     for test_set, fronts in board.fronts.items():
         trained = [row for row in board.rows if row.trained and row.test_set == test_set]
-        where = f"{test_set}: front" if len(board.fronts) > 1 else "Front"
+        where = f"{test_set}: Pareto front" if len(board.fronts) > 1 else "Pareto front"
         lines += [
             f"{where} of {board.metrics[0]} against {COSTS[cost]}: {', '.join(labels)}."
             for cost, labels in fronts.items()

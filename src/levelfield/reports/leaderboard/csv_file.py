@@ -11,7 +11,7 @@ from levelfield.studies.leaderboard.rows import Row
 
 
 def as_csv(board: Leaderboard) -> str:
-    """One line per row: mean, intervals and spread of every metric, cost, best on test, deviations, what varies."""
+    """One line per row: mean, interval and spread of every metric, cost, best on test, deviations, varied values."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     varied = sorted({key for row in board.rows for key in row.variation})

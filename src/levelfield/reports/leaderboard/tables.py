@@ -21,7 +21,7 @@ from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row
 
 _VERDICTS = "Comparisons"
-_ROWS, _LABELS, _SHOWN = 40, 12, 6  # how much of it a text says; the JSON file has all
+_ROWS, _LABELS, _SHOWN = 40, 12, 6  # limits of the text; the JSON file has everything
 
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:
@@ -83,7 +83,7 @@ def explanation(board: Leaderboard) -> list[str]:
     lines += [
         f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds were spent planning batches."
         for row in board.rows
-        if row.planning > max(0.05 * row.seconds, 0.05)  # less than that would be printed as 0.0
+        if row.planning > max(0.05 * row.seconds, 0.05)  # smaller values would be printed as 0.0
     ]
     lines += [f"{row.label}: {row.best_on_test.text}." for row in board.rows if row.best_on_test]
     lines += [f"Missing: {text}." for text in board.missing]
@@ -168,13 +168,13 @@ def _single_runs(board: Leaderboard) -> list[str]:
     if not single or not any(one.retrained for one in board.comparisons):
         return []
     return [
-        f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it are about that run: training again was "
-        "not tried."
+        f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it hold only for that run, since training "
+        "was not repeated."
     ]
 
 
 def _resolving(board: Leaderboard) -> list[str]:
-    """What would resolve the ties with the best row, most likely first."""
+    """What would resolve the ties with the best row, largest difference first."""
     best = board.rows[0].label
     found = [
         (one.seen_from(best), text)

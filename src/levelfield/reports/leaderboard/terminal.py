@@ -10,8 +10,8 @@ from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row
 
-_NAME = 20  # columns that a method's name has before it is folded
-_LETTERS = 4  # and its deviations
+_NAME = 20  # columns of a method's name before it is wrapped
+_LETTERS = 4  # columns of its deviations
 _MARGINS = 2
 
 
@@ -21,7 +21,7 @@ def board_tables(board: Leaderboard, letters: dict[str, str], width: int) -> lis
     ranks = [str(rank) for rank, _ in enumerate(board.rows, 1)]
     marked = {"dev": ["".join(letters[text] for text in row.deviations) or "-" for row in board.rows]}
     main = {
-        # of the representation its width; that it is an ensemble stands among the deviations
+        # of the representation only the width; the deviations list ensembles
         first: [cells.figure(row.cells[first]).split(",")[0] for row in board.rows],
         "95 % interval": [cells.interval(row.cells[first]) for row in board.rows],
         "sd": [cells.spread(row.cells[first]) for row in board.rows],

@@ -1,1 +1,1 @@
-"""Worker processes that do the runs of a plan."""
+"""Worker processes that execute the runs of a plan."""

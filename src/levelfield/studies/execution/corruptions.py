@@ -1,6 +1,6 @@
-"""Finished runs on corrupted test images, by several processes: each takes some of the corruptions, for all runs.
+"""Evaluate finished runs on corrupted test images in several processes, each with some corruptions for all runs.
 
-So no image is corrupted twice and nothing below the cut is computed twice, as in one process.
+As in one process, no image is corrupted twice, and nothing below the cut is computed twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def record_all(
     jobs: int,
     progress: Mapping[Path, Progress],
 ) -> dict[Path, str]:
-    """As `record`, with `jobs` processes; 0 or 1: in this one."""
+    """Like `record`, with `jobs` processes; 0 or 1: in this process."""
     missing = _missing(folders, names, metrics)
     shares = [missing[k::jobs] for k in range(min(jobs, len(missing)))]
     if len(shares) < 2:
@@ -65,7 +65,7 @@ def record_all(
 def _record(
     folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
 ) -> dict[Path, str]:
-    """As `record`; an error that stops all runs at once is the reason of each that is not measured yet."""
+    """Like `record`; an error that stops all runs at once is the reason for each unfinished run."""
     try:
         return record(folders, names, metrics, progress)
     except LevelfieldError as error:
@@ -73,7 +73,7 @@ def _record(
 
 
 def _lost(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], reason: str) -> dict[Path, str]:
-    """The runs that should have been measured and were not."""
+    """The runs that should have been evaluated but were not."""
     return {folder: reason for folder in folders if _missing([folder], names, metrics)}
 
 
@@ -89,13 +89,13 @@ def _work(
     threads: int,
     trust: tuple[str, ...] | None,
 ) -> None:
-    """A process's life: its corruptions, and how it went."""
+    """Main function of a process: evaluate its corruptions and report the result."""
     torch.set_num_threads(threads)
 
     def send(folder: Path, *stage: str | int) -> None:
         try:
             pipe.send((folder, *stage))
-        except ConnectionError:  # nobody listens any more: what is not done can be done another day
+        except ConnectionError:  # the parent is gone; a later command can do the rest
             sys.exit(1)
 
     with as_trusted(trust):

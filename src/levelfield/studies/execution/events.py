@@ -1,4 +1,4 @@
-"""What becomes known of runs while they are done, wherever that is."""
+"""Progress events of runs, from any process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from levelfield.progress import SELDOM, CallbackProgress, Progress
 
 @dataclass(frozen=True)
 class Event:
-    """What the parent learns: `kind` is start, progress, done, failed or busy."""
+    """A message to the parent; `kind` is start, progress, done, failed or busy."""
 
     kind: str
     run: int
@@ -19,14 +19,14 @@ class Event:
 
 
 class RunsProgress(Progress):
-    """Progress of many runs: each starts, has stages of its own, and ends. This one is silent; others override
-    `on_event`, and `report` for what precedes the runs."""
+    """Progress of many runs: each starts, has stages, and ends. Silent by default; subclasses override `on_event`, and
+    `report` for work before the runs."""
 
     def on_event(self, event: Event) -> None:
-        """Take in what happened to a run."""
+        """Handle an event of a run."""
 
     def of_run(self, number: int) -> Progress:
-        """The progress of one run, whose stages become events, not more often than a person can see."""
+        """The progress of one run; its stages become events, at a limited rate."""
         return CallbackProgress(lambda *stage: self.on_event(Event("progress", number, *stage)), pause=SELDOM)
 
 

@@ -1,4 +1,4 @@
-"""What a fork server imports, and nobody else (see `levelfield.processes`): all that a run needs, once for all."""
+"""Imported only by the fork server (see `levelfield.processes`): all modules that a run needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 
 
 def _import(name: str) -> None:
-    """Import a module; end at once if the command that wants it ends meanwhile."""
+    """Import a module; exit at once if the parent command ends meanwhile."""
     done, parent = threading.Event(), os.getppid()
 
     def watch() -> None:
@@ -24,11 +24,11 @@ def _import(name: str) -> None:
         importlib.import_module(name)
     finally:
         done.set()
-        watcher.join()  # a process that is to be forked has one thread
+        watcher.join()  # a process must have one thread when it forks
 
 
-# the second and third are imported where a run first needs them, which would be in every process anew
+# the second and third are lazy imports, which every process would otherwise repeat
 for _name in ("levelfield.studies.execution.workers", "sklearn.utils.extmath", "torchvision.transforms.v2.functional"):
     _import(_name)
-gc.freeze()  # what was imported is never searched for garbage, so that forks go on sharing its memory
-atexit.register(os._exit, 0)  # taking torch apart takes seconds, and nobody waits for anything of a fork server
+gc.freeze()  # exclude imported objects from garbage collection, so that forks keep sharing their memory
+atexit.register(os._exit, 0)  # tearing down torch takes seconds, for nothing

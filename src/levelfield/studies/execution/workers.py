@@ -1,7 +1,7 @@
-"""Execution: worker processes that take runs one by one, and a parent that only watches and assigns.
+"""Execution: worker processes that execute runs one by one, and a parent that assigns runs and collects results.
 
-A run that crashes is reported and stops no other; a worker that dies is replaced. Two `compare` commands on one
-study share the work, because a run is done by whoever holds its lock.
+A run that crashes is reported and does not stop the others; a dead worker is replaced. Two `compare` commands on one
+study share the work: the process that holds the lock of a run executes it.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from levelfield.studies.runs.spec import PlannedRun
 
 
 class Agenda:
-    """Which run comes next: the first whose needs are finished."""
+    """Chooses the next run: the first whose needed runs are finished."""
 
     def __init__(self, runs: list[PlannedRun], unfinished: list[int]) -> None:
         self.waiting = list(unfinished)
         self._open = set(unfinished)
         self._titles = [run.title for run in runs]
-        numbers: dict[str, set[int]] = {}  # a run may be planned under several labels, and lie under any of them
+        numbers: dict[str, set[int]] = {}  # a run may have several labels, and its folder may be under any of them
         for k, run in enumerate(runs):
             numbers.setdefault(run.spec.folder_name, set()).add(k)
         self._needs = [set[int]().union(*(numbers.get(need.name, ()) for need in run.spec.needs)) for run in runs]
 
     def next(self) -> int | None:
-        """Take a run; None if nothing is left, or what is left waits for runs that are being done."""
+        """Take a run; None if no run is left, or all others wait for active runs."""
         found = next((k for k in self.waiting if not self._needs[k] & self._open), None)
         if found is not None:
             self.waiting.remove(found)
         return found
 
     def end(self, number: int, *, failed: bool) -> list[Event]:
-        """A run is over. If it failed, so have those that need it; they are given, with the reason."""
+        """End a run. If it failed, the runs that need it fail, too; their events are returned."""
         self._open.discard(number)
         if not failed:
             return []
@@ -57,16 +57,16 @@ class Agenda:
 
 @dataclass
 class Outcome:
-    """How a study ended: the runs that failed, by number, with the reason; and those that are finished, but could not
-    be measured on corrupted images."""
+    """The outcome of a study: failed runs by number, with the reason, and finished runs that could not be evaluated on
+    corrupted images."""
 
     failed: dict[int, str] = field(default_factory=dict)
     unmeasured: dict[int, str] = field(default_factory=dict)
 
     def refuse_if_all_failed(self, runs: int) -> None:
-        """Without any finished run there is nothing to show."""
+        """Raise if no run finished."""
         if runs and len(self.failed) == runs:
-            raise LevelfieldError(f"Every run failed; the first: {next(iter(self.failed.values()))}")
+            raise LevelfieldError(f"All runs failed. The first error: {next(iter(self.failed.values()))}")
 
 
 def run_all(
@@ -78,10 +78,10 @@ def run_all(
     options: Options,
     progress: RunsProgress = SILENT_RUNS,
 ) -> Outcome:
-    """Do all runs with `jobs` processes (0: in this one). Returns when every run is finished or failed.
+    """Execute all runs with `jobs` processes (0: in this process). Returns when every run is finished or failed.
 
-    Somebody's own method trains in a process that it shares with nobody. The process that planned the study has loaded
-    its file, so that nothing is measured there: with such a method 0 means 1.
+    A user-defined method trains in a process of its own. This process has loaded the user's file while planning, so
+    nothing may be evaluated here: with such a method 0 means 1.
     """
     outcome = Outcome()
     unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
@@ -90,7 +90,7 @@ def run_all(
     agenda = Agenda(runs, unfinished)
 
     def settle(event: Event) -> None:
-        """Take in how a run ended; those that needed a failed one have failed, too."""
+        """Record the end of a run; runs that need a failed run fail, too."""
         for ended in [event, *agenda.end(event.run, failed=event.kind == "failed")]:
             if ended.kind == "failed":
                 outcome.failed[ended.run] = ended.text
@@ -101,7 +101,7 @@ def run_all(
             settle(do_one(k, runs[k], runs[k].folder(study_folder), metrics, options, patient=True, progress=progress))
         return outcome
     workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
-    held: list[int] = []  # runs that another command is doing: asked again, with patience, when nothing else is left
+    held: list[int] = []  # runs of other processes; checked again, with waiting, when no other run is left
 
     def dismiss(pipe: Connection) -> None:
         process, _ = workers.pop(pipe)
@@ -118,7 +118,7 @@ def run_all(
             k = held.pop(0)
         workers[pipe] = (process, k)
         if k is not None:
-            with contextlib.suppress(ConnectionError):  # a worker that is dead already is met at the next `recv`
+            with contextlib.suppress(ConnectionError):  # a dead worker is noticed at the next `recv`
                 pipe.send((k, runs[k], runs[k].folder(study_folder), metrics, options, patient))
         elif not agenda.waiting:
             dismiss(pipe)
@@ -143,7 +143,7 @@ def run_all(
                     del workers[pipe]
                     if doing is not None:
                         reason = processes.end_of(process.exitcode)
-                        with contextlib.suppress(LevelfieldError):  # it is reported in any case
+                        with contextlib.suppress(LevelfieldError):  # the failure is reported in any case
                             write_text(runs[doing].folder(study_folder) / FAILED, reason + "\n")
                         settle(Event("failed", doing, reason))
                     if agenda.waiting or held:
@@ -156,21 +156,21 @@ def run_all(
                 else:
                     progress.on_event(event)
                 if event.kind in ("done", "failed", "busy"):
-                    if data_is_own_code(runs[event.run].spec):  # it ran here, to say what is measured
+                    if data_is_own_code(runs[event.run].spec):  # user code ran in this process
                         dismiss(pipe)
                         if agenda.waiting or held:
                             hire()
                     else:
                         assign(pipe)
             for pipe in [pipe for pipe, (_, doing) in workers.items() if doing is None]:
-                assign(pipe)  # what it waited for may be there now
+                assign(pipe)  # the runs it waited for may be finished now
     finally:
         processes.stop([process for process, _ in workers.values()])
     return outcome
 
 
 def _work(pipe: Connection) -> None:
-    """A worker's life: take a run, do it, say how it went."""
+    """Main function of a worker: receive runs, execute them, report results."""
 
     progress = _Sent(pipe)
     with contextlib.suppress(EOFError, ConnectionError):
@@ -188,7 +188,7 @@ class _Sent(RunsProgress):
     def on_event(self, event: Event) -> None:
         try:
             self._pipe.send(event)
-        except ConnectionError:  # the parent was killed, and the run can go on another day
+        except ConnectionError:  # the parent was killed; a later command continues the run
             sys.exit(1)
 
 
@@ -202,19 +202,19 @@ def do_one(
     patient: bool,
     progress: RunsProgress,
 ) -> Event:
-    """One run under its lock. A failure is written to the run's folder and returned, never raised."""
+    """Execute one run under its lock. A failure is written to the run's folder and returned, never raised."""
     try:
         with locked(folder / "lock", wait=patient) as mine:
             if not mine:
                 return Event("busy", number)
-            for left in folder.glob(".*.tmp"):  # with the lock held, a half file is a dead process's
+            for left in folder.glob(".*.tmp"):  # with the lock held, a partial file belongs to a dead process
                 left.unlink(missing_ok=True)
             if not is_finished(folder, run.spec, metrics):
                 progress.on_event(Event("start", number))
                 execute(run.spec, folder, metrics, options=options, progress=progress.of_run(number))
                 (folder / FAILED).unlink(missing_ok=True)
             return Event("done", number)
-    except Exception as error:  # whatever a run dies of must not stop the others; it is reported and counted as failed
+    except Exception as error:  # no error may stop the other runs; it is reported
         try:
             write_text(folder / FAILED, traceback.format_exc())
         except LevelfieldError as unwritable:

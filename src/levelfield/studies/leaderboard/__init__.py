@@ -1,1 +1,1 @@
-"""Finished runs to rows, intervals, comparisons and verdicts of claims."""
+"""Leaderboards: rows, intervals, comparisons and verdicts on claims, from finished runs."""

@@ -1,4 +1,4 @@
-"""The figures of the same methods on several datasets: a study that varies its data, or several studies."""
+"""Scores of the same methods on several datasets: from a study that varies its data, or from several studies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from levelfield.studies.leaderboard.entries import Entry, finished_entries
 from levelfield.studies.runs.folder.store import read_plan
 from levelfield.studies.specification.yaml_file import read_study
 
-ELSEWHERE = ("data", "protocol")  # what varies and makes another dataset, not another method
+ELSEWHERE = ("data", "protocol")  # varied keys that make another dataset, not another method
 
 
 @dataclass(frozen=True)
 class Across:
-    """The metric of each method on each dataset, mean over seeds: only methods that all datasets have.
+    """The metric of each method on each dataset, mean over seeds, for methods that all datasets have.
 
-    notes: what was left out and why, and what to doubt.
+    notes: excluded methods with the reason, and warnings.
     """
 
     metric: str
@@ -39,14 +39,14 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
         entries, missing = finished_entries(read_plan(folder), folder, (metric,))
         if not entries:
             raise BadInput(
-                f"{folder} has no finished run with {metric} measured: run `levelfield compare` with it, "
+                f"{folder} has no finished run with the metric {metric}: run `levelfield compare` with it, "
                 "or choose another --metric."
             )
         notes += [f"{folder}: {len(missing)} runs are missing ({'; '.join(missing[:3])})."] if missing else []
         for same, methods in _by_dataset(entries).items():
             name = _unused(next(iter(methods.values()))[0].run.spec.data.name, folder, found)
             if same in seen:
-                notes.append(f"{name} and {seen[same]} are tested on the same images and are no independent datasets.")
+                notes.append(f"{name} and {seen[same]} use the same test images, so they are not independent datasets.")
             seen.setdefault(same, name)
             found[name] = {
                 method: float(np.mean([entry.value(metric) for entry in own])) for method, own in methods.items()
@@ -56,7 +56,7 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
 
 
 def _shared(found: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """The methods that all datasets have, and a note for each of the others."""
+    """The methods that all datasets have, and a note for each other method."""
     lacking = {
         method: [name for name, figures in found.items() if method not in figures]
         for figures in found.values()
@@ -64,7 +64,7 @@ def _shared(found: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, flo
     }
     shared = [method for method, names in lacking.items() if not names]
     notes = [
-        f"{method} is left out: it has no finished run on {', '.join(names)}."
+        f"{method} is excluded: it has no finished run on {', '.join(names)}."
         for method, names in lacking.items()
         if names
     ]
@@ -72,7 +72,7 @@ def _shared(found: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, flo
 
 
 def _by_dataset(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
-    """Entries by test set, and there by method: its label and what varies besides the data."""
+    """Entries by test set and method (its label and varied keys other than the data)."""
     sets: dict[str, dict[str, list[Entry]]] = {}
     for own in entries.values():
         run = own[0].run
@@ -87,7 +87,7 @@ def _makes_a_method(key: str) -> bool:
 
 
 def _unused(name: str, folder: Path, taken: dict[str, dict[str, float]]) -> str:
-    """A name for the dataset: its own, with the study's where another study has it too."""
+    """A unique name for the dataset: its own, plus the study's if another study uses it, too."""
     name = Path(name).name
     if name in taken:
         name = f"{name} ({folder.name})"

@@ -1,4 +1,4 @@
-"""The leaderboard: means, intervals, which rows are better than which, cost and deviations of the runs of a study."""
+"""The leaderboard of a study: means, intervals, comparisons between rows, costs and deviations."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from levelfield.studies.specification.claims import Claim
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """All rows, best first by the first metric, and the comparisons between those tested on the same images.
+    """All rows, best first by the first metric, and comparisons between rows with the same test images.
 
-    signatures: how the figures were made, by test set and metric.
+    signatures: how the scores were computed, by test set and metric.
     """
 
     study: str
@@ -47,7 +47,7 @@ class Leaderboard:
 
     @property
     def answer(self) -> Row:
-        """What to use: the row with the best figure; of several, one that trains nothing."""
+        """The row to use: the one with the best score; if several are equal, one that trains nothing."""
         first = self.metrics[0]
         return max(self.rows, key=lambda row: (row.cells[first].mean, not row.trained))
 
@@ -62,9 +62,9 @@ class Leaderboard:
 
     @property
     def training_gain(self) -> Comparison | None:
-        """The winner against the best row of its test set that trained nothing; None unless there are both.
+        """The winner against the best untrained row of its test set; None if either is missing.
 
-        Training pays if its `winner` is the first of the two, does harm if it is the second.
+        Training pays if the comparison's `winner` is the first row, and harms if it is the second.
         """
         best = self.winner
         idle = [row for row in self.rows if not row.trained and row.test_set == best.test_set]
@@ -72,17 +72,17 @@ class Leaderboard:
 
     @property
     def open_question(self) -> Comparison | None:
-        """Of the winner and the best row that ties with it: `missing`, `needed_seeds` and `needed_classes` say what
-        would resolve it. None if nothing ties with the winner."""
+        """The winner against the best row that ties with it; `missing`, `needed_seeds` and `needed_classes` say what
+        would resolve the tie. None if no row ties with the winner."""
         return self.comparison(self.winner.label, self.as_good[0]) if self.as_good else None
 
     @property
     def limit(self) -> str:
-        """One sentence if no difference at all could be established, and what that would take; otherwise nothing."""
+        """If no difference could be established: one sentence on what it would take; otherwise empty."""
         return limit_sentence(self.comparisons)
 
     def comparison(self, first: str, second: str) -> Comparison | None:
-        """Two rows, `difference` being that of the first over the second; None if they were not compared."""
+        """The comparison of two rows, with `difference` first minus second; None if they were not compared."""
         found = self._by_pair.get(frozenset((first, second)))
         return None if found is None else found.seen_from(first)
 
@@ -92,7 +92,7 @@ class Leaderboard:
 
     @property
     def fronts(self) -> dict[str, dict[str, list[str]]]:
-        """By test set and cost: the rows that no other beats for the same cost or less, cheapest first."""
+        """By test set and cost: the rows that no other row beats at the same or lower cost, cheapest first."""
         return {
             test_set: {
                 cost: front([row for row in self.rows if row.test_set == test_set], cost, self.metrics[0])
@@ -112,14 +112,14 @@ class Leaderboard:
         return board_notebook.table(self, of)
 
     def as_data(self) -> dict[str, Any]:
-        """Everything as plain data, as it is read again from leaderboard.json."""
+        """Everything as plain data, as in leaderboard.json."""
         plain: dict[str, Any] = json.loads(json.dumps(self.content()))
         return plain
 
     def content(self) -> dict[str, Any]:
-        """What leaderboard.json holds, to be written: no copy where one would take long."""
+        """The content of leaderboard.json, without copying the comparisons."""
         pairs = [_plain(one) for one in self.comparisons]
-        rest = asdict(replace(self, comparisons=[]))  # which copies deeply, and pairs may be tens of thousands
+        rest = asdict(replace(self, comparisons=[]))  # asdict copies deeply, and pairs may be tens of thousands
         return {**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}
 
 
@@ -141,16 +141,16 @@ def gather(
     claims: Sequence[Claim] = (),
     facts: dict[str, Any] | None = None,
 ) -> Leaderboard:
-    """The leaderboard of all finished runs; what is missing is said, not guessed."""
+    """The leaderboard of all finished runs; missing runs are listed."""
     found, missing = finished_entries(runs, study_folder, metrics)
     if not found:
         raise BadInput(
-            f"There is no finished run of '{name}' under {study_folder} with {', '.join(metrics)} measured. "
+            f"No finished run of '{name}' under {study_folder} has {', '.join(metrics)}. "
             "Run `levelfield compare` first."
         )
     queried = [metric for metric in metrics if _has_queries(found, metric)]
     first = queried or ranking(metrics)
-    metrics = tuple(dict.fromkeys([*first[:1], *metrics]))  # what is tested stands first and decides the order
+    metrics = tuple(dict.fromkeys([*first[:1], *metrics]))  # the tested metric comes first and decides the order
     usual = _usual_representation(found, metrics[0])
     signatures: dict[str, dict[str, Any]] = {}
     differences: list[Differences] = []
@@ -229,7 +229,7 @@ def _row(
 
 
 def _by_test_set(found: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
-    """The rows of each test set, by its name: a study may vary its data or protocol."""
+    """The rows by test set: a study may vary its data or protocol."""
     sets: dict[str, tuple[str, dict[str, list[Entry]]]] = {}
     for label, entries in found.items():
         spec = entries[0].run.spec
@@ -240,7 +240,7 @@ def _by_test_set(found: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entr
 
 
 def _one_definition(metric: str, found: dict[str, list[Entry]]) -> dict[str, Any]:
-    """The definition all figures of a column share; a column with two is refused."""
+    """The definition that all scores of a column share; raises if there are several."""
     definitions = {
         f"{label}, seed {entry.seed},": json.dumps(result.signatures[metric]["definition"], sort_keys=True)
         for label, entries in found.items()
@@ -251,15 +251,15 @@ def _one_definition(metric: str, found: dict[str, list[Entry]]) -> dict[str, Any
         common = Counter(definitions.values()).most_common(1)[0][0]
         odd = next(label for label, text in definitions.items() if text != common)
         raise BadInput(
-            f"'{metric}' of {odd} was computed in another way than that of the others ({definitions[odd]} against "
-            f"{common}); they cannot share a column. Measure again with `levelfield compare`."
+            f"'{metric}' of {odd} has another definition than that of the other rows ({definitions[odd]} against "
+            f"{common}), so they cannot share a column. Run `levelfield compare` again."
         )
     definition: dict[str, Any] = json.loads(next(iter(definitions.values())))
     return definition
 
 
 def _in_words(own: dict[str, Any], usual: dict[str, Any]) -> str:
-    """In what a representation is not the usual one.
+    """How a representation differs from the usual one.
 
     >>> _in_words({"dim": 2048, "bits": 1, "ensemble": 4}, {"dim": 64, "bits": 32, "ensemble": 1})
     '2048 bits, ensemble 4'

@@ -1,8 +1,8 @@
-"""What the runs of a study say of its claims: holds, does not hold, or cannot be told.
+"""Verdicts on the claims of a study: holds, does not hold, or cannot be told.
 
-The same crossed test as between the rows of a leaderboard. Claims were made before the runs, so Holm's correction is
-over the claims of the study and not over all pairs of its rows. A metric without a value per query (a clustering) has
-no classes to draw: it is judged by Student's paired test over seeds, and the note says so.
+Claims are tested like the rows of a leaderboard, with the crossed test. They were made before the runs, so Holm's
+correction is over the claims of the study, not over all pairs of rows. A metric without a value per query, such as
+nmi, is tested over seeds by Student's paired test, and a note says so.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.specification.claims import Claim
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
-_ROUNDING = 1e-9  # seeds that vary a difference by less do not vary it
+_ROUNDING = 1e-9  # a smaller variation of a difference over seeds counts as none
 Part = tuple[Mapping[str, list[Entry]], Mapping[str, Table]]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs say of a claim. missing, needed_seeds, needed_classes: of one that cannot be told, what would
-    resolve it."""
+    """The verdict on a claim. missing, needed_seeds, needed_classes: what would resolve a claim that cannot be
+    told."""
 
     claim: str
     metric: str
@@ -43,7 +43,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """In one line.
+        """The verdict in one line.
 
         >>> Verdict("a > b", "nmi", "roth2020 table 4", "holds", 0.02, 0.01, 0.03, 0.01).text
         'a > b: holds (nmi +0.020, 95 % +0.010 to +0.030; roth2020 table 4)'
@@ -56,7 +56,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _BySeeds:
-    """A difference of a metric that has no value per class; p is None if seeds do not vary it."""
+    """The difference in a metric without a value per class; p is None if it does not vary over seeds."""
 
     value: float
     low: float | None
@@ -68,10 +68,10 @@ class _BySeeds:
 def judge_claims(
     claims: Sequence[Claim], parts: Sequence[Part], metric: str, *, trials: Mapping[str, int] | None = None
 ) -> list[Verdict]:
-    """The verdict on each claim. Those of the form `a > b` are Holm-corrected together, 5 % in all.
+    """The verdict on each claim. Claims `a > b` are Holm-corrected together, 5 % in all.
 
-    parts: for each test set the entries of its rows, and the table of every metric with a value per query.
-    trials: how many settings were tried for each row. A claim about another budget cannot be judged.
+    parts: for each test set, the entries of its rows and the table of every metric with a value per query.
+    trials: number of tuning trials of each row. A claim about another budget cannot be judged.
     """
     places = [_place(one, parts) if not _other_budget(one, trials or {}) else None for one in claims]
     crossed, by_seeds = {}, {}
@@ -101,17 +101,17 @@ def judge_claims(
 
 
 def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
-    """Why the settings of a claim's rows were not chosen with the budget that it is about; empty if they were.
+    """A note if the rows of a claim were not tuned with the claim's budget; empty if they were.
 
     >>> _other_budget(Claim(claim="a > b", trials=20), {"a": 20, "b": 8})
-    'it is about 20 trials each, and b had 8'
+    'the claim is about 20 trials each, but b had 8'
     """
     if claim.trials is None:
         return ""
     first, _, second = claim.parts
     other = {label: trials.get(label, 0) for label in (first, second) if trials.get(label, 0) != claim.trials}
     told = " and ".join(f"{label} had {count}" for label, count in other.items())
-    return f"it is about {claim.trials} trials each, and {told}" if other else ""
+    return f"the claim is about {claim.trials} trials each, but {told}" if other else ""
 
 
 def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:
@@ -123,7 +123,7 @@ def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:
 def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
     said = _said(claim, found.difference, found.low, found.high, found.adjusted)
     lacks = (found.missing, found.needed_seeds, found.needed_classes) if said == OPEN else ("", None, None)
-    note = _what_would_resolve(found) if said == OPEN else "" if found.retrained else "these runs alone"
+    note = _what_would_resolve(found) if said == OPEN else "" if found.retrained else "for these runs only"
     return Verdict(
         claim.claim, metric, claim.source, said, found.difference, found.low, found.high, found.adjusted, note, *lacks
     )
@@ -131,8 +131,8 @@ def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
 
 def _of_seeds(claim: Claim, found: _BySeeds, metric: str, corrected: float | None) -> Verdict:
     said = _said(claim, found.value, found.low, found.high, corrected)
-    seeds = "one seed" if found.seeds == 1 else f"the same with all {found.seeds} seeds"
-    note = f"{seeds}, and no value per class" if found.p is None else "over seeds alone"
+    seeds = "one seed" if found.seeds == 1 else f"equal for all {found.seeds} seeds"
+    note = f"{seeds}, and no value per class" if found.p is None else "over seeds only"
     return Verdict(claim.claim, metric, claim.source, said, found.value, found.low, found.high, corrected, note)
 
 
@@ -166,7 +166,7 @@ def _by_seeds(pairs: list[tuple[Entry, Entry]], metric: str) -> _BySeeds:
 
 
 def _paired_t(differences: np.ndarray) -> float:
-    """Two-sided p of Student's paired test of differences that vary.
+    """Two-sided p-value of Student's paired test, for differences that vary.
 
     >>> round(_paired_t(np.array([0.01, 0.02, 0.03])), 4)
     0.0742

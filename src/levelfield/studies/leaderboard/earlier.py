@@ -1,4 +1,4 @@
-"""A leaderboard that another study of the same name would replace is kept beside it."""
+"""Keep a leaderboard that another study of the same name would replace."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.yaml_file import read_study
 
 EARLIER = "earlier"
-_LAST = "runs.json"  # moved last: as long as it is there, the rest is moved again
+_LAST = "runs.json"  # moved last: after an interruption the move is repeated
 
 
 def keep_earlier(folder: Path, runs: Sequence[PlannedRun], metrics: Sequence[str]) -> Path | None:
-    """Move what was written about another study in `folder` to a folder of its own, which is returned.
+    """Move the files of another study's leaderboard in `folder` to a folder of their own, and return it.
 
-    More methods, seeds or metrics extend a study: its leaderboard is made again, with all that it had, and nothing is
-    kept. Runs stay where they are: the study that was here is complete again as soon as it is compared again.
+    More methods, seeds or metrics extend a study: its new leaderboard includes the old one, so nothing is moved. Runs
+    stay where they are: comparing the earlier study again restores its leaderboard.
     """
     if not (folder / _LAST).is_file() or _extends(folder, runs, metrics):
         return None
     if (folder / EARLIER).is_symlink():
         raise BadInput(
-            f"{folder / EARLIER} is a link, and the earlier leaderboard would be moved out of the study's folder."
+            f"{folder / EARLIER} is a link: the earlier leaderboard would be moved out of the study's folder."
         )
     kept = next(place for number in range(1, 100_000) if not (place := folder / EARLIER / str(number)).exists())
     kept.mkdir(parents=True)
@@ -37,8 +37,8 @@ def keep_earlier(folder: Path, runs: Sequence[PlannedRun], metrics: Sequence[str
 
 def kept_text(folder: Path, kept: Path) -> str:
     return (
-        f"{folder} held the leaderboard of another study (other conditions, rows or metrics): it is now in {kept}. "
-        "To keep both in place, give one of them its own name: name=..."
+        f"{folder} held the leaderboard of another study (other conditions, rows or metrics), which is now in {kept}. "
+        "To keep both in place, give one of them another name: name=..."
     )
 
 
@@ -46,7 +46,7 @@ def _extends(folder: Path, runs: Sequence[PlannedRun], metrics: Sequence[str]) -
     """Whether the study has all runs and metrics of the one in the folder."""
     try:
         before, measured = read_plan(folder), read_study(folder / "study.yaml").metrics
-    except LevelfieldError:  # whatever it was, it is not this study
+    except LevelfieldError:  # unreadable: not this study
         return False
     now = {_place(run) for run in runs}
     return {_place(run) for run in before} <= now and set(measured) <= set(metrics)

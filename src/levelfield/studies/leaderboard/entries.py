@@ -1,4 +1,4 @@
-"""What a leaderboard is made of: for each row and seed the finished runs that count as one."""
+"""Entries of a leaderboard: for each row and seed, the finished runs that count as one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from levelfield.studies.runs.spec import PlannedRun
 
 @dataclass(frozen=True)
 class Entry:
-    """One seed of a row: a run, or all members of a competitor, whose figures are averaged ("separated").
+    """One seed of a row: a run, or all members of a method, whose scores are averaged ("separated").
 
-    An interval is over seeds or test classes, never over members.
+    Intervals are over seeds or test classes, never over members.
     """
 
     run: PlannedRun
@@ -36,7 +36,7 @@ class Entry:
 
     @property
     def seconds(self) -> float:
-        """Of training, for one member."""
+        """Training time of one member."""
         return float(np.mean([result.seconds for result in self.results]))
 
     @property
@@ -47,7 +47,7 @@ class Entry:
         return all(result.has_queries(metric) for result in self.results)
 
     def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """The metric of each test class, and how many queries it has."""
+        """The metric of each test class, and its number of queries."""
         found = [result.by_class[metric] for result in self.results]
         return np.mean([means for means, _ in found], axis=0), found[-1][1]
 
@@ -55,7 +55,7 @@ class Entry:
 def finished_entries(
     runs: Iterable[PlannedRun], study_folder: Path, metrics: tuple[str, ...]
 ) -> tuple[dict[str, list[Entry]], list[str]]:
-    """The entries of every row, and what is missing. A seed without all its members does not count yet."""
+    """The entries of every row, and the missing runs. A seed counts once all its members are finished."""
     reasons: dict[str, str] = {}  # of failed and damaged runs
     together: dict[tuple[str, int], list[tuple[PlannedRun, Result | None]]] = {}
     for run in runs:
@@ -74,21 +74,21 @@ def finished_entries(
 
 
 def mean_cost(entries: Iterable[Entry], name: str) -> float | None:
-    """A cost that the runs counted, for one member; None if any did not count it (runs of earlier versions)."""
+    """Mean recorded cost of one member; None if a run did not record it (earlier versions)."""
     costs = [result.summary.get(name) for entry in entries for result in entry.results]
     known = [float(cost) for cost in costs if cost is not None]
     return float(np.mean(known)) if known and len(known) == len(costs) else None
 
 
 def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]:
-    """Entries of two rows by seed, for the seeds that both have. What no seed changes is paired with every seed."""
+    """Entries of two rows by seed, for the seeds that both have. A deterministic row is paired with every seed."""
     if not first[0].run.seeded or not second[0].run.seeded:
         return [(a, b) for a in first for b in second]
     return [(a, b) for a in first for b in second if a.seed == b.seed]
 
 
 def class_table(found: Mapping[str, list[Entry]], metric: str) -> Table:
-    """Class means of every row as the crossed test takes them; a row that no seed changes is exact over seeds."""
+    """Class means of every row for the crossed test; a deterministic row has no variance over seeds."""
     table: dict[str, np.ndarray] = {}
     weights: np.ndarray = np.zeros(0)
     for label, entries in found.items():
@@ -101,6 +101,6 @@ def class_table(found: Mapping[str, list[Entry]], metric: str) -> Table:
 
 
 def kept_start(results: Iterable[Result]) -> tuple[int, int]:
-    """Among runs whose step was chosen on validation classes: how many kept their start, and how many there are."""
+    """Among runs whose step was chosen on validation classes: how many kept the start, and how many there are."""
     chosen = [result.summary["best_step"] for result in results if result.summary.get("history")]
     return chosen.count(0), len(chosen)

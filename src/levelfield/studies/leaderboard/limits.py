@@ -1,4 +1,4 @@
-"""What a study could not establish, and what it would take: one sentence for people, before any table."""
+"""One sentence, above the table, if a study established no difference: what it would take."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from levelfield.evaluation.statistics import MIN_CLASSES, Comparison, Needed
 
-_FEW = 20  # test classes, below which only large differences can be established
+_FEW = 20  # with fewer test classes only large differences can be established
 
 
 def limit_sentence(comparisons: Sequence[Comparison]) -> str:
-    """If no difference was established: by how many test classes (and seeds), and how many would show the largest.
+    """If no difference was established: how many classes (or seeds) would detect the largest one.
 
     >>> few = Comparison("a", "b", 0.1, None, None, None, None, None, None, 4, (3, 3), True, "classes", None,
     ...                  Needed(14, 6, None))
     >>> limit_sentence([few])
-    '4 test classes: no difference can be established; 14 classes would be needed to see one of 0.100.'
+    '4 test classes: no difference can be established; 14 classes would be needed to detect a difference of 0.100.'
     """
     if not comparisons or any(one.better() for one in comparisons):
         return ""
@@ -26,13 +26,13 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     told += f": no difference {'can be' if widest.classes < _FEW else 'was'} established"
     numbers = needed_text(widest, brief=True)
     if numbers:
-        return f"{told}; {numbers} would be needed to see one of {abs(widest.difference):.3f}."
-    least = f"; {MIN_CLASSES} are the least." if widest.classes < MIN_CLASSES else "."
+        return f"{told}; {numbers} would be needed to detect a difference of {abs(widest.difference):.3f}."
+    least = f"; at least {MIN_CLASSES} are needed." if widest.classes < MIN_CLASSES else "."
     return told + least
 
 
 def needed_text(one: Comparison, *, brief: bool = False) -> str:
-    """How many of what is missing would resolve a tie, with 80 % power; nothing if that is not known.
+    """How many seeds or classes would resolve a tie, with 80 % power; empty if unknown.
 
     >>> tie = Comparison("a", "b", 0.01, -0.01, 0.03, 1.0, 9.0, 0.3, 0.3, 50, (3, 3), True, "seeds", Needed(9, 4, None))
     >>> needed_text(tie)

@@ -1,4 +1,4 @@
-"""A leaderboard in a notebook: its line, its HTML table, and its tables for pandas."""
+"""A leaderboard in a notebook: one line, an HTML table, and pandas tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TABLES = ("rows", "comparisons")
 
 
 def line(board: Leaderboard) -> str:
-    """What it is about, and who is first."""
+    """The study and its best row, in one line."""
     if not board.rows:
         return f"Leaderboard({board.study!r}: no rows)"
     first, best = board.metrics[0], board.rows[0]
@@ -24,7 +24,7 @@ def line(board: Leaderboard) -> str:
 
 
 def html(board: Leaderboard) -> str:
-    """The rows, best first; the words of the full leaderboard are in the study's folder."""
+    """The rows as an HTML table, best first; the full leaderboard is in the study's folder."""
     first, *others = board.metrics
     head = ["#", "method", first, "95 % interval", "sd", *others, "sec", "deviations"]
     rows = []
@@ -40,7 +40,7 @@ def html(board: Leaderboard) -> str:
 
 
 def table(board: Leaderboard, of: str) -> Any:
-    """A DataFrame of the rows, with the columns of leaderboard.csv, or of the comparisons, one line a pair."""
+    """A DataFrame of the rows, with the columns of leaderboard.csv, or of the comparisons, one line per pair."""
     if of not in TABLES:
         raise unknown("table of a leaderboard", of, TABLES)
     if of == "comparisons":

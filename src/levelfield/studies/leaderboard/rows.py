@@ -1,4 +1,4 @@
-"""One row of a leaderboard: its figures, what it cost, and in what it was not treated equally."""
+"""One row of a leaderboard: scores, costs and deviations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from levelfield.studies.leaderboard.entries import Entry
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure: mean over seeds, its 95 % interval over test classes and training again (None: not known), and the
-    standard deviation over seeds (None: one run, or not defined)."""
+    """One score: mean over seeds, its 95 % interval over test classes and retraining (None: unknown), and the
+    standard deviation over seeds (None: one run, or undefined)."""
 
     mean: float
     low: float | None = None
@@ -25,7 +25,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One competitor (under one variation). What it cost is for one run, mean over seeds; None is not known."""
+    """One method (under one variation). Costs are per run, mean over seeds; None: unknown."""
 
     label: str
     trained: bool
@@ -37,8 +37,8 @@ class Row:
     variation: dict[str, Any]
     first_run: str
     tied_with_best: bool = False
-    planning: float = 0.0  # seconds of training that went into choosing batches
-    peak_bytes: float | None = None  # of main memory while it trained
+    planning: float = 0.0  # seconds of training spent on planning batches
+    peak_bytes: float | None = None  # of main memory during training
     images: float | None = None
     rows_through_trunk: float | None = None
     test_set: str = ""  # its name in the leaderboard's signatures
@@ -49,9 +49,9 @@ COSTS = {"seconds": "seconds", "peak_bytes": "peak memory", "rows_through_trunk"
 
 
 def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
-    """Labels of the rows that no other beats or equals for less, nor beats for the same; cheapest first.
+    """Labels of the rows on the Pareto front, cheapest first.
 
-    The rows are of one test set. What trains nothing costs nothing here. A row whose cost is not known is left out.
+    All rows must have the same test set. Untrained rows cost nothing here. Rows of unknown cost are excluded.
 
     >>> from levelfield.studies.leaderboard.rows import Cell
     >>> row = lambda label, value, seconds: Row(label, seconds > 0, [0], {"nmi": Cell(value)}, seconds, [], [], {}, "")
@@ -69,16 +69,16 @@ def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
 
 
 def paid_for(row: Row, cost: str) -> float | None:
-    """What the row cost to train; None if that is not known."""
+    """The training cost of the row; None if unknown."""
     paid: float | None = getattr(row, cost)
     return paid if row.trained else 0.0
 
 
 @dataclass(frozen=True)
 class BestOnTest:
-    """Means over runs: the best figure on the test classes while each trained, and the figure of the run itself.
+    """Means over runs: the best test score during training, and the reported score.
 
-    steps: where the best was, for each run. A method that refines at test time is monitored without that.
+    steps: the best step of each run. A method that refines at test time is monitored without refinement.
     """
 
     metric: str
@@ -90,7 +90,7 @@ class BestOnTest:
 
     @property
     def text(self) -> str:
-        """In one line.
+        """The scores in one line.
 
         >>> BestOnTest("recall@1", 0.712, 0.705, 0.007, [300]).text
         'best test score during training: 0.712 at step 300 (not used for selection); reported: 0.705, gap 0.007'
@@ -102,13 +102,13 @@ class BestOnTest:
 
 
 def best_on_test(entries: Sequence[Entry]) -> BestOnTest | None:
-    """Of a row; None unless all its runs were monitored."""
+    """The best test scores of a row; None unless all its runs were monitored."""
     results = [result for entry in entries for result in entry.results]
     watched: list[list[dict[str, Any]]] = [result.summary.get("monitored") or [] for result in results]
     if not all(watched):
         return None
     metric = watched[0][0]["metric"]
-    # the first of equals: with patience nobody would have gone on
+    # the first of equal scores, where early stopping would have stopped
     best = [max(seen, key=lambda entry: (entry["test"], -entry["step"])) for seen in watched]
     highest = float(np.mean([entry["test"] for entry in best]))
     honest = float(np.mean([result.values[metric] for result in results]))

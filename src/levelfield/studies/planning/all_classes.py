@@ -1,4 +1,4 @@
-"""Training on every class, where validation classes chose the number of steps: they have chosen it already."""
+"""Train on every class, with the number of steps that validation classes chose in compared runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def chosen_steps(study_folder: Path, labels: Set[str]) -> int:
     found: list[int] = [result.summary["best_step"] for result in results if result.summary.get("history")]
     if not found:
         raise BadSpecification(
-            "With --all-classes no class is left to validate, and no compared run says how many steps it chose: run "
+            "--all-classes leaves no validation classes, and no compared run has chosen the number of steps: run "
             "`levelfield compare` first, or set conditions.select=budget."
         )
     return round(median(found))
 
 
 def without_validation(conditions: dict[str, Any], steps: int) -> dict[str, Any]:
-    """The conditions for training so many steps, with nothing left to choose.
+    """The conditions for training a fixed number of steps, without selection.
 
     >>> without_validation({"steps": 200, "select": "map@r", "patience": 2}, 30)
     {'steps': 30, 'select': 'budget', 'patience': None}

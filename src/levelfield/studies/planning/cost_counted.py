@@ -1,5 +1,5 @@
-"""What a study costs by counting alone, for data or weights that are not on this machine: official numbers of images,
-rows through the trunk, floating-point operations, bytes. Hours are not known: they would have to be measured.
+"""Count the cost of a study whose data or weights are not on this machine: official numbers of images, rows through
+the trunk, floating-point operations, bytes. Hours are unknown, since they must be measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from levelfield.training.ledger import declared
 
 @dataclass(frozen=True)
 class Counted:
-    """One row of the plan: what all its runs together take. Operations are multiplications and additions."""
+    """One row of the plan: the cost of all its runs. Operations are multiplications and additions."""
 
     label: str
     runs: int
@@ -45,7 +45,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class _PerImage:
-    """Operations of one image below and above the cut; bytes of the network, and how many numbers its head gets."""
+    """Operations of one image below and above the cut, bytes of the network, and input width of its head."""
 
     below: float
     above: float
@@ -54,10 +54,10 @@ class _PerImage:
 
 
 def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
-    """The runs of a study and what each row takes, without any image or pretrained weight."""
+    """The runs of a study and the cost of each row, without any image or pretrained weight."""
     runs = plan(study)
     found: dict[str, Counted] = {}
-    for run in runs:  # seeds, folds and members of a row take the same
+    for run in runs:  # seeds, folds and members of a row cost the same
         one = found[run.row] if run.row in found else _counted(run)
         found[run.row] = replace(one, runs=one.runs + (run.row in found))
     return runs, [_times(one, one.runs) for one in found.values()]
@@ -82,10 +82,10 @@ def total(rows: list[Counted]) -> Counted:
 
 
 def _counted(run: PlannedRun) -> Counted:
-    """One run. A row through the part that trains costs three forward passes: forward, and twice that backward.
+    """The cost of one run. A row through the trained part costs three forward passes: one forward, two for backward.
 
-    While it trains, the validation classes are looked at if they select, and training and test classes if it is
-    monitored; what ends a run early (patience) is not foreseen.
+    Evaluations during training are included: validation classes for selection, training and test classes for
+    monitoring. Early stopping (patience) is ignored.
     """
     c, settings = run.spec.conditions, run.spec.method.settings
     train, kept_back, test = official_images(run)
@@ -97,7 +97,7 @@ def _counted(run: PlannedRun) -> Counted:
     method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
     per_image = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
     setting = setting_of(method, c, per_image.width, 0)
-    if method.trains:  # it counts the parameters of its own head
+    if method.trains:  # with the parameters of its own head
         method.head(RandomFeatures(per_image.width, np.arange(classes)), setting)
     layout: Layout = method.layout or c.layout
     seen = c.steps * layout.batch_size if method.trains else 0
@@ -113,7 +113,7 @@ def _counted(run: PlannedRun) -> Counted:
 
 
 def countable(study: Study) -> bool:
-    """Whether the makers' numbers of the study's data are known."""
+    """Whether the official numbers of the study's data are known."""
     return _facts(study.data.name) is not None
 
 
@@ -123,11 +123,11 @@ def _facts(name: str) -> DatasetFacts | None:
 
 
 def official_images(run: PlannedRun) -> tuple[int, int, int]:
-    """Training, validation and test images of a run, by the makers' numbers. A fold trains on all but its own part."""
+    """Official numbers of training, validation and test images of a run. A fold trains on all but its own part."""
     name, protocol = run.spec.data.name, run.spec.protocol
     facts = _facts(name)
     if facts is None:
-        raise BadSpecification(f"Nobody knows how many images '{name}' has before it is there.")
+        raise BadSpecification(f"The size of '{name}' is unknown until it has been downloaded.")
     folds = protocol.folds
     share = (folds - 1) / folds if folds > 1 else 1 - protocol.validation
     known = facts.parts["train"][0]
@@ -136,7 +136,7 @@ def official_images(run: PlannedRun) -> tuple[int, int, int]:
 
 
 def official_classes(run: PlannedRun) -> int:
-    """Training classes of a run, by the makers' numbers."""
+    """Official number of training classes of a run."""
     facts, (train, kept_back, _) = _facts(run.spec.data.name), official_images(run)
     return max(2, round(facts.parts["train"][1] * train / (train + kept_back))) if facts else 2
 
@@ -151,5 +151,5 @@ def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, ima
     with torch.no_grad(), FlopCounterMode(display=False) as above:
         embedder(stored)
     weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
-    blocks = BLOCK if cut != "tuned" else 1  # what lies below the cut is computed in blocks of one size
+    blocks = BLOCK if cut != "tuned" else 1  # layers below the cut are computed in blocks of fixed size
     return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights, trunk.width)

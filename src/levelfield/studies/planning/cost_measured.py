@@ -1,4 +1,4 @@
-"""What a study will cost: a few steps of each method are timed on blank inputs; nothing is trained or kept."""
+"""Estimate the cost of a study by timing a few steps of each method on random inputs; nothing is trained or kept."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from levelfield.studies.specification.study import Study
 from levelfield.training.ledger import declared
 
 PROBES = 3
-MOST_NUMBERS = 100 * 3 * 512**2  # of a batch that is timed; of a larger one a part
-OVERHEAD = 2.0  # seconds a run takes besides its steps: building, embedding, measuring, writing
+MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
+OVERHEAD = 2.0  # seconds per run besides its steps: building, embedding, evaluating, writing
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class MethodCost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds and bytes a study will take, roughly."""
+    """Approximate seconds and bytes of a study."""
 
     rows: list[MethodCost]
     feature_seconds: float
-    """Of work for what is not stored yet."""
+    """Seconds to compute features that are not stored yet."""
     feature_bytes: int
     run_bytes: int
     jobs: int
@@ -60,8 +60,8 @@ class Estimate:
     @property
     def _of_features(self) -> str:
         if self.feature_bytes and not self.feature_seconds:
-            return "the features are stored already"
-        return f"{_duration(self.feature_seconds)} of work for features"
+            return "features are already stored"
+        return f"{_duration(self.feature_seconds)} for features"
 
     @property
     def text(self) -> str:
@@ -80,24 +80,24 @@ def estimate(
     jobs: int,
     progress: Progress = SILENT,
 ) -> Estimate:
-    """Time the parts of a study once and multiply."""
+    """Time the parts of a study once and scale."""
     torch.set_num_threads(study.conditions.threads)
     looks: dict[RunInputs, _Look] = {}
     rows: dict[str, MethodCost] = {}
-    dims: dict[str, int] = {}  # of each run's embeddings
+    dims: dict[str, int] = {}  # embedding size of each run
     run_bytes = 0
     stage = progress.stage("timing", len(runs))
     for run in runs:
         conditions = run.spec.conditions
         inputs = inputs_for(run.spec, options.cache_folder, options.device)
-        whole = inputs.with_fold(0)  # folds share what is stored
+        whole = inputs.with_fold(0)  # folds share stored features
         look = looks.setdefault(whole, looks.get(whole) or _look(whole))
         if run.row not in rows:
             rows[run.row] = _method(run, inputs, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
-        # a checkpoint holds what trains three times over: weights and two moments
+        # a checkpoint holds three numbers per trained parameter: the weight and two moments
         numbers, weights = conditions.dim, look.parameters + 4 * (look.trainable + inputs.width * conditions.dim)
-        if run.spec.joined:  # its members' numbers side by side; their weights get a second name, which takes no room
+        if run.spec.joined:  # concatenated members; their weights are hard links, which take no space
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
         run_bytes += 4 * (len(inputs.fold.test) * numbers + weights)
@@ -113,7 +113,7 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Look:
-    """What one block of real images tells about the inputs."""
+    """Measurements on one block of real images."""
 
     seconds_per_image: float
     bytes_per_image: int
@@ -148,7 +148,7 @@ def _look(inputs: RunInputs) -> _Look:
 
 
 def _few(images: int, side: int) -> int:
-    """As many as have the pixels of so many images with a side of 512: the plan of a study may not exhaust memory.
+    """The number of images with at most the pixels of `images` images of side 512, to limit memory.
 
     >>> _few(64, 224), _few(64, 2048)
     (64, 4)
@@ -157,10 +157,10 @@ def _few(images: int, side: int) -> int:
 
 
 def _features(inputs: RunInputs) -> tuple[int, int]:
-    """How many images will be stored, each once per view, and how many of them are not yet."""
+    """How many images will be stored, each once per view, and how many of them are missing."""
     fold, (training, test) = inputs.fold, inputs.views
     trained, judged = fold.train, fold.validation
-    if inputs.protocol.folds > 1:  # what one fold keeps back trains in another
+    if inputs.protocol.folds > 1:  # images held out in one fold train in another
         trained, judged = np.concatenate([trained, judged]), judged[:0]
     views = range(max(1, inputs.conditions.views) if training.random else 1)
     wanted = [(trained, training, number) for number in views]
@@ -171,7 +171,7 @@ def _features(inputs: RunInputs) -> tuple[int, int]:
 
 def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
     conditions, competitor = run.spec.conditions, run.spec.method
-    if run.spec.joined:  # its members are counted as runs of their own
+    if run.spec.joined:  # its members are runs of their own
         return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
     classes = int(inputs.train_labels.max()) + 1
     with isolated(run.spec.seed, "estimate"):
@@ -180,8 +180,8 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
         layout, drawn = conditions.batches(method)
         try:
             step = _step_seconds(method, layout, inputs, classes, setting) if method.trains else 0.0
-        except (Exception, SystemExit) as error:  # of somebody's own loss: the plan says so, and goes on
-            return MethodCost(run.row, 0, 0.0, [f"its first step fails: {type(error).__name__}: {error}"])
+        except (Exception, SystemExit) as error:  # raised by user code: the plan reports it and continues
+            return MethodCost(run.row, 0, 0.0, [f"the first step fails: {type(error).__name__}: {error}"])
     if method.trains:
         step += _planning_seconds(drawn, layout, inputs, conditions.dim)
     if not inputs.is_cached:
@@ -194,7 +194,7 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
 
 @dataclass
 class RandomFeatures:
-    """Random training features, for a method that makes its head from them."""
+    """Random training features, for methods that compute their head from them."""
 
     width: int
     labels: np.ndarray
@@ -210,7 +210,7 @@ def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: in
     own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
     embedder = Embedder(inputs.new_trunk(), common if own is None else own).to(inputs.device).train()
     method.to(inputs.device)
-    if method.wants is not None:  # its teacher is not trained yet
+    if method.wants is not None:  # the teacher is not trained yet
         method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
     shapes = embedder.trunk.stored_shapes(inputs.conditions.image)
     each = max(1, layout.per_class)
@@ -218,7 +218,7 @@ def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: in
     size = min(layout.batch_size, max(2 * each, affordable))
     stored = tuple(torch.rand(size, *shape, device=inputs.device) for shape in shapes)
     classes_of = torch.arange(size) // each % classes
-    known = method.labels(np.arange(classes), 0, 0)  # what a member is told of each class
+    known = method.labels(np.arange(classes), 0, 0)  # the member's label of each class
     labels = torch.from_numpy(known)[classes_of]
     batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
     parameters: list[nn.Parameter] = [
@@ -235,7 +235,7 @@ def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: in
 
 
 def _planning_seconds(drawn: Choice, layout: Layout, inputs: RunInputs, dim: int) -> float:
-    """Seconds that a batch takes to be planned, from random embeddings if the batching looks at them."""
+    """Seconds to plan one batch, with random embeddings if the batching uses them."""
     batches = drawn.make(inputs.train_labels, layout, batches_per_epoch=PROBES)
     size = len(inputs.train_labels), dim
     rows = numpy_stream(0, "estimate").normal(size=size) if batches.needs_memory else None

@@ -1,4 +1,4 @@
-"""What a study could establish, said before anything trains: it knows its test classes, seeds and pairs of rows."""
+"""Predict the smallest difference that a study can detect, from its test classes, seeds and pairs of rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from levelfield.studies.runs.inputs import open_catalog
 from levelfield.studies.runs.spec import PlannedRun
 
 # recall@1 of methods on the embedded data: standard deviation of a pair's difference over classes (0.05 between two
-# similar losses, 0.25 between a trained and an untrained row), and of a figure over seeds
+# similar losses, 0.25 between a trained and an untrained row), and of a score over seeds
 OVER_CLASSES, OVER_SEEDS = 0.15, 0.003
 
 
 def foresee(runs: list[PlannedRun]) -> str:
-    """One sentence about the first test set of a plan: the smallest difference that would be found, if any."""
+    """One sentence on the first test set of a plan: the smallest detectable difference, if any."""
     first = runs[0].spec
     here = [run for run in runs if (run.spec.data, run.spec.protocol) == (first.data, first.protocol)]
     rows, seeds = len({run.row for run in here}), len({run.spec.seed for run in here})
@@ -24,24 +24,24 @@ def foresee(runs: list[PlannedRun]) -> str:
 
 
 def sentence(classes: int, seeds: int, pairs: int) -> str:
-    """In words.
+    """The sentence for given numbers.
 
     >>> sentence(4, 3, 45)
-    '4 test classes: no difference can be established, whatever the methods do; 5 are the least.'
+    '4 test classes: too few to establish any difference; at least 5 are needed.'
     >>> sentence(100, 3, 45)
-    '100 test classes, 3 seeds, 45 pairs of rows: differences from about 0.064 on would be found (80 % power), if classes and seeds vary as on the embedded data.'
+    '100 test classes, 3 seeds, 45 pairs of rows: smallest detectable difference about 0.064 (80 % power), if classes and seeds vary as on the embedded data.'
     """  # noqa: E501
     if not pairs:
         return ""
     if classes < MIN_CLASSES:
         told = f"{classes} test class{'es' * (classes != 1)}"
-        return f"{told}: no difference can be established, whatever the methods do; {MIN_CLASSES} are the least."
+        return f"{told}: too few to establish any difference; at least {MIN_CLASSES} are needed."
     size = detectable_effect(classes, seeds, pairs, over_classes=OVER_CLASSES, over_seeds=OVER_SEEDS)
     told = f"{classes:,} test classes, {seeds} seed{'s' * (seeds != 1)}, {pairs:,} pair{'s' * (pairs != 1)} of rows"
     if size >= 1:
-        return f"{told}: no difference can be established; even one of 1.0 would need more classes."
-    again = "" if seeds > 1 else " With one seed they would be about these runs: training again is not tried."
+        return f"{told}: no difference can be established; even a difference of 1.0 needs more classes."
+    again = "" if seeds > 1 else " With one seed, verdicts hold only for these runs, since training is not repeated."
     return (
-        f"{told}: differences from about {size:.2g} on would be found (80 % power), if classes and seeds vary as on "
+        f"{told}: smallest detectable difference about {size:.2g} (80 % power), if classes and seeds vary as on "
         f"the embedded data.{again}"
     )

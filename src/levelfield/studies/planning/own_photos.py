@@ -1,4 +1,4 @@
-"""A study for somebody's own photos: losses with their defaults, and conditions fitted to what is there."""
+"""A study for the user's photos: losses with default settings, and conditions fitted to the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from levelfield.studies.specification.choices import ProtocolChoice
 from levelfield.studies.specification.study import Study, parse_study
 from levelfield.training import Conditions
 
-DRAWINGS = 96  # pixels of the shorter side below which images are taken for small drawings, as in the demo
+DRAWINGS = 96  # pixels; images with a smaller shorter side are treated as small drawings, as in the demo
 SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
 
 
@@ -33,10 +33,10 @@ def fit_to(
     fixed: Set[str] = frozenset(),
     progress: Progress = SILENT,
 ) -> tuple[dict[str, Any], list[str]]:
-    """A study for the photos under `path` and, in sentences, what was found and chosen.
+    """A study for the photos under `path`, and sentences on what was found and chosen.
 
-    root: of the benchmark that `path` names. wished: what the user asks for, of which the keys in `fixed` are left
-    alone. progress: of the images that are checked for the first time.
+    root: root folder, if `path` names a benchmark. wished: the user's study; its keys in `fixed` are not changed.
+    progress: progress of the images that are checked for the first time.
     """
     content = photos_content()
     wished = wished or parse_study(content)
@@ -60,7 +60,7 @@ def fit_to(
             content["protocol"] = stopping.protocol
             protocol = ProtocolChoice(**stopping.protocol)
         if "select" in conditions and any(methods.trains(method.name) for method in wished.methods):
-            content["figures"] = ["curves"]  # of the figure that chooses
+            content["figures"] = ["curves"]  # of the metric that selects
     fold = protocol.divide(catalog)[0]
     changes += _fit_batch(conditions, catalog.labels[fold.train], fixed)
     changes += _fit_dim(conditions, wished.conditions, fixed)
@@ -71,21 +71,21 @@ def fit_to(
 
 
 def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[str]:
-    """Photographs are seen at 160 px by their last features; small drawings keep the layout of earlier stages."""
+    """Photographs use 160 px and the last features; small drawings also use earlier stages."""
     if small:
-        if "conditions.backbone" not in fixed:  # other networks call their stages otherwise
+        if "conditions.backbone" not in fixed:  # other networks name their stages differently
             conditions.update({key: value for key, value in SMALL.items() if f"conditions.{key}" not in fixed})
         return []
     if {f"conditions.{key}" for key in SMALL} & fixed:
         return []
     return [
-        f"Photographs: seen at {conditions['image']} px, the network's last features averaged over the image. "
-        "Larger is slower: conditions.image=224."
+        f"Photographs: resized to {conditions['image']} px; the network's last features, averaged over the image. "
+        "For larger images (slower): conditions.image=224."
     ]
 
 
 def _fit_batch(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) -> list[str]:
-    """Batches that the training classes can fill."""
+    """Choose batches that the training classes can fill."""
     if "conditions.batch" in fixed:
         return []
     layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
@@ -94,14 +94,14 @@ def _fit_batch(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) 
 
 
 def _fit_dim(conditions: dict[str, Any], wished: Conditions, fixed: Set[str]) -> list[str]:
-    """No more dimensions than the features have, where the user chooses the network."""
+    """Limit the dimension to that of the features, if the user chose the network."""
     if "conditions.dim" in fixed or not {f"conditions.{key}" for key in ("backbone", "taps", "pooling")} & fixed:
         return []
     width = check_trunk(wished).width
     if width >= conditions["dim"]:
         return []
     conditions["dim"] = width
-    return [f"The embedding has {width} dimensions, as many as the network's features."]
+    return [f"The embedding has {width} dimensions, like the network's features."]
 
 
 def _counted(labels: np.ndarray) -> str:
@@ -110,10 +110,10 @@ def _counted(labels: np.ndarray) -> str:
 
 def _study_name(path: Path) -> str:
     """The folder's name, or the file's without its suffix."""
-    place = Path(os.path.realpath(path))  # also where links lead in a circle
+    place = Path(os.path.realpath(path))  # also with circular links
     return (place.stem if place.is_file() else place.name).lstrip(".") or "photos"
 
 
 def photos_content() -> dict[str, Any]:
-    """The study for somebody's own photos as plain data, before it is fitted to them."""
+    """The study for the user's photos as plain data, before fitting."""
     return library.content("photos/base")

@@ -1,4 +1,4 @@
-"""The plan: which runs a study consists of, each after those that it needs."""
+"""The plan: the runs of a study, each after the runs that it needs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from levelfield.training import Conditions
 
 
 def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
-    """All runs of a study: seed by seed, so that every method has a first result early. What is needed comes first.
+    """All runs of a study, seed by seed, so that every method has a first result early. Needed runs come first.
 
-    digest: the identity of the images a study names; asked once for each data that varies.
+    digest: returns the identity of the images; called once for each varied data.
     """
     planned = []
     digests: dict[str, str] = {}
@@ -30,7 +30,7 @@ def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", devic
         digests[key] = digests.get(key) or digest(varied.data)
         for run in _all_seeds(varied, variation, digests[key], device.split(":")[0]):
             known = (run.row, run.spec.identity, run.spec.seed)
-            if known not in there:  # a setting of one method varies no other
+            if known not in there:  # a varied setting of one method does not affect the others
                 planned.append(run)
             there.add(known)
     return planned
@@ -69,7 +69,7 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
 
 
 def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
-    """What a competitor consists of at one seed: itself, or its folds and members and then what joins them."""
+    """The runs of a method at one seed: itself, or its folds and members, then the run that joins them."""
     name, settings = spec.method.name, spec.method.settings
     if methods.kind_of(name).joins:
         return [spec.model_copy(update={"joined": True})]
@@ -87,7 +87,7 @@ def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
 def _needs(
     method: MethodSpec, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
 ) -> tuple[Needed, ...]:
-    """The runs a competitor waits for: those of a label at its own seed (or at all), or a finished run by folder."""
+    """The runs that a method waits for: runs of a label at the same seed (or all seeds), or a finished run folder."""
     found = []
     for name in methods.requires(method.name, method.settings):
         if name in made:
@@ -98,7 +98,7 @@ def _needs(
         identity = recorded_identity(expanded(name))
         if identity is None:
             others = [label for label in made if label != method.label]
-            wrong = unknown("label of the study, and no finished run's folder,", name, others)
+            wrong = unknown("label or finished run folder", name, others)
             raise BadSpecification(f"Method '{method.label}' needs another run: {wrong}")
         found.append(Needed(name=name, identity=identity))
     return tuple(found)
@@ -111,7 +111,7 @@ def _joined_seeds(method: MethodSpec, runs: Mapping[int, PlannedRun]) -> list[in
     for seed in chosen:
         if seed not in runs:
             there = ", ".join(map(str, runs))
-            raise BadSpecification(f"Method '{method.label}' joins seed {seed}, and the study has the seeds {there}.")
+            raise BadSpecification(f"Method '{method.label}' joins seed {seed}, but the study has the seeds {there}.")
     return chosen
 
 
@@ -120,7 +120,7 @@ def _as_needed(spec: RunSpec) -> Needed:
 
 
 def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
-    """Methods after those they need; otherwise in the order of the study. A circle is refused."""
+    """Methods after those they need, otherwise in the order of the study. Cycles are refused."""
     by_label = {one.label: one for one in competitors}
     done: dict[str, MethodSpec] = {}
 
@@ -139,7 +139,7 @@ def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
 
 
 def needed_labels(competitors: Sequence[MethodSpec], label: str, *, run_code: bool = True) -> set[str]:
-    """`label` and all that it needs, directly or not. run_code: see `methods.requires`."""
+    """`label` and all labels that it needs, directly or indirectly. run_code: see `methods.requires`."""
     by_label = {one.label: one for one in competitors}
     found: set[str] = set()
     waiting = [label]
@@ -152,21 +152,21 @@ def needed_labels(competitors: Sequence[MethodSpec], label: str, *, run_code: bo
 
 
 def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun]:
-    """Of planned runs `last` and all that it needs, in their order."""
+    """`last` and all planned runs that it needs, in order."""
     names = {last.spec.folder_name}
-    for run in reversed(runs):  # what is needed comes before
+    for run in reversed(runs):  # needed runs come first
         if run.spec.folder_name in names:
             names |= {need.name for need in run.spec.needs}
     return [run for run in runs if run.spec.folder_name in names]
 
 
 def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variation:
-    """What varies for a method: not the settings of the others, unless it needs their runs."""
+    """The variation of a method: without the settings of other methods, unless it needs their runs."""
     return tuple((key, value) for key, value in variation if owner(key, labels) in (None, *concerned))
 
 
 def _file_digest(method: MethodSpec, conditions: Conditions, protocol: ProtocolChoice) -> str:
-    """The content of a user's own files: another loss or other weights under the same name are another run."""
+    """Digest of a user's own files: another loss or other weights under the same name make another run."""
     weights = conditions.weights
     parts = [method.settings, conditions.model_dump(mode="json"), protocol.model_dump(mode="json")]
     named = [reference.rpartition(":")[0] for reference in references_in(method.name)]

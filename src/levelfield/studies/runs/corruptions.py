@@ -1,6 +1,6 @@
-"""Finished runs on corrupted test images (lim2022 A.3): the same corrupted images for every run that is asked.
+"""Evaluate finished runs on corrupted test images (lim2022 A.3), the same images for every run.
 
-`corrupted/NAME.npy` of a run folder holds the embeddings, `corrupted/NAME.json` what they are and their figures.
+`corrupted/NAME.npy` of a run folder holds the embeddings, `corrupted/NAME.json` their description and scores.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from levelfield.studies.runs.joined.members import spec_of
 from levelfield.trust import trusting
 
 FOLDER = "corrupted"
-TOGETHER = 8  # runs whose models are in memory at once; what they share below the cut is computed once for all
+TOGETHER = 8  # models in memory at once; they share the computation below the cut
 
 
 @dataclass(frozen=True)
 class Drops:
-    """A run's figures on clean and on corrupted test images: `corrupted[corruption][metric]`."""
+    """Scores of a run on clean and on corrupted test images: `corrupted[corruption][metric]`."""
 
     clean: dict[str, float]
     corrupted: dict[str, dict[str, float]]
@@ -52,15 +52,15 @@ class Drops:
         return self.clean[metric] - self.corrupted[corruption][metric]
 
     def mean_drop(self, metric: str) -> float:
-        """The mean over the corruptions that were asked for."""
+        """The mean over the evaluated corruptions."""
         return float(np.mean([self.drop(name, metric) for name in self.corrupted]))
 
 
 def evaluate_corrupted(
     folder: Path, names: Sequence[str], *, metrics: Sequence[str], progress: Progress = SILENT, **settings: Any
 ) -> tuple[Drops, dict[str, Evaluation]]:
-    """Evaluate a run on its test images, clean and under each corruption; the evaluations stand under "clean" and the
-    corruptions' names. `settings` are those of `evaluate`. Embeddings are kept in the run folder and made once."""
+    """Evaluate a run on its test images, clean and under each corruption, by the key "clean" or the corruption's name.
+    `settings` are passed to `evaluate`. Embeddings are computed once and kept in the run folder."""
     rows, items = stored_test(folder)
     found = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
     if not all(_has_rows(folder, name) for name in names):
@@ -77,9 +77,9 @@ def record(
     metrics: Sequence[str],
     progress: Mapping[Path, Progress] = MappingProxyType({}),
 ) -> dict[Path, str]:
-    """Measure finished runs under the corruptions and keep the figures in their folders; what is there stays.
+    """Evaluate finished runs under the corruptions and store missing scores in their folders.
 
-    progress: of each run. Gives the runs for which that failed, with the reason: they stop no other.
+    progress: progress of each run. Returns the failed runs with the reason; they do not stop the others.
     """
     failed: dict[Path, str] = {}
     images: dict[Path, tuple[Path, ...]] = {}
@@ -105,23 +105,23 @@ def record(
 
 
 def recorded(folder: Path, name: str) -> dict[str, float]:
-    """The figures under one corruption that a run folder holds."""
+    """The stored scores of a run under one corruption."""
     values: dict[str, float] = _noted(folder, name).get("values", {})
     return values
 
 
 @trusting()
 def _tested(folder: Path) -> tuple[Path, ...]:
-    """The test images of a run, if it can be asked again."""
+    """The test images of a run; raises if they cannot be embedded again."""
     inputs = inputs_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
     catalog, tested = inputs.catalog, inputs.fold.test
     _, items = stored_test(folder)
     if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):
-        raise BadInput(f"The test images of '{catalog.name}' are not those that {folder} was tested on.")
+        raise BadInput(f"The test images of '{catalog.name}' differ from those of the run {folder}.")
     if how_refined(folder) and how_many_models(folder) > 1:
         raise BadInput(
-            f"The members of {folder} changed their embeddings at test time, which cannot be done again "
-            "for all of them together: ask the members."
+            f"The members of {folder} refine embeddings at test time, which the ensemble cannot repeat: "
+            "evaluate the members instead."
         )
     return tuple(catalog.paths[i] for i in tested)
 
@@ -143,7 +143,7 @@ def _fill(
     progress: Progress = SILENT,
     of_runs: Mapping[Path, Progress] = MappingProxyType({}),
 ) -> None:
-    """Make the embeddings that are missing, for all models at once."""
+    """Compute the missing embeddings of all models at once."""
     for number, name in enumerate(names):
         corruption = corruptions.create(name)
         missing = [folder for folder in models if not _has_rows(folder, name)]
@@ -158,19 +158,19 @@ def _fill(
 
 
 def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Model | Ensemble:
-    """The same model with the corruption before its eyes."""
+    """The same model with the corruption in its test view."""
     if isinstance(model, Ensemble):
         return Ensemble(tuple(_seeing(member, corruption) for member in model.members), model.about)
     if not isinstance(model.view, TestView | StepsView):
-        raise BadSpecification("Only what a test view has resized and cropped can be corrupted.")
+        raise BadSpecification("Corruptions need a test view that resizes and crops; this run has another test view.")
     return replace(model, view=CorruptedView(model.view, corruption))
 
 
 def _keep(folder: Path, corruption: corruptions.Corruption, rows: np.ndarray) -> None:
-    within(folder, FOLDER)  # nothing is written elsewhere
+    within(folder, FOLDER)  # refuse to write outside the run folder
     stored = _path(folder, corruption.name, "npy")
     write_whole(stored, lambda file: np.save(file, rows))
-    # last: without it the rows do not count
+    # last: rows without this file do not count
     noted = {"corruption": corruption.key, "values": {}, "checksum": checksum(stored)}
     write_json(_path(folder, corruption.name, "json"), noted)
 
@@ -189,7 +189,7 @@ def _stored(folder: Path, name: str) -> np.ndarray:
 
 
 def _noted(folder: Path, name: str) -> dict[str, Any]:
-    """What the folder says of its rows; empty if there are none, or some of a corruption that was another then."""
+    """The stored description of the rows; empty if there are none, or if the corruption has changed since."""
     if (folder / FOLDER).is_symlink():
         return {}
     try:
@@ -201,7 +201,7 @@ def _noted(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _has_rows(folder: Path, name: str) -> bool:
-    """Whether the folder holds the embeddings under one corruption, and they are sound; else they are made again."""
+    """Whether the folder holds intact embeddings under one corruption."""
     noted = _noted(folder, name)
     try:
         rows = _stored(folder, name) if noted else None
@@ -212,12 +212,12 @@ def _has_rows(folder: Path, name: str) -> bool:
 
 
 class _Noted(BaseModel):
-    """What `corrupted/NAME.json` says."""
+    """The schema of `corrupted/NAME.json`."""
 
     corruption: str
     values: dict[str, Annotated[float, Field(strict=True)]]
     checksum: str | None = None
-    """Of the rows; runs of earlier versions have none."""
+    """Checksum of the rows; runs of earlier versions have none."""
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:

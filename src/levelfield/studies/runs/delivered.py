@@ -1,4 +1,4 @@
-"""The model that a run delivers, as its folder holds it: everything that is measured comes from it alone."""
+"""The stored model of a run: all scores are computed from it alone."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.training import Trained
 from levelfield.training.guard import may_change
 
-SAME = 1e-3  # of a row's length: less is the order of sums
+SAME = 1e-3  # relative to a row's length: smaller differences come from the order of sums
 _chance = random.SystemRandom()
 
 Embed = Callable[..., np.ndarray]
 
 
 def delivered(folder: Path, inputs: RunInputs, trained: Trained) -> Embed:
-    """A function that embeds images of the run by the model in `folder`: `embed(indices, progress, text)`.
+    """A function that embeds images with the stored model in `folder`: `embed(indices, progress, text)`.
 
-    Refuses a model whose frozen part is not the one that everybody started from.
+    Raises if the frozen part of the model differs from the common start.
     """
     if trained.facts.own_head:
         bare = Embedder(_trunk(folder, inputs), torch.nn.Identity())
@@ -48,21 +48,21 @@ def _trunk(folder: Path, inputs: RunInputs) -> Trunk:
 
 
 def _check_frozen(trunk: Trunk, inputs: RunInputs, *, trains: bool) -> None:
-    """The network is the one of the conditions, and what nobody may train of it is as it was loaded."""
+    """Check that the network is that of the conditions, and that its frozen part is unchanged."""
     if trunk.settings != inputs.still_trunk.settings:
-        raise Unfair("The model is not of the network that the conditions name.")
+        raise Unfair("The model uses another network than the conditions specify.")
     loaded, now = inputs.still_trunk.state_dict(), trunk.state_dict()
     moving = may_change(trunk) if trains else set()
     for name in now.keys() - moving:
         if not torch.equal(loaded[name], now[name]):
             raise Unfair(
-                f"The method changed '{name}' of the network, which is frozen under these conditions: the model that "
-                "it delivers is not the one that was trained."
+                f"The method changed '{name}' of the network, which is frozen under these conditions: the stored model "
+                "is not the trained one."
             )
 
 
 def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
-    """Some images, chosen by chance, are opened and go through the whole stored model, as they do for its users."""
+    """Embed some random images with the whole stored model, as a user would, and compare."""
     parts = [part for part in (inputs.fold.test, inputs.fold.train) if len(part)]
     chosen = np.concatenate([_chance.sample(part.tolist(), min(BLOCK // 2, len(part))) for part in parts])
     ours = inputs.embed(model.embedder, chosen, SILENT, coded=False)
@@ -71,7 +71,7 @@ def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
     away = np.linalg.norm(ours - theirs, axis=1)
     if not (away <= SAME * np.maximum(np.linalg.norm(theirs, axis=1), 1e-12)).all():
         raise Unfair(
-            f"The model in {folder} gives other embeddings than the ones that would be measured: {(away > 0).sum()} of "
-            f"{len(chosen)} images that were embedded again differ, by up to {away.max():.3g}. Either the stored "
-            "features are damaged (`levelfield cache --clear`), or the method changed them or the network."
+            f"The model in {folder} does not reproduce the embeddings to be evaluated: {(away > 0).sum()} of "
+            f"{len(chosen)} images embedded again differ, by up to {away.max():.3g}. Either the cached features are "
+            "damaged (run `levelfield cache --clear`), or the method changed them or the network."
         )

@@ -1,4 +1,4 @@
-"""What HIST learned of its training classes beside what is found there: means, and how widely each class spreads."""
+"""Class means and spreads that HIST learned, beside those of the training embeddings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from levelfield.trust import trusting
 
 
 class Distributions(NamedTuple):
-    """One row, or one number, per training class; means are of length 1."""
+    """One row, or one number, per training class; means have length 1."""
 
     learned_means: np.ndarray  # (C, d)
     found_means: np.ndarray  # (C, d), of the unit embeddings
@@ -28,12 +28,12 @@ class Distributions(NamedTuple):
 
 @trusting()
 def distributions_of(folder: Path) -> Distributions | None:
-    """The distributions of a finished HIST run (lim2022, B.2); None if it learned none. Images are embedded again."""
+    """The distributions of a finished HIST run (lim2022, B.2); None if it has none. Embeds the images again."""
     objective = load_method(folder).objective
     if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
         return None
     inputs, model = inputs_for(spec_at_its_place(folder), None, "cpu"), load(folder)
-    assert isinstance(model, Model)  # it trained: no ensemble
+    assert isinstance(model, Model)  # not an ensemble, since it trained
     rows = inputs.embed(model.embedder, inputs.fold.train, SILENT)
     low, high = objective.log_var_clamp
     means, variances = _numbers(objective.means), np.exp(_numbers(objective.log_vars).clip(low, high))

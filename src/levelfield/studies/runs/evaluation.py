@@ -1,4 +1,4 @@
-"""The figures of a run from its stored embeddings: a new metric trains nothing."""
+"""Compute the scores of a run from its stored embeddings, without training."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from levelfield.studies.runs.spec import recorded_identity
 
 
 def refined_text(measured: dict[str, Any]) -> str:
-    """How the embeddings of a run were changed at test time; empty if they were not."""
+    """How the embeddings of a run were refined at test time; empty if they were not."""
     found = measured.get("refined")
-    return "yes" if found is True else found or ""  # runs of earlier versions only say whether
+    return "yes" if found is True else found or ""  # earlier versions stored only whether
 
 
 def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], progress: Progress) -> None:
-    """Write metrics.json, with which a run is finished, and per_query.npz. What was measured before stays measured.
+    """Write per_query.npz and metrics.json, which finishes a run. Earlier metrics are kept.
 
-    labels: the class of each test image; None where nothing is tested.
+    labels: the class of each test image; None without test images.
     """
     trained = read_training(folder)
     before = read_result(folder)

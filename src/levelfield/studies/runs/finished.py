@@ -1,4 +1,4 @@
-"""A finished run, asked again: its test embeddings as stored, and its other classes embedded by its model."""
+"""Use a finished run: its stored test embeddings, and its other classes embedded by its model."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ PARTS = ("validation", "training")
 
 
 def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
-    """The test embeddings of a run and what they are of. Nothing is trained or embedded."""
+    """The stored test embeddings of a run and their images."""
     if not all(os.path.lexists(folder / name) for name in (EMBEDDINGS, ITEMS, TRAINED)):
-        raise BadInput(f"{folder} holds no test embeddings: it is no finished run, or it was trained on every class.")
+        raise BadInput(f"{folder} has no test embeddings: it is not a finished run, or it was trained on every class.")
     rows, items = read_embeddings(folder, checksums_of(folder)), Items.read(folder)
     check_rows(folder, rows, len(items.paths))
     return rows, items
 
 
 def how_refined(folder: Path) -> str:
-    """How the run's method changed the embeddings at test time; empty if it did not."""
+    """How the run's method refined the embeddings at test time; empty if it did not."""
     return refined_text(_measured(folder))
 
 
 def how_many_models(folder: Path) -> int:
-    """Of how many networks the run's embeddings are made: more than one if it joins others."""
+    """The number of networks behind the run's embeddings: more than one if it joins others."""
     return int(_measured(folder).get("members", 1))
 
 
 def how_many_bits(folder: Path) -> int:
-    """Of a number of the run's embeddings: 1 if they are binary codes."""
+    """Bits per dimension of the run's embeddings: 1 for binary codes."""
     return int(_measured(folder).get("bits", 32))
 
 
@@ -66,13 +66,11 @@ def refiner(folder: Path) -> Method:
     """The trained method of a run whose stored rows can be refined."""
     if how_refined(folder):
         raise BadInput(
-            f"The embeddings of {folder} were refined when they were made ({how_refined(folder)}): --refine starts "
-            "from plain ones. Train without 'refine', and look at any way afterwards."
+            f"The stored embeddings of {folder} are already refined ({how_refined(folder)}), but --refine needs plain "
+            "embeddings. Train without 'refine', then try any refinement with --refine."
         )
     if how_many_models(folder) > 1:
-        raise BadInput(
-            f"{folder} joins the embeddings of several runs, and messages are those of one network: refine its members."
-        )
+        raise BadInput(f"{folder} joins several runs, but message passing needs a single network: refine its members.")
     method = load_method(folder)
     try:
         Refinement().check(method.objective)
@@ -84,18 +82,18 @@ def refiner(folder: Path) -> Method:
 
 @trusting()
 def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
-    """Raw embeddings of a run's validation or training classes, by its model, and the classes' names."""
+    """Raw embeddings of a run's validation or training classes, and the names of the classes."""
     if how_refined(folder):
         raise BadInput(
-            f"The method of {folder} changes embeddings at test time, which its stored model alone cannot do again."
+            f"The method of {folder} refines embeddings at test time, which its stored model alone cannot repeat."
         )
     inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
     indices = inputs.fold.validation if part == "validation" else inputs.fold.train
     if not len(indices):
         raise BadInput(
-            f"{folder} has no validation classes, and a threshold may not be chosen on the test classes. Train again "
-            "with some (levelfield compare STUDY protocol.validation=0.2), or say --choose-on training: the network "
-            "knows those classes, so that the threshold will look better there than it is."
+            f"{folder} has no validation classes, and a threshold must not be chosen on the test classes. Train again "
+            "with validation classes (levelfield compare STUDY protocol.validation=0.2), or use --choose-on training: "
+            "the network has seen those classes, so the threshold will look better there than it is."
         )
     catalog = inputs.catalog
     rows = load(folder).embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)

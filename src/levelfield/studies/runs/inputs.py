@@ -1,4 +1,4 @@
-"""The inputs of a run: data, fold and untrained trunk. Built once per process, shared by runs, changed by none."""
+"""The inputs of a run: data, fold and untrained trunk. Built once per process and shared by runs, read-only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from levelfield.studies.specification.choices import EMBEDDED, Data, MethodSpec,
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
 
-_OF_THE_INPUTS = (  # conditions that decide it
+_OF_THE_INPUTS = (  # conditions that determine the inputs
     "backbone",
     "weights",
     "cut",
@@ -49,12 +49,12 @@ _OF_THE_INPUTS = (  # conditions that decide it
     "cache",
     "threads",
 )
-_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # between the inputs of several folds
+_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # by the inputs of all folds
 
 
 @dataclass(frozen=True)
 class RunInputs:
-    """Data, division and trunk of a run, with everything below the cut one call away."""
+    """Data, fold and trunk of a run, with access to the features below the cut."""
 
     data: Data
     protocol: ProtocolChoice
@@ -65,17 +65,17 @@ class RunInputs:
     data_digest: str = ""
 
     def __hash__(self) -> int:
-        """Of texts: conditions hold dictionaries (the steps of a view), which have no hash."""
+        """Hash of texts, since conditions contain dictionaries (the steps of a view)."""
         return hash((self.data.model_dump_json(), self.fold_number, self.conditions.model_dump_json(), self.device))
 
     @cached_property
     def catalog(self) -> Catalog:
-        """What the plan saw: its images were looked at then, and must not have changed since."""
+        """The catalog of the plan; raises if its images have changed since."""
         catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
         if self.data_digest and catalog.digest != self.data_digest:
             raise BadInput(
-                f"The images of '{self.data.name}' changed after the study began, or they are others: start "
-                "the command again, or name the right folder (--root)."
+                f"The images of '{self.data.name}' are not those that the study began with: run the command "
+                "again, or give the right folder with --root."
             )
         return catalog
 
@@ -84,7 +84,7 @@ class RunInputs:
         return {self.fold_number: self}
 
     def with_fold(self, number: int) -> RunInputs:
-        """The inputs of another fold: the same images, trunk and opened rows, which are costly to get."""
+        """The inputs of another fold, which share images, trunk and opened rows."""
         if number not in self._folds:
             other = replace(self, fold_number=number)
             vars(other).update({name: getattr(self, name) for name in _SHARED})
@@ -96,7 +96,7 @@ class RunInputs:
         return self.protocol.divide(self.catalog)[self.fold_number]
 
     def without_test(self) -> RunInputs:
-        """The same inputs for a process that only trains: their catalog does not hold the test images at all."""
+        """The same inputs without the test images in the catalog, for a process that only trains."""
         fold = self.fold
         kept = np.concatenate([fold.train, fold.validation])
         other = replace(self)
@@ -122,12 +122,12 @@ class RunInputs:
 
     @cached_property
     def still_trunk(self) -> Trunk:
-        """A trunk that nobody trains: computes what is stored, and the start features."""
+        """A trunk that is never trained: computes the stored features and the start features."""
         return self.new_trunk()
 
     @cached_property
     def _opened(self) -> dict[str, Rows]:
-        """Rows that were read before by this process."""
+        """Rows that this process has already opened."""
         return {}
 
     @cached_property
@@ -149,7 +149,7 @@ class RunInputs:
         return self.conditions.cache and self.conditions.cut != "tuned"
 
     def new_trunk(self) -> Trunk:
-        """A trunk with the start weights, free to be trained."""
+        """A new trunk with the start weights, to be trained."""
         c = self.conditions
         return Trunk(
             self._backbone,
@@ -163,7 +163,7 @@ class RunInputs:
         ).to(self.device)
 
     def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows:
-        """What lies below the cut for these images under one view, from the cache or computed now."""
+        """Features below the cut of these images under one view, cached or computed now."""
         digests = [self.catalog.digests[i] for i in indices]
         known = f"{self._key(view, number)} {_digest(digests)}"
         if known in self._opened:
@@ -180,7 +180,7 @@ class RunInputs:
         return self._opened[known]
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
-        """How many of these images have nothing stored under one view."""
+        """How many of these images have no stored features under one view."""
         return self.cache.missing(self._key(view, number), [self.catalog.digests[i] for i in indices])
 
     def _key(self, view: View, number: int) -> str:
@@ -188,14 +188,14 @@ class RunInputs:
 
     @cached_property
     def features_key(self) -> str:
-        """All that decides the start features of the training images."""
+        """A key of everything that determines the start features of the training images."""
         trained = _digest([self.catalog.digests[i] for i in self.fold.train])
         c, b = self.conditions, self._backbone
         network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {torch.device(self.device).type}"
         return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
 
     def source(self, seed: int, workers: int, progress: Progress) -> Source:
-        """Where training batches come from."""
+        """The source of training batches."""
         view = self.views[0]
         if self.is_cached:
             count = max(1, self.conditions.views) if view.random else 1
@@ -220,7 +220,7 @@ class RunInputs:
         *,
         coded: bool = True,
     ) -> np.ndarray:
-        """Raw embeddings of these images under the test view, in blocks of one size. coded: see `Embedder.embed`."""
+        """Raw embeddings of these images under the test view, in blocks of fixed size. coded: see `Embedder.embed`."""
         if self.is_cached:
             rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, progress), self.device)
         else:
@@ -239,14 +239,14 @@ class RunInputs:
 
 
 class StartFeatures:
-    """The training images as the untrained trunk sees them (test view), for heads computed from data."""
+    """Features of the training images from the untrained trunk (test view), for heads computed from data."""
 
     def __init__(self, width: int, labels: np.ndarray, rows: Callable[[], np.ndarray]) -> None:
         self.width, self.labels, self.rows = width, labels, rows
 
 
 class _OnDevice:
-    """Stored rows that arrive where the network is."""
+    """Stored rows, moved to the device of the network."""
 
     def __init__(self, rows: Rows, device: str) -> None:
         self._rows, self._device = rows, device
@@ -259,7 +259,7 @@ class _OnDevice:
 
 
 class _Reader:
-    """Reads the k-th training image; a class, so that loader workers can be sent one."""
+    """Reads the k-th training image; a class, so that it can be pickled for loader workers."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -273,7 +273,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 
 def check_trunk(conditions: Conditions) -> Trunk:
-    """Build the trunk once, so that an unknown backbone, tap, cut or weights file is found before anything runs."""
+    """Build the trunk once, to find an unknown backbone, tap, cut or weights file before training."""
     trunk = RunInputs(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
     _ = trunk.width
     return trunk
@@ -286,13 +286,13 @@ def _inputs(key: str, cache_folder: Path | None, device: str) -> RunInputs:
 
 
 def forget_inputs() -> None:
-    """Forget all inputs that this process has built, with the images and features they know."""
+    """Drop all inputs that this process has built, with their images and features."""
     _inputs.cache_clear()
 
 
 def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
-    """The inputs of a run; runs that differ only in method, seed, member or optimiser share them, and those of
-    other folds share images and trunk."""
+    """The inputs of a run. Runs that differ only in method, seed, member or optimiser share them; other folds share
+    images and trunk."""
     shared = {key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS}
     plain = spec.model_copy(
         update={
@@ -310,9 +310,9 @@ def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInpu
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:
-    """The catalog a study names, with unreadable images refused (or left out, if the study says so).
+    """The catalog of a study. Unreadable images raise an error, or are skipped if the study says so.
 
-    An image is checked once; `progress` is of those that are checked now.
+    An image is checked once; `progress` counts the images that are checked now.
     """
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))

@@ -1,6 +1,6 @@
 """`monitor: test`: metrics of training and test classes during training (seidenschwarz2021, figure 7).
 
-It is written down and decides nothing: neither the loop nor the method is shown what was found.
+The scores are only recorded: neither the training loop nor the method sees them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.folder.items import Items, test_items
 from levelfield.studies.runs.inputs import RunInputs
 
-MOST = 5000  # training images that are looked at
-MOST_OF_A_CLASS = 250  # so that 20 classes are among them, if there are so many
+MOST = 5000  # training images to evaluate
+MOST_OF_A_CLASS = 250  # so that the sample has at least 20 classes, if available
 
 
 def watcher(
     inputs: RunInputs, embedder: Embedder, metric: str, progress: Progress
 ) -> Callable[[], dict[str, Any]] | None:
-    """A function that measures the embedder as it is now; None without test classes.
+    """A function that evaluates the embedder in its current state; None without test classes.
 
-    Rows come from the embedder alone, in evaluation mode and under the test view: what a method does at test time
-    (`refine`) is left out, for then it would see the test images while it trains.
+    Rows come from the embedder alone, in evaluation mode and under the test view. `refine` is not applied, because the
+    method would then see test images during training.
     """
     if not len(inputs.fold.test):
         return None
@@ -46,7 +46,7 @@ def watcher(
 
 
 def sample(labels: Sequence[int] | np.ndarray, *, most: int = MOST, of_a_class: int = MOST_OF_A_CLASS) -> np.ndarray:
-    """Positions of at most `most` images: all, or else classes in an order drawn once, each whole or its first images.
+    """Positions of at most `most` images: all, or classes in a fixed random order, each whole or its first images.
 
     >>> sample([0, 0, 1, 1], most=5).tolist(), len(sample([0, 0, 1, 1, 2, 2], most=5))
     ([0, 1, 2, 3], 4)

@@ -1,4 +1,4 @@
-"""Which runs use somebody's own code: those train in a process of their own, and nothing is measured there."""
+"""Detect runs that use user code: they train in a process of their own, where nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from levelfield.studies.runs.spec import RunSpec, needed_folder
 
 
 def trains_own_code(spec: RunSpec, folder: Path) -> bool:
-    """Whether training this run calls code that is not levelfield's: `file.py:Name`, `pml:Name` or a plugin's.
+    """Whether training this run calls code outside levelfield: `file.py:Name`, `pml:Name` or a plugin's.
 
-    A student loads the method of its teacher, whose run lies beside that in `folder`.
+    A student loads the method of its teacher, whose run is in the same study as `folder`.
     """
     return names_own_code(spec) or any(_taught_by_own(needed_folder(folder, need)) for need in spec.needs)
 
 
 def names_own_code(spec: RunSpec) -> bool:
-    """Whether the method itself, or a part of it, is not levelfield's."""
+    """Whether the method, or a part of it, is code outside levelfield."""
     named = [spec.method.name, *_texts(spec.method.settings), *_texts(spec.conditions.model_dump(mode="json"))]
     return any(map(is_own, named))
 
 
 def data_is_own_code(spec: RunSpec) -> bool:
-    """Whether a function of somebody's own says which images and classes there are, or embeds them.
+    """Whether user code lists the images and classes, or embeds them.
 
-    Such code runs where the run is measured.
+    Such code runs in the process that evaluates the run.
     """
     return any(map(is_file_reference, (spec.data.name, spec.protocol.name, spec.conditions.backbone)))
 
 
 def is_own(name: str) -> bool:
-    """Whether a part of that name is not levelfield's.
+    """Whether `name` refers to code outside levelfield.
 
     >>> [is_own(name) for name in ("my_losses.py:MyLoss", "pml:CircleLoss", "margin", "adamw")]
     [True, True, False, False]
@@ -49,7 +49,7 @@ def is_own(name: str) -> bool:
 
 
 def _taught_by_own(folder: Path) -> bool:
-    """Whether the run there, or one that it joins, was made with own code. An ensemble does not say, so it may be."""
+    """Whether the run in `folder`, or one of its members, used user code. For an ensemble this is assumed."""
     return not (folder / "run.yaml").is_file() or trains_own_code(read_spec(folder), folder)
 
 

@@ -1,7 +1,7 @@
-"""Somebody's own code, trained in a fresh process that ends with its run.
+"""Train user code in a new process that ends with its run.
 
-That process has no test image. It writes the model, says what it counted, and answers when it is asked to refine test
-rows. What it says arrives as plain data, never as objects: nothing of its code runs here.
+That process has no test images. It writes the model, reports its counts, and refines test rows on request. Its
+messages are plain data, never objects, so none of its code runs in this process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOCK = "lock.own"
 
 
 class TrainedApart:
-    """Trained by a process of its own, which is asked for what only its code can do."""
+    """A method trained by another process, which does on request what only its code can do."""
 
     def __init__(self, process: BaseProcess, pipe: Connection, progress: Progress) -> None:
         self._process, self._pipe, self._progress = process, pipe, progress
@@ -46,23 +46,23 @@ class TrainedApart:
         return self._ask("headed", features)
 
     def _ask(self, what: str, *arguments: Any) -> np.ndarray:
-        with suppress(ConnectionError):  # the answer says what became of it
+        with suppress(ConnectionError):  # the answer reports the failure
             self._pipe.send((what, arguments))
         answer = self._answer()
         try:
             rows: np.ndarray = np.load(io.BytesIO(answer), allow_pickle=False)
         except ValueError as error:
-            raise RunFailed(f"The method's own code gave no rows of numbers: {error}") from error
+            raise RunFailed(f"The user code of the method did not return rows of numbers: {error}") from error
         return rows
 
     def _facts(self, answer: bytes) -> Facts:
         try:
             return Facts.of(json.loads(answer))
         except (ValueError, KeyError, TypeError) as error:
-            raise RunFailed(f"The process of the method's own code did not say what it did: {error}") from error
+            raise RunFailed(f"The process that trained the user code sent an invalid report: {error}") from error
 
     def _answer(self) -> bytes:
-        """The next message that is no progress. A failure over there is raised here."""
+        """The next message other than progress. Raises if the other process failed."""
         while True:
             try:
                 said = json.loads(self._pipe.recv_bytes())
@@ -80,7 +80,7 @@ class TrainedApart:
 def trained_apart(
     spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress, *, tested: bool
 ) -> Iterator[TrainedApart]:
-    """As `train_here`, in a fresh process that lives until the block ends."""
+    """Like `train_here`, in a new process that lives until the block ends."""
     process, pipe = processes.start(_work, spec, folder, metrics, options, tested)
     try:
         yield TrainedApart(process, pipe, progress)
@@ -90,7 +90,7 @@ def trained_apart(
 
 
 def _failure(said: dict[str, Any]) -> LevelfieldError:
-    """The error that ended the other process; what it printed there is its cause."""
+    """The error that ended the other process, with its traceback as the cause."""
     kind = getattr(errors, str(said["error"]), RunFailed)
     kind = kind if isinstance(kind, type) and issubclass(kind, LevelfieldError) else RunFailed
     found: LevelfieldError = kind(str(said["text"]))
@@ -99,7 +99,7 @@ def _failure(said: dict[str, Any]) -> LevelfieldError:
 
 
 class _Elsewhere(Exception):
-    """A traceback of another process, as text."""
+    """The traceback of another process, as text."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -108,7 +108,7 @@ class _Elsewhere(Exception):
 def _work(
     pipe: Connection, spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tested: bool
 ) -> None:
-    """A process's life: train, write the model, answer. Then it is gone, with whatever the code left in it."""
+    """Main function of the process: train, write the model, answer requests, exit."""
 
     def say(kind: str, **more: Any) -> None:
         pipe.send_bytes(json.dumps({"kind": kind, **more}, default=str).encode())
@@ -121,19 +121,19 @@ def _work(
         say("progress", text=text, done=done, total=total)
 
     try:
-        # locked: an earlier attempt whose worker was killed may still be about to end
+        # locked: the process of an earlier attempt, whose worker was killed, may still be ending
         with as_trusted(options.trust), locked(folder / LOCK):
             trained = _train(spec, folder, metrics, options, CallbackProgress(report, pause=SELDOM), tested=tested)
             answer(json.dumps(trained.facts.as_data(), default=str).encode())
             while True:
                 what, arguments = pipe.recv()
                 answer(_as_bytes(getattr(trained, what)(*arguments)))
-    except (EOFError, ConnectionError):  # nobody asks any more
+    except (EOFError, ConnectionError):  # the parent is gone
         pass
-    except BaseException as error:  # whatever somebody's own code does, SystemExit among it, is reported
+    except BaseException as error:  # user code may raise anything, including SystemExit
         with suppress(ConnectionError):
             say("failed", error=type(error).__name__, text=_told(error), trace=traceback.format_exc())
-    os._exit(0)  # no thread and no exit handler of that code goes on
+    os._exit(0)  # skip threads and exit handlers of user code
 
 
 def _train(

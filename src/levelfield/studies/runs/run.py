@@ -1,7 +1,7 @@
-"""One run: from a specification to a folder with a usable model and its figures.
+"""Execute one run: from a specification to a folder with a model and its scores.
 
-Training and measuring are two things. Somebody's own code trains in a process of its own; what is measured comes from
-the stored model, in a process that never ran that code.
+Training and evaluation are separate. User code trains in a process of its own; the stored model is evaluated in a
+process that never ran that code.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def execute(
     options: Options,
     progress: Progress = SILENT,
 ) -> None:
-    """Train, embed the test images once, measure, write. Continues where an earlier attempt was cut off."""
+    """Train, embed the test images once, evaluate, write. Continues an interrupted attempt."""
     with as_trusted(options.trust):
         _execute(spec, folder, metrics, options, progress)
 
@@ -63,7 +63,7 @@ def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Opt
     if not (folder / "training.json").exists():
         with _trained(spec, inputs, folder, metrics, options, progress) as trained:
             tested = _test(folder, inputs, trained, progress)
-        _write(spec, inputs, folder, tested)  # whoever trained it is gone
+        _write(spec, inputs, folder, tested)  # the training process has ended
     images = inputs.fold.test
     measure(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress)
 
@@ -79,7 +79,7 @@ def _trained(
 
 @dataclass(frozen=True)
 class _Tested:
-    """What the stored model makes of the images, and which model that was."""
+    """Embeddings by the stored model, and the digest of that model."""
 
     facts: Facts
     model: str
@@ -88,7 +88,7 @@ class _Tested:
 
 
 def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress) -> _Tested:
-    """Embed the test images by the stored model."""
+    """Embed the test images with the stored model."""
     facts, fold = trained.facts, inputs.fold
     model = checksum(folder / WEIGHTS)
     embed = delivered(folder, inputs, trained)
@@ -104,11 +104,11 @@ def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress)
 
 
 def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> None:
-    """Settle the ledger and write down what was found; training.json last."""
+    """Settle the ledger and write the results; training.json last."""
     facts, rows = tested.facts, tested.rows
     measured, summary = facts.measured, dict(facts.summary)
     if checksum(folder / WEIGHTS) != tested.model:
-        raise Unfair(f"{folder / WEIGHTS} was changed after it was trained.")
+        raise Unfair(f"{folder / WEIGHTS} was changed after training.")
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
     deviations = settled(facts.said, spec.conditions, measured, trains=facts.trains)
     if facts.own_head:
@@ -123,7 +123,7 @@ def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> N
 
 
 def versions() -> dict[str, str]:
-    """What the figures were made with."""
+    """Versions of the software that computed the scores."""
     return {
         "python": platform.python_version(),
         **{name: version(name) for name in ("levelfield", "torch", "timm", "numpy")},

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: method, embedder, optimisers, batches, and the first look at the ledger."""
+"""Set up a run: method, embedder, optimisers, batches, and the first check of the ledger."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from levelfield.training.guard import Guard, check_process, process_settings
 from levelfield.training.ledger import Measured, forbid_other_optimisers, measure_setup, settle
 from levelfield.training.optimisers import build, check_groups
 
-WHITEN = {"pca": 0.5, "whitened": 1.0}  # power of the standard deviation that components are divided by
+WHITEN = {"pca": 0.5, "whitened": 1.0}  # exponent of the standard deviation that divides the components
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A run, ready to start. `measured` is what the ledger has counted so far."""
+    """A run, ready to start. `measured`: the counts of the ledger so far."""
 
     setting: Setting
     method: Method
@@ -44,13 +44,13 @@ class Setup:
 
 
 def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) -> Setup:
-    """Build everything, and refuse a method that departs from the conditions without saying so."""
+    """Build everything, and refuse a method with undeclared deviations from the conditions."""
     conditions = spec.conditions
     settings = process_settings()
     method = make_method(spec, num_classes=num_classes(inputs))
     setting = setting_of(method, conditions, inputs.width, spec.draws)
     features = inputs.start_features(progress)
-    with forbid_other_optimisers([]):  # a head may be computed from the training features, but trained only by the loop
+    with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it
         own = method.head(features, setting)
         own_start = own is not None and (not _start_own(own, spec, inputs, features) or is_own(spec.method.name))
     common = _start_head(method, conditions, inputs, features, spec.draws)
@@ -66,7 +66,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) ->
     guard = Guard(embedder, optimisers)
     layout, drawn = conditions.batches(method)
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
-    reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not the one that its code was given
+    reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not taken from the method's code
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
     measured.own_start = own_start
     settle(method, conditions, setting, measured, before=True)
@@ -77,7 +77,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) ->
 
 
 def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
-    """What the loss is told of the training images: their classes, or what this member of the method makes of them."""
+    """The training labels for the loss: classes, or this member's own labels."""
     return method.labels(inputs.train_labels, spec.member or 0, spec.seed)
 
 
@@ -94,7 +94,7 @@ def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) 
 
 
 def setting_of(method: Method, conditions: Conditions, width: int, seed: int) -> Setting:
-    """What the method may know of a run under these conditions, whose features are of that width."""
+    """The setting that a method receives under these conditions, for features of `width`."""
     common = _common_head(method, conditions, width)
     return Setting(conditions.dim, width, seed, sum(parameter.numel() for parameter in common.parameters()))
 
@@ -110,7 +110,7 @@ def _common_head(method: Method, conditions: Conditions, width: int) -> Head:
 
 
 def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, features: StartFeatures, seed: int) -> Head:
-    """The common head, at random or from the training features. The PCA is the same for all seeds and done once."""
+    """The common head, random or from the training features. The PCA is computed once for all seeds."""
     head = _common_head(method, conditions, features.width)
     if conditions.head_init == "random":
         start_random(head, stream(seed, "head"))
@@ -127,7 +127,7 @@ def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, featu
 
 
 def _start_own(head: nn.Module, spec: RunSpec, inputs: RunInputs, features: StartFeatures) -> bool:
-    """Start a method's own head where the conditions say. False: it has a start of its own."""
+    """Initialise a method's own head as the conditions say. False: it keeps its own initialisation."""
     start = spec.conditions.head_init
     if start == "random":
         return True

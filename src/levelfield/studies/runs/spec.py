@@ -1,4 +1,4 @@
-"""Runs: what one is identified by, which others it needs, and where it lies."""
+"""Runs: identity, needed runs and folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DESCRIPTIONS = ("run.yaml", ENSEMBLE)  # a run that joins others has both
 
 
 class Needed(BaseModel):
-    """A run that another one waits for: the name of its folder within the study, or a run folder anywhere."""
+    """A run that another run needs: the name of its folder in the study, or the path of a run folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -39,39 +39,39 @@ class Needed(BaseModel):
 
 
 class RunSpec(BaseModel):
-    """One method, one seed, one fold (one member, one variation). Everything resolved."""
+    """One method, one seed, one fold (one member, one variation), with all settings resolved."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     data: Data
     protocol: ProtocolChoice
     conditions: Conditions
-    """Those that this run trains under: the common ones, with what the method has of its own."""
+    """The conditions of this run: the common ones, updated with the method's own."""
     common: dict[str, Any] = Field(default_factory=dict)
-    """What the others have where the method has conditions of its own."""
+    """The common values of the conditions in which the method differs."""
     method: MethodSpec
     seed: int
     fold: int | None = None
-    """Of a protocol with several folds, one of which is trained here."""
+    """The fold to train, if the protocol has several."""
     member: int | None = None
-    """Of a method with several members, one of which is trained here."""
+    """The member to train, if the method has several."""
     joined: bool = False
-    """Trains nothing: the embeddings of the runs it needs, side by side."""
+    """Whether the run joins the embeddings of the runs it needs, and trains nothing."""
     needs: tuple[Needed, ...] = ()
     device: str = "cpu"
-    """Its kind: two kinds of processor do not give the same bits."""
+    """The kind of device, since two kinds do not give the same bits."""
     data_digest: str = ""
     code_digest: str = ""
 
     @property
     def identity(self) -> str:
-        """A hash of all that can change the weights; labels and metrics are not part of it."""
-        # the images are known by their content (`data_digest`), wherever they lie
-        hidden = {"label", "conditions"}  # they are among the run's
+        """A hash of everything that can change the weights; labels and metrics are excluded."""
+        # images are identified by their content (`data_digest`), not by their location
+        hidden = {"label", "conditions"}  # already among the run's
         content = self.model_dump(mode="json", exclude={"method": hidden, "needs": True, "data": {"root"}})
         if self.data_digest and self.data.is_a_place:
-            content["data"] = {}  # the same images elsewhere, or spelled otherwise, are the same data
+            content["data"] = {}  # the same images at another path are the same data
         content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
-        # what says nothing is left out, so that a run is what it was before there were such things
+        # defaults of newer keys are omitted, so that the identity of older runs does not change
         silent = {"member": self.member is None, "joined": not self.joined, "needs": not self.needs}
         silent["common"] = not self.common
         content = {key: value for key, value in content.items() if not silent.get(key, False)}
@@ -83,11 +83,11 @@ class RunSpec(BaseModel):
 
     @property
     def common_conditions(self) -> Conditions:
-        """What everybody in the study shares."""
+        """The conditions that all methods of the study share."""
         return Conditions.model_validate({**self.conditions.model_dump(mode="json"), **self.common})
 
     def with_deviations(self, settled: Sequence[Deviation]) -> list[Deviation]:
-        """The conditions that the method has of its own, and what else its ledger says, each against what all have."""
+        """The method's own conditions and the deviations of its ledger, each against the common value."""
         own = self.conditions
         common = {key: _in_short(said) for key, said in self.common.items()}
         found = {key: Deviation(key, said, _in_short(getattr(own, key))) for key, said in common.items()}
@@ -96,19 +96,19 @@ class RunSpec(BaseModel):
 
     @property
     def draws(self) -> int:
-        """The seed of everything that training draws: members are trained as independently as seeds are."""
+        """The seed of all random draws of training; members are as independent as seeds."""
         if not self.is_part:
             return self.seed
         return int(numpy_stream(self.seed, "part", self.part).integers(2**31))
 
     @property
     def is_part(self) -> bool:
-        """Whether it is one member or one fold of several, which another run joins."""
+        """Whether the run is a member or a fold that another run joins."""
         return self.fold is not None or self.member is not None
 
     @property
     def part(self) -> str:
-        """Which part it is, for people.
+        """The name of the part.
 
         >>> RunSpec.model_construct(fold=2, member=None).part
         'fold 2'
@@ -124,7 +124,7 @@ class RunSpec(BaseModel):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its place in the study: the label it is shown under and the values that vary."""
+    """A run of a study, with its label and its varied values."""
 
     spec: RunSpec
     label: str
@@ -133,24 +133,24 @@ class PlannedRun:
     """Whether another seed would give another result."""
 
     def folder(self, study_folder: Path) -> Path:
-        """Under its label, or where it was made under another one: a new label trains nothing again."""
+        """The folder under its label, or an existing one under another label: relabelling does not retrain."""
         own = study_folder / self.label / self.spec.folder_name
         return own if own.exists() else min(study_folder.glob(f"*/{own.name}"), default=own)
 
     @property
     def row(self) -> str:
-        """The leaderboard row this run counts in. Members share one, beside that of the run which joins them."""
+        """The leaderboard row of this run. Members share one row, besides that of the run which joins them."""
         plain = self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
         return f"{plain} (separated)" if self.spec.is_part else plain
 
     @property
     def title(self) -> str:
-        """What a person calls this run."""
+        """The name of this run in messages."""
         return f"{self.row}, seed {self.spec.seed}" + (f", {self.spec.part}" if self.spec.is_part else "")
 
 
 def _in_short(value: Any) -> Any:
-    """The steps of a view in few words; anything else as it is.
+    """The steps of a view in short form; other values unchanged.
 
     >>> _in_short([{"resize": [256, 256]}, {"crop": 224}, {"flip": {"p": 0.3}}])
     'resize 256x256, crop 224, flip p=0.3'
@@ -167,7 +167,7 @@ def _in_short(value: Any) -> Any:
 
 
 class _Described(BaseModel):
-    """What is read of run.yaml without making a specification of it."""
+    """The keys of run.yaml that are read without building a specification."""
 
     model_config = ConfigDict(extra="allow")
     identity: str
@@ -187,7 +187,7 @@ class _JoinedRun(BaseModel):
 
 
 class _Joined(BaseModel):
-    """What is read of ensemble.yaml."""
+    """The keys of ensemble.yaml that are read."""
 
     model_config = ConfigDict(extra="allow")
     identity: str
@@ -195,21 +195,21 @@ class _Joined(BaseModel):
 
 
 def needed_folder(run_folder: Path, needed: Needed) -> Path:
-    """Where a run that `run_folder` needs lies: in the same study, or where its name says."""
+    """The folder of a run that `run_folder` needs: in the same study, or at the path in its name."""
     within = min(run_folder.parent.parent.glob(f"*/{needed.name}"), default=None)
     folder = expanded(needed.name) if within is None else within
     if recorded_identity(folder) != needed.identity:
-        raise BadInput(f"{run_folder} needs the run {needed.name} ({needed.identity}), which is not there any more.")
+        raise BadInput(f"{run_folder} needs the run {needed.name} ({needed.identity}), which no longer exists.")
     return folder
 
 
 def recorded_identity(folder: Path) -> str | None:
-    """What a run folder was made with; None if it is none."""
+    """The identity that a run folder was made with; None if it is not a run folder."""
     return described_in(folder).get("identity")
 
 
 def described_in(folder: Path, names: Sequence[str] = DESCRIPTIONS) -> dict[str, Any]:
-    """What the first of these files of a folder says; nothing if there is none of them."""
+    """The content of the first of these files in a folder; empty if there is none."""
     described = next((folder / name for name in names if os.path.lexists(folder / name)), None)
     if described is None:
         return {}
@@ -219,5 +219,5 @@ def described_in(folder: Path, names: Sequence[str] = DESCRIPTIONS) -> dict[str,
         try:
             form.model_validate(content)
         except ValidationError as error:
-            raise damaged(described, f"describes no run: {explain_first(error)}") from error
+            raise damaged(described, f"does not describe a run: {explain_first(error)}") from error
         return content

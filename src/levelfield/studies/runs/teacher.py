@@ -1,4 +1,4 @@
-"""A teacher's outputs on another run's training images (seidenschwarz2021 C.4): computed before the student trains."""
+"""Compute a teacher's outputs on the student's training images (seidenschwarz2021 C.4) before the student trains."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from levelfield.studies.runs.spec import ENSEMBLE, Needed, RunSpec, described_in
 from levelfield.trust import permitted, trusting
 
 OUTPUTS = "teacher.npy"
-_ROWS = 4096  # whose logits are computed at a time
+_ROWS = 4096  # rows per computation of logits
 
 
 def teach(method: Method, spec: RunSpec, inputs: RunInputs, folder: Path, progress: Progress) -> bool:
-    """Hand the method what it wants of its teacher; whether it wanted anything.
+    """Give the method the outputs of its teacher; returns whether it wants any.
 
-    The outputs lie in the student's folder, so that a run that is continued learns from the same bits.
+    The outputs are stored in the student's folder, so that a resumed run learns from the same bits.
     """
     if method.wants is None:
         return False
@@ -50,7 +50,7 @@ def teach(method: Method, spec: RunSpec, inputs: RunInputs, folder: Path, progre
 
 @trusting()
 def check_code(folder: Path) -> None:
-    """Refuse the teacher in a folder, before anything trains, if it needs code that is not trusted."""
+    """Refuse, before training, a teacher that needs untrusted code."""
     for reference in references_in(spec_of(folder).model_dump(mode="json")):
         permitted(reference)
 
@@ -58,11 +58,11 @@ def check_code(folder: Path) -> None:
 def outputs_of(
     folder: Path, wants: str, student: RunSpec, inputs: RunInputs, progress: Progress, scratch: Path | None = None
 ) -> np.ndarray:
-    """The "rows" or the class "logits" of the run in `folder` for the training images of a student on `inputs`.
+    """The "rows" or class "logits" of the run in `folder` for the training images of a student on `inputs`.
 
-    Logits are as many as images times classes: they are made in the file `scratch`, if there is one, not in memory.
+    Logits (images x classes) are written to the file `scratch`, if given, instead of memory.
 
-    Of joined runs the rows stand side by side, as at test time; of folds only the student's own counts.
+    Rows of joined runs are concatenated, as at test time; of folds only the student's own is used.
     """
     needs = _joined_in(folder)
     if needs is None:
@@ -71,15 +71,15 @@ def outputs_of(
     members = [one for one in needed if _joined_in(one) is not None or read_spec(one).fold == student.fold]
     if len(members) != 1 and wants == "logits":
         raise BadInput(
-            f"The teacher {folder} joins {len(members)} runs, whose classes are not told by one classifier: "
-            "'distill' needs a single run, 'imitate' and 'relational' do not."
+            f"The teacher {folder} joins {len(members)} runs and has no common classifier: 'distill' needs a single "
+            "run, 'imitate' and 'relational' do not."
         )
     found = [outputs_of(one, wants, student, inputs, progress, scratch) for one in members]
     return found[0] if len(found) == 1 else joined(found)
 
 
 def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
-    """What is joined in a folder, by a study or by `levelfield ensemble`; None if a network was trained there."""
+    """The members of a joined run, by a study or by `levelfield ensemble`; None if the run trained a network."""
     if (folder / "run.yaml").is_file():
         spec = read_spec(folder)
         return spec.needs if spec.joined else None
@@ -94,7 +94,7 @@ def _of_one(
     theirs = inputs_for(spec, inputs.cache_folder, inputs.device)
     _check_same_images(folder, theirs, inputs)
     method, model = load_method(folder, device=inputs.device), load(folder, device=inputs.device)
-    assert isinstance(model, Model)  # joined runs are none of these
+    assert isinstance(model, Model)  # not a joined run
     rows = theirs.embed(model.embedder, theirs.fold.train, progress, "teacher", coded=False)
     objective = method.objective
     if isinstance(objective, MessagePassing) and objective.network is not None:
@@ -107,13 +107,13 @@ def _of_one(
     try:
         return _logits(objective, rows, inputs.device, scratch)
     except BadSpecification as error:
-        raise BadInput(f"The teacher {folder} cannot teach: {error}") from error
+        raise BadInput(f"The run {folder} cannot be a teacher: {error}") from error
 
 
 def after_messages(
     objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str, scratch: Path | None = None
 ) -> np.ndarray:
-    """Rows, or class logits, after the messages of groups such as training batches; the first time a row appears."""
+    """Rows, or class logits, after message passing in groups like training batches; first occurrence of each row."""
     device = next(objective.parameters()).device
     done = np.zeros(len(rows), bool)
     result: np.ndarray | None = None
@@ -144,7 +144,7 @@ def _logits(objective: nn.Module | None, rows: np.ndarray, device: str, scratch:
 
 
 def _room(count: int, first: np.ndarray, scratch: Path | None) -> np.ndarray:
-    """Place for `count` rows such as those of `first`: in memory, or in a file."""
+    """Space for `count` rows like those of `first`, in memory or in a file."""
     shape = (count, first.shape[1])
     if scratch is None:
         return np.empty(shape, first.dtype)
@@ -155,9 +155,8 @@ def _check_same_images(folder: Path, theirs: RunInputs, inputs: RunInputs) -> No
     ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (inputs, theirs))
     if ours != others:
         raise BadInput(
-            f"The teacher {folder} was trained on {len(others):,} images and the student on {len(ours):,}, which are "
-            "not the same in the same order: a teacher speaks of the images it knows. Use the same data, protocol and "
-            "validation classes."
+            f"The teacher {folder} was trained on {len(others):,} images and the student on {len(ours):,}: the images "
+            "and their order must be the same. Use the same data, protocol and validation classes."
         )
     if not np.array_equal(theirs.train_labels, inputs.train_labels):
-        raise BadInput(f"The teacher {folder} was trained on the same images in other classes than the student.")
+        raise BadInput(f"The teacher {folder} was trained on the same images with other class labels than the student.")

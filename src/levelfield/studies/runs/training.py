@@ -1,4 +1,4 @@
-"""What a run trains: a method on its inputs. Writes the model; no test image is needed for it."""
+"""Train a method on its inputs and write the model; no test images are needed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient")
 
 @dataclass(frozen=True)
 class Options:
-    """How runs are done. Nothing here can change a weight."""
+    """How runs are executed. No option can change a weight."""
 
     device: str = "cpu"
     cache_folder: Path | None = None
@@ -46,24 +46,24 @@ class Options:
     tensorboard: bool = False
     pace: Pace = field(default_factory=Pace)
     trust: tuple[str, ...] | None = None
-    """Whose code the runs may run, as `levelfield.trust.trusted` says it; None: that of any file they name."""
+    """Files that runs may execute, see `levelfield.trust.trusted`; None: any file they name."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a run when its model is written: cost, what the ledger counted, what the method declared."""
+    """Facts about a run when its model is written: cost, counts of the ledger, declarations of the method."""
 
     summary: dict[str, Any]
     measured: Measured
     said: list[Deviation]
     trains: bool
     refines: str | None
-    """How `refine` may change rows; None if there is no such thing."""
+    """How the method refines rows; None if it does not."""
     own_head: bool
     """Whether only the method's own code can apply the head."""
 
     def as_data(self) -> dict[str, Any]:
-        """As plain data, for another process."""
+        """The facts as plain data, for another process."""
         return {**vars(self), "measured": asdict(self.measured), "said": [asdict(each) for each in self.said]}
 
     @classmethod
@@ -73,21 +73,21 @@ class Facts:
 
 
 class Trained(Protocol):
-    """A method whose model is written, wherever it was trained."""
+    """A trained method whose model is written, in this or another process."""
 
     @property
     def facts(self) -> Facts: ...
 
     def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
-        """What the method makes of its test embeddings."""
+        """The test embeddings after the method's refinement."""
 
     def headed(self, features: np.ndarray) -> np.ndarray:
-        """Rows of the method's own head; for heads that a stored model alone cannot have."""
+        """Rows of the method's own head, for heads that a stored model cannot hold."""
 
 
 @dataclass(frozen=True)
 class TrainedHere:
-    """Trained by this process."""
+    """A method trained by this process."""
 
     facts: Facts
     setup: Setup
@@ -113,15 +113,15 @@ def train_here(
     *,
     tested: bool,
 ) -> TrainedHere:
-    """Train and write the model and the method. Continues where an earlier attempt was cut off.
+    """Train, and write the model and the method. Continues an interrupted attempt.
 
-    tested: whether there are test images; the inputs need not hold them.
+    tested: whether there are test images; the inputs need not contain them.
     """
     setup = set_up(spec, inputs, options.device, progress)
     method = setup.method
     taught = teach(method, spec, inputs, folder, progress)
     if not len(inputs.fold.test):
-        forget_inputs()  # those of a teacher know the test images
+        forget_inputs()  # the inputs of a teacher contain the test images
     state = _train(spec, setup, inputs, folder, metrics, options, progress) if method.trains else TrainingState()
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
@@ -130,7 +130,7 @@ def train_here(
     measured.images, measured.steps = state.images, state.step
     measured.rows_through_trunk, measured.rows_changed = state.rows_through_trunk, state.rows_changed
     measured.memory_rows, measured.monitored = state.memory_rows, len(state.monitored)
-    if state.images != state.step * setup.layout.batch_size:  # what was seen counts, not what was said
+    if state.images != state.step * setup.layout.batch_size:  # the images seen count, not the declared layout
         measured.layout = f"{state.images / state.step:g}"
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
@@ -214,5 +214,5 @@ def _tensorboard(folder: Path, options: Options) -> Iterator[Callable[[str, floa
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise MissingExtra('TensorBoard is not installed: pip install "levelfield[tensorboard]"') from error
-    with SummaryWriter(str(folder / "tensorboard")) as writer:  # closed: the last lines are written too
+    with SummaryWriter(str(folder / "tensorboard")) as writer:  # closing writes the last lines
         yield lambda name, value, step: writer.add_scalar(name, value, step)

@@ -1,4 +1,4 @@
-"""What a study chooses: data, protocol, competitors."""
+"""Choices of a study: data, protocol, methods."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from levelfield.registry import is_file_reference
 from levelfield.settings import accepted
 from levelfield.training.conditions import Conditions
 
-if TYPE_CHECKING:  # rooms that a study file needs only for some of its keys: they cost more than reading it
+if TYPE_CHECKING:  # slow imports that only some keys of a study file need
     from levelfield.data import Catalog, protocols
 
-EMBEDDED = "emoji"  # the data that comes along: known to be sound, and to leak nothing
-_LONGEST_NAME = 200  # bytes; a file system takes 255, and temporary names are longer than the names themselves
-_BESIDE = "write it beside, as in margin: {{{0}}}"
-_FAIR = "what is chosen, and when one looks, is the same for all"
+EMBEDDED = "emoji"  # the embedded data, known to be intact and free of leaks
+_LONGEST_NAME = 200  # bytes; file systems allow 255, and temporary names are longer
+_BESIDE = "set it as a method setting, e.g. margin: {{{0}}}"
+_FAIR = "selection and validation are the same for all methods"
 _NOT_OF_ITS_OWN = {
     "batch": _BESIDE.format("batch: 25x4"),
     "batching": _BESIDE.format("batching: n_pair"),
@@ -52,7 +52,7 @@ class Data(BaseModel):
 
     @property
     def is_a_place(self) -> bool:
-        """Whether it says where images lie (a folder, a list, a function), not which known dataset they are.
+        """Whether the name is a location of images (folder, list, function), not a known dataset.
 
         >>> Data(name="photos/birds").is_a_place, Data(name="emoji").is_a_place
         (True, False)
@@ -63,11 +63,11 @@ class Data(BaseModel):
 
 
 class ProtocolChoice(BaseModel):
-    """Which classes train, validate and test, with the protocol's own settings."""
+    """The protocol: which classes train, validate and test, with its own settings."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str = "standard"
-    validation: float = Field(0.0, ge=0, lt=1, description="share of the training classes that validates")
+    validation: float = Field(0.0, ge=0, lt=1, description="share of the training classes used for validation")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -83,8 +83,8 @@ class ProtocolChoice(BaseModel):
 
     @property
     def validates(self) -> bool:
-        """Whether some training classes are kept back to choose: every fold of a protocol with several has such."""
-        # a file is not run to parse a study: its protocol may have several folds
+        """Whether some training classes are kept for validation, as in every protocol with several folds."""
+        # parsing a study does not run a user's file: its protocol may have several folds
         return self.validation > 0 or is_file_reference(self.name) or self.folds > 1
 
     def divide(self, catalog: Catalog) -> list[protocols.Fold]:
@@ -94,7 +94,7 @@ class ProtocolChoice(BaseModel):
 
     @model_validator(mode="after")
     def _settings_are_known(self) -> ProtocolChoice:
-        """An unknown key is an error of the study; an unknown protocol is told when it is looked for."""
+        """Refuse unknown keys. An unknown protocol is reported later, when it is created."""
         if not self.settings:
             return self
 
@@ -105,16 +105,16 @@ class ProtocolChoice(BaseModel):
             for key in self.settings:
                 if key not in takes:
                     close = nearest(key, takes)
-                    hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(takes)}."
+                    hint = f" Did you mean '{close}'?" if close else f" Valid keys: {', '.join(takes)}."
                     raise ValueError(f"unknown key 'protocol.{key}'.{hint}")
         return self
 
 
 class MethodSpec(BaseModel):
-    """A method of the study. Written `contrastive`, `triplet: {margin: 0.1}` or with a label of its own.
+    """A method of the study, written `contrastive`, `triplet: {margin: 0.1}`, or with a `label`.
 
-    A paper's settings come by name, as in `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
-    What a paper gave to one method alone stands under `conditions`, as in `margin: {conditions: {optimiser: rmsprop}}`.
+    `preset` selects a paper's settings: `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
+    `conditions` holds conditions of this method alone: `margin: {conditions: {optimiser: rmsprop}}`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -122,7 +122,7 @@ class MethodSpec(BaseModel):
     label: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
     conditions: dict[str, Any] = Field(default_factory=dict)
-    """Of its own, instead of the common ones: declared on the leaderboard."""
+    """Conditions that replace the common ones; the leaderboard lists them as deviations."""
 
     @model_validator(mode="before")
     @classmethod
@@ -133,7 +133,7 @@ class MethodSpec(BaseModel):
             rest = {key: entry for key, entry in value.items() if key != "label"}
             if len(rest) != 1:
                 raise ValueError(
-                    "a method is a name, `name: {settings}`, or that with a `label`; got the keys "
+                    "a method is a name or `name: {settings}`, optionally with a `label`; got the keys "
                     + ", ".join(map(str, value))
                 )
             ((name, settings),) = rest.items()
@@ -150,7 +150,7 @@ class MethodSpec(BaseModel):
     def _only_what_may_differ(cls, value: dict[str, Any]) -> dict[str, Any]:
         for key in value:
             if key in _NOT_OF_ITS_OWN:
-                raise ValueError(f"'{key}' cannot be a method's own condition: {_NOT_OF_ITS_OWN[key]}")
+                raise ValueError(f"'{key}' cannot differ for one method: {_NOT_OF_ITS_OWN[key]}")
             if key not in Conditions.model_fields:
                 close = nearest(key, Conditions.model_fields)
                 hint = f" Did you mean '{close}'?" if close else " See docs/study-file.md."
@@ -162,7 +162,7 @@ class MethodSpec(BaseModel):
         return {name: value for name, value in write(self).items() if name != "conditions" or value}
 
     def under(self, common: Conditions) -> Conditions:
-        """The common conditions with those that it has of its own."""
+        """The common conditions, updated with the method's own."""
         if not self.conditions:
             return common
         return Conditions.model_validate({**common.model_dump(mode="json"), **self.conditions})
@@ -170,14 +170,14 @@ class MethodSpec(BaseModel):
     @model_validator(mode="after")
     def _label_is_the_name(self) -> MethodSpec:
         if not self.label:
-            plain = self.name.rpartition(":")[2]  # of `my_losses.py:MyLoss` and `pml:CircleLoss` the last part
+            plain = self.name.rpartition(":")[2]  # the last part of `my_losses.py:MyLoss` or `pml:CircleLoss`
             object.__setattr__(self, "label", plain)
         check_folder_name("label", self.label)
         return self
 
 
 def differing(common: Conditions, own: Conditions) -> dict[str, Any]:
-    """The common values of those conditions that a method has otherwise.
+    """The common values of the conditions in which a method differs.
 
     >>> differing(Conditions(dim=64), Conditions(dim=2048, codes="binary"))
     {'dim': 64, 'codes': 'float32'}
@@ -192,11 +192,11 @@ def check_folder_name(what: str, text: str) -> None:
     >>> check_folder_name("label", "a" * 300)
     Traceback (most recent call last):
     ...
-    ValueError: the label 'aaaaaaaaaaaaaaaaaaaa...' cannot be a folder's name: it has 300 bytes, and 200 are possible
+    ValueError: the label 'aaaaaaaaaaaaaaaaaaaa...' cannot be a folder name: it has 300 bytes, at most 200 are allowed
     """
     shown = text if len(text) <= 40 else f"{text[:20]}..."
     if not text.strip() or re.search(r"[/\\\x00-\x1f\x7f\ud800-\udfff]", text) or text.startswith("."):
-        raise ValueError(f"the {what} {shown!r} cannot be a folder's name")
+        raise ValueError(f"the {what} {shown!r} cannot be a folder name")
     if (size := len(text.encode())) > _LONGEST_NAME:
-        limit = f"it has {size:,} bytes, and {_LONGEST_NAME} are possible"
-        raise ValueError(f"the {what} '{shown}' cannot be a folder's name: {limit}")
+        limit = f"it has {size:,} bytes, at most {_LONGEST_NAME} are allowed"
+        raise ValueError(f"the {what} '{shown}' cannot be a folder name: {limit}")

@@ -1,4 +1,4 @@
-"""Claims of a study, as data: which row is better, by which metric, and where that was said."""
+"""Claims of a study: which row is better, by which metric, and the source of the claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORM = re.compile(r"^(?P<first>.+?)\s+(?P<sign>[>=])\s+(?P<second>.+)$")
 
 
 class Claim(BaseModel):
-    """`a > b`: the first row is better. `a = b`: they are within `within` of each other. Rows by their label.
+    """`a > b`: row a is better. `a = b`: the rows differ by at most `within`. Rows are named by label.
 
     >>> Claim(claim="margin > triplet").parts
     ('margin', '>', 'triplet')
@@ -23,9 +23,9 @@ class Claim(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     claim: str
     metric: str = ""
-    """Of the study; without one, its first."""
+    """A metric of the study; default: its first."""
     source: str = ""
-    """Where it stands, as in `roth2020 table 4`."""
+    """Source of the claim, e.g. `roth2020 table 4`."""
     within: float = Field(0.02, gt=0)
     trials: int | None = Field(None, ge=1)
     """The tuning budget that the claim is about: trials of both methods."""
@@ -49,7 +49,7 @@ class Claim(BaseModel):
 
 
 def check_claims(claims: Sequence[Claim], rows: Sequence[str], metrics: Sequence[str]) -> None:
-    """Refuse a claim about something that the study does not have."""
+    """Refuse claims about rows or metrics that the study does not have."""
     for one in claims:
         first, _, second = one.parts
         if first == second:
@@ -57,8 +57,10 @@ def check_claims(claims: Sequence[Claim], rows: Sequence[str], metrics: Sequence
         for label in (first, second):
             if label not in rows:
                 close = nearest(label, rows)
-                hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(rows)}."
-                raise BadSpecification(f"The claim '{one.claim}' names '{label}', which is no row of the study.{hint}")
+                hint = f" Did you mean '{close}'?" if close else f" Rows: {', '.join(rows)}."
+                raise BadSpecification(
+                    f"The claim '{one.claim}' names '{label}', which is not a row of the study.{hint}"
+                )
         if one.metric and one.metric not in metrics:
             raise BadSpecification(
                 f"The claim '{one.claim}' is about '{one.metric}', which the study does not measure: add it to metrics."

@@ -1,7 +1,7 @@
-"""Where the images of a finished run are now: run folders and images move, and commands start elsewhere.
+"""Find the images of a finished run after the run folder or the images were moved.
 
-A run writes down where its images were, absolutely and relative to its folder. A command looks there, in the working
-directory, and in the folders above the run; `--root` says it outright.
+A run stores the location of its images, absolute and relative to its folder. A command searches there, in the working
+directory, and in the folders above the run; `--root` overrides the search.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _ROOT: ContextVar[Path | None] = ContextVar("root", default=None)
 
 
 class Place(BaseModel):
-    """Where images were when a run began."""
+    """Location of the images when a run began."""
 
     absolute: str
     relative: str
-    """To the run's folder."""
+    """Relative to the run's folder."""
 
 
 @contextmanager
 def images_in(root: Path | None) -> Iterator[None]:
-    """Look for the images of finished runs in `root`, what `--root` says; None: where they were."""
+    """Search for the images of finished runs in `root` (`--root`); None: at their stored location."""
     before = _ROOT.set(root)
     try:
         yield
@@ -41,7 +41,7 @@ def images_in(root: Path | None) -> Iterator[None]:
 
 
 def place_of(data: Data, folder: Path) -> Place | None:
-    """Where the images are now, for a run in `folder`; None for data that has no place of its own."""
+    """The current location of the images, for a run in `folder`; None for data without a location of its own."""
     named = _named(data)
     if named is None:
         return None
@@ -50,7 +50,7 @@ def place_of(data: Data, folder: Path) -> Place | None:
 
 
 def placed(data: Data, folder: Path, stored: Place | None = None) -> Data:
-    """The same data at the place where it is now. folder: of the run (or study) that names it; stored: see Place."""
+    """The same data at its current location. folder: the run (or study) that names it; stored: see Place."""
     root, named = _ROOT.get(), _named(data)
     if root is not None:
         key = named[0] if named is not None else "root"
@@ -63,7 +63,7 @@ def placed(data: Data, folder: Path, stored: Place | None = None) -> Data:
     if found is None:
         shown = ", ".join(dict.fromkeys(str(place.absolute()) for place in looked))
         raise MissingData(
-            f"The images '{text}' of {folder} are not there. Looked for: {shown}. Say where they are: --root DIR."
+            f"Cannot find the images '{text}' of {folder}. Searched: {shown}. Give their folder with --root DIR."
         )
     return data if found == looked[0] else data.model_copy(update={key: str(found)})
 
@@ -76,13 +76,13 @@ def _candidates(text: str, folder: Path, stored: Place | None) -> list[Path]:
 
 
 def _below(root: Path, text: str) -> Path:
-    """The place itself, or what has the name there."""
+    """`text` or its last part under `root`, if it exists; else `root`."""
     inside = [root / text, root / Path(text).name] if text else []
     return next((place for place in inside if place != root and place.exists()), root)
 
 
 def _named(data: Data) -> tuple[str, str] | None:
-    """The key under which the data says a path, and that path; None if it says none."""
+    """The key that holds the path of the data, and the path; None if there is none."""
     if data.name in ("folder", "csv"):
         key, value = "path", data.settings.get("path")
     elif data.is_a_place:

@@ -1,4 +1,4 @@
-"""What is wrong with a specification, in one message for people."""
+"""Error messages for invalid specifications."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from levelfield.errors import nearest
 
 
 def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
-    """Pydantic's findings as one message for people."""
+    """Pydantic's errors as one readable message."""
     lines = []
     found = error.errors()
     for finding in found:
         place = finding["loc"]
         if finding["type"] == "too_short" and any(f["loc"][: len(place)] == place != f["loc"] for f in found):
-            continue  # it is short of the entries that are wrong, which are told
+            continue  # too short only because of wrong entries, which are reported themselves
         where = ".".join(str(part) for part in finding["loc"])
         if finding["type"] == "extra_forbidden":
             known = _keys_at(model, finding["loc"][:-1])
             close = nearest(str(finding["loc"][-1]), known)
             lines.append(
                 f"unknown key '{where}'."
-                + (f" Did you mean '{close}'?" if close else f" There are: {', '.join(known)}.")
+                + (f" Did you mean '{close}'?" if close else f" Valid keys: {', '.join(known)}.")
             )
         elif finding["type"] == "missing":
             lines.append(f"the key '{where}' is missing.")
         else:
             text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            came = "" if isinstance(finding["input"], dict) else f" (it is {finding['input']!r})"
+            came = "" if isinstance(finding["input"], dict) else f" (got {finding['input']!r})"
             said = f"{where}: {text}{came}" if where else text
             lines.append(said if said.endswith((".", "?")) else f"{said}.")
     return f"In {origin}: " + " ".join(lines)
@@ -38,7 +38,7 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
 def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
     for part in place:
         kind = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        for one in (kind, *get_args(kind)):  # itself, or a list of such
+        for one in (kind, *get_args(kind)):  # the type, or the entries of a list of it
             if isinstance(one, type) and issubclass(one, BaseModel):
                 model = one
     return sorted(model.model_fields)

@@ -1,4 +1,4 @@
-"""Whether the methods of a study exist, from the files of the package: nothing that needs torch is imported."""
+"""Check that the methods of a study exist, from the files of the package: torch is not imported."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from levelfield.studies.specification.study import Study
 
 _OBJECTIVES = Path(__file__).parents[2] / "objectives"
 _REGISTERED = re.compile(r'^@register\(\s*"([^"]+)"', re.MULTILINE)
-_OTHERS = ("dreml", "drml", "ensemble", "lda", "random_projection", "start", "untrained")  # of levelfield.methods
+_OTHERS = ("dreml", "drml", "ensemble", "lda", "random_projection", "start", "untrained")  # in levelfield.methods
 
 
 @cache
 def known_methods() -> frozenset[str]:
-    """What `levelfield.methods.names()` says where no plugin is installed.
+    """The result of `levelfield.methods.names()` without plugins.
 
     >>> {"lda", "margin", "triplet"} <= known_methods()
     True
@@ -28,9 +28,9 @@ def known_methods() -> frozenset[str]:
 
 
 def check_method_names(study: Study) -> None:
-    """Refuse a method that does not exist.
+    """Refuse methods that do not exist.
 
-    With a plugin installed nothing is refused here, since only importing it tells what it adds: `check_methods` does.
+    With a plugin installed nothing is refused here, since its names are known only after import: see `check_methods`.
     """
     for method in study.methods:
         name = method.name

@@ -1,4 +1,4 @@
-"""Which files of code the user names: those in a study file, in overrides and in a study given as data."""
+"""Code files that the user names: in a study file, in overrides, or in a study given as data."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from levelfield.studies.specification.yaml_file import content_of, located
 
 
 def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
-    """Every `file.py:Name` that is named by a study (as object, plain data or file) or by overrides.
+    """Every `file.py:Name` in a study (object, plain data or file) or in overrides.
 
-    A study file in the folder of a compared study counts for nothing: it came with the folder, perhaps from elsewhere.
+    A study file in the folder of a compared study is ignored: the folder may come from somebody else.
 
     >>> named_by({"data": "emoji", "methods": ["margin", "my_losses.py:MyLoss"]})
     ['my_losses.py:MyLoss']
@@ -32,5 +32,5 @@ def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Seque
 
 
 def is_of_a_folder(study: Path) -> bool:
-    """Whether a study file lies in the folder of a study that was compared, as the one does that levelfield writes."""
+    """Whether a study file is in the folder of a compared study, such as the one that levelfield writes."""
     return (study.parent / "runs.json").exists()

@@ -68,10 +68,10 @@ class Study(BaseModel):
     @classmethod
     def _count_or_list(cls, value: Any) -> Any:
         if isinstance(value, bool):
-            raise ValueError("a count or a list of whole numbers is needed")
+            raise ValueError("must be a count or a list of whole numbers")
         if isinstance(value, int):
             if not 1 <= value <= MOST_SEEDS:
-                raise ValueError(f"at least 1 is needed, and at most {MOST_SEEDS:,}")
+                raise ValueError(f"must be between 1 and {MOST_SEEDS:,}")
             return tuple(range(value))
         return value
 
@@ -86,13 +86,13 @@ class Study(BaseModel):
         if isinstance(value, str | dict):
             return (value,)
         if not isinstance(value, list | tuple):
-            raise ValueError("methods are a list, as in [triplet, {margin: {beta: 0.6}}], or one of them")
+            raise ValueError("must be a list of methods, e.g. [triplet, {margin: {beta: 0.6}}], or one method")
         return value
 
     @field_validator("corruptions", mode="before")
     @classmethod
     def _all_or_some(cls, value: Any) -> Any:
-        """`all`, or names: every run is also measured on test images that are corrupted."""
+        """`all`, or names of corruptions: every run is also evaluated on corrupted test images."""
         if not value:
             return ()
 
@@ -108,9 +108,9 @@ class Study(BaseModel):
     def _something_varies(cls, value: dict[str, list[Any]]) -> dict[str, list[Any]]:
         for key, values in value.items():
             if key.partition(".")[0] not in _VARIABLE:
-                raise ValueError(f"'{key}' cannot vary; a key of {', '.join(_VARIABLE)} can, as in conditions.dim")
+                raise ValueError(f"'{key}' cannot vary; only keys of {', '.join(_VARIABLE)} can, e.g. conditions.dim")
             if not values or any(entry in values[:k] for k, entry in enumerate(values)):
-                raise ValueError(f"'{key}' needs values, each of them once; it has {values}")
+                raise ValueError(f"'{key}' needs a list of distinct values; got {values}")
         return value
 
     @field_validator("search")
@@ -118,7 +118,7 @@ class Study(BaseModel):
     def _ranges_are_readable(cls, value: dict[str, Any]) -> dict[str, Any]:
         for key, written in value.items():
             if "." not in key:
-                raise ValueError(f"'{key}' names no setting: write METHOD.SETTING, conditions.NAME or common.NAME")
+                raise ValueError(f"'{key}' is not a setting: write METHOD.SETTING, conditions.NAME or common.NAME")
             try:
                 Range.parse(key, written)
             except LevelfieldError as error:
@@ -149,12 +149,12 @@ class Study(BaseModel):
             raise ValueError(f"two methods are called '{twice[0]}': give one a `label`")
         for name, values in (("seed", self.seeds), ("metric", self.metrics), ("figure", self.figures)):
             if len(set(values)) != len(values):
-                raise ValueError(f"a {name} stands twice in {list(values)}")
+                raise ValueError(f"{list(values)} contains a {name} twice")
         return self
 
 
 def parse_study(content: dict[str, Any], overrides: Sequence[str] = (), *, origin: str = "the study") -> Study:
-    """A study from plain data. Errors name the key, what came, and the nearest valid key."""
+    """A study from plain data. Errors name the key, its value, and the nearest valid key."""
     content = json.loads(json.dumps(content, default=str))
     for override in overrides:
         _apply(content, override)
@@ -165,15 +165,15 @@ def parse_study(content: dict[str, Any], overrides: Sequence[str] = (), *, origi
 
 
 def _apply(content: dict[str, Any], override: str) -> None:
-    """Set one dotted key; the value is read as YAML. `methods.margin.beta=0.6` reaches into a method's settings."""
+    """Set one dotted key to a value in YAML. `methods.margin.beta=0.6` sets a method's setting."""
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise BadSpecification(f"'{override}' is no override: write key=value, as in conditions.dim=64.")
+        raise BadSpecification(f"'{override}' is not an override: write key=value, e.g. conditions.dim=64.")
     assign(content, key.strip(), read_yaml(text, origin=f"'{override}'") if text.strip() else None)
 
 
 def assign(content: dict[str, Any], key: str, value: Any) -> None:
-    """Set the dotted `key` of a study's plain data; `methods.LABEL.SETTING` reaches into a method's settings.
+    """Set the dotted `key` of a study's plain data; `methods.LABEL.SETTING` sets a method's setting.
 
     >>> plain = {"methods": ["margin"], "conditions": {}}
     >>> assign(plain, "conditions.dim", 64); assign(plain, "methods.margin.beta", 0.6); plain
@@ -186,7 +186,7 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
         if label is None:
             close = nearest(parts[1], [m["label"] for m in methods])
             raise BadSpecification(
-                f"'{key}' names no method of the study." + (f" Did you mean '{close}'?" if close else "")
+                f"'{key}' does not name a method of the study." + (f" Did you mean '{close}'?" if close else "")
             )
         named = key.removeprefix(f"methods.{label}.")
         for method in methods:
@@ -211,7 +211,7 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
 
 
 def owner(key: str, labels: Iterable[str]) -> str | None:
-    """Whose setting `methods.LABEL.SETTING` is; None if no label fits.
+    """The label in `methods.LABEL.SETTING`; None if no label matches.
 
     >>> owner("methods.margin v1.5.beta", ["margin", "margin v1", "margin v1.5"])
     'margin v1.5'

@@ -1,4 +1,4 @@
-"""The studies that `vary` multiplies a study into, and a check that each of their methods can be made."""
+"""Expand `vary` into one study per combination, and check that each method can be built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def variations(study: Study) -> Iterator[tuple[Study, Variation]]:
 
 
 def check_methods(study: Study) -> None:
-    """Build every method once with two classes, so that a wrong name or setting is found before anything trains."""
+    """Build every method once with two classes, to find a wrong name or setting before training."""
     from levelfield import methods  # which needs torch; everything else about a study file does not
 
     for varied, _ in variations(study):
@@ -32,13 +32,17 @@ def check_methods(study: Study) -> None:
                 own = method.under(varied.conditions)
                 made = methods.create(method.name, num_classes=2, dim=own.dim, **method.settings)
                 if method.conditions and methods.kind_of(method.name).joins:
-                    raise BadSpecification("It joins finished runs and trains nothing: no conditions are its own.")
+                    raise BadSpecification(
+                        "It joins finished runs and trains nothing, so it cannot have its own conditions."
+                    )
                 if own.codes == "binary" and made.refinement is not None:
-                    raise BadSpecification("Refined rows are numbers: `refine` and `codes: binary` exclude each other.")
+                    raise BadSpecification(
+                        "`refine` and `codes: binary` cannot be combined: refined rows are not binary."
+                    )
             except LevelfieldError as error:
                 raise type(error)(f"Method '{method.label}': {error}") from error
-            except Exception as error:  # somebody's own code may raise anything
+            except Exception as error:  # user code may raise anything
                 if not is_file_reference(method.name):
                     raise
-                told = f"Method '{method.label}' cannot be made: {type(error).__name__}: {error}"
+                told = f"Method '{method.label}' cannot be created: {type(error).__name__}: {error}"
                 raise BadSpecification(f"{told} (levelfield -v shows where).") from error

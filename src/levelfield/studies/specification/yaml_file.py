@@ -1,4 +1,4 @@
-"""A study from a file or the library: as it stands, on other data (`also`), or small on the embedded data (`mini`)."""
+"""Read a study from a file or the library: as written, on other data (`also`), or on the embedded data (`mini`)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from levelfield.studies.specification.variations import check_methods
 
 
 def read_study(study: Path | str, overrides: Sequence[str] = (), *, mini: bool = False, on: str | None = None) -> Study:
-    """The study of a YAML file, or of the library by its name, with overrides such as `conditions.dim=64` applied.
+    """Read a study by file or by library name, and apply overrides such as `conditions.dim=64`.
 
-    mini: its small form, for the embedded data and a CPU. on: its form for another dataset, by name. What is wrong with
-    a form is told whether it is asked for or not.
+    mini: the small variant, for the embedded data and a CPU. on: the variant for another dataset, by name. All variants
+    are checked, whichever is used.
     """
     file = located(study)
     content, own = content_of(file), library.name_of(file)
-    path = own or str(file)  # as people know it
+    path = own or str(file)  # the name that the user knows
     mini_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "also"))
     content.setdefault("name", own.replace("/", "-") if own else file.stem)
     others = {name: _changes(found, f"also.{name}", path) for name, found in others.items()}
@@ -32,15 +32,15 @@ def read_study(study: Path | str, overrides: Sequence[str] = (), *, mini: bool =
     if on is not None and on != _data_name(content):
         if on not in others:
             there = ", ".join([_data_name(content), *others])
-            raise BadSpecification(f"{path} has no form for '{on}': it is for {there}.")
+            raise BadSpecification(f"{path} has no variant for '{on}'; it has {there}.")
         asked = _elsewhere(content, on, others[on], path)
     if mini:
         if not mini_form:
-            raise BadSpecification(f"{path} has no small form: it needs a key `mini` with what is to be changed.")
+            raise BadSpecification(f"{path} has no small variant: add a key `mini` with the changes.")
         asked = _small(asked, mini_form, path)
     chosen = parse_study(asked, overrides, origin=path)
     if own is None:
-        with suppress(MissingData):  # told where it is opened, if it is
+        with suppress(MissingData):  # reported when the data is opened
             chosen = chosen.model_copy(update={"data": placed(chosen.data, file)})
     for name, changes in others.items():
         _elsewhere(content, name, changes, path)
@@ -50,10 +50,10 @@ def read_study(study: Path | str, overrides: Sequence[str] = (), *, mini: bool =
 
 
 def located(study: Path | str) -> Path:
-    """The file of a study: where a path leads, or what has the name in the library.
+    """The file of a study, given by path or by library name.
 
-    A text is a path if it ends in .yaml or begins like one (`./`, `../`, `~`, `/`); `demo` and `roth2020/table4` are
-    names, whatever is in the working directory.
+    Text that ends in .yaml or begins with `./`, `../`, `~` or `/` is a path; `demo` and `roth2020/table4` are names,
+    whatever the working directory contains.
 
     >>> located("my.yaml"), located("roth2020/table4").relative_to(library.FOLDER).as_posix()
     (PosixPath('my.yaml'), 'roth2020/table4.yaml')
@@ -70,49 +70,49 @@ def _is_path(text: str) -> bool:
 
 
 def content_of(study: Path | str) -> dict[str, Any]:
-    """The plain data of a study, with what it extends."""
+    """The plain data of a study, merged with the file that it extends."""
     path = located(study)
     if path.is_dir():
         raise BadSpecification(f"{path} is a folder, not a study file. For photos: levelfield compare --data {path}")
     if not path.is_file():
-        raise BadSpecification(f"There is no study file {path}.{_instead(path)}")
+        raise BadSpecification(f"Study file not found: {path}.{_instead(path)}")
     content = read_yaml_file(path)
     if not isinstance(content, dict):
-        raise BadSpecification(f"{path} holds no study: it needs at least the keys `data` and `methods`.")
+        raise BadSpecification(f"{path} is not a study: it needs at least the keys `data` and `methods`.")
     return extended(content, path)
 
 
 def _instead(path: Path) -> str:
-    """What a file that is not there may have meant: a study of the library, or a file beside it."""
+    """A suggestion for a missing file: a study of the library, or a file in the same folder."""
     if (name := library.former(str(path))) is not None:
-        return f" Studies ship with levelfield by name: use '{name}'. See `{library.SEE}`."
+        return f" Built-in studies go by name: use '{name}'. See `{library.SEE}`."
     there = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     close = nearest(path.name, there)
     return f" Did you mean {path.parent / close}?" if close else ""
 
 
 def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path: str) -> dict[str, Any]:
-    """The plain data of the form for other data."""
+    """The plain data of the variant for other data."""
     base = {**content, "data": data, "name": f"{content['name']}-{data}"}
-    content, study = _form(base, changes, f"`also.{data}` of {path}", f"the form `also.{data}` of {path}")
+    content, study = _form(base, changes, f"`also.{data}` of {path}", f"the variant `also.{data}` of {path}")
     if study.data.name != data:
         raise BadSpecification(
-            f"`also.{data}` of {path} is the form for '{data}' and names other data, '{study.data.name}': write that "
-            f"as `also.{study.data.name}`."
+            f"`also.{data}` of {path} is the variant for '{data}', but its data is '{study.data.name}': call it "
+            f"`also.{study.data.name}`."
         )
     return content
 
 
 def _small(content: dict[str, Any], changes: dict[str, Any], path: str) -> dict[str, Any]:
-    """The plain data of the small form, which measures what its claims are about."""
+    """The plain data of the small variant, with the metrics of its claims."""
     base = {**content, "name": f"{content['name']}-mini"}
-    content, small = _form(base, changes, f"`mini` of {path}", f"the small form (`mini`) of {path}")
+    content, small = _form(base, changes, f"`mini` of {path}", f"the small variant (`mini`) of {path}")
     metrics = dict.fromkeys([*small.metrics, *(one.metric for one in small.claims if one.metric)])
     return {**content, "metrics": list(metrics)}
 
 
 def _form(content: dict[str, Any], changes: dict[str, Any], section: str, origin: str) -> tuple[dict[str, Any], Study]:
-    """Plain data with what a section changes, and the study that it is."""
+    """The plain data after the changes of a section, and the resulting study."""
     try:
         content = changed(content, changes)
     except LevelfieldError as error:
@@ -128,8 +128,8 @@ def _form(content: dict[str, Any], changes: dict[str, Any], section: str, origin
 
 
 def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """With other values, those of dotted keys last. A method whose value is null goes, and the claims about it; the
-    null of a method's setting is its value.
+    """Apply changes, dotted keys last. A method set to null is removed, with the claims about it; a method's setting
+    may be null.
 
     >>> study = {"data": "emoji", "methods": ["margin", "lda"], "claims": ["margin > lda"], "seeds": 3}
     >>> changed(study, {"methods.lda": None, "seeds": 1})
@@ -148,21 +148,21 @@ def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes(found: Any, key: str, path: str) -> dict[str, Any]:
-    """What stands under `mini` or `also`: keys and values, or nothing."""
+    """The content of `mini` or `also`: keys and values, or nothing."""
     if not isinstance(found or {}, dict):
-        raise BadSpecification(f"`{key}` of {path} needs keys and values, as in `{key}: {{...}}`; it is {found!r}.")
+        raise BadSpecification(f"`{key}` of {path} must have keys and values, `{key}: {{...}}`; got {found!r}.")
     return {str(name): value for name, value in (found or {}).items()}
 
 
 def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
-    """Without the method of that label; if the key is `LABEL.SETTING`, with a setting that is null."""
+    """Remove the method with label `key`; if the key is `LABEL.SETTING`, set the setting to null."""
     study = parse_study(content)
     labels = [method.label for method in study.methods]
     if key not in labels and owner(f"methods.{key}", labels) is not None:
         assign(content, f"methods.{key}", None)
         return content
     if key not in labels:
-        raise unknown("method to leave out", key, labels)
+        raise unknown("method to remove", key, labels)
     kept = [method for method, own in zip(content["methods"], labels, strict=True) if own != key]
     about = zip(content.get("claims", []), study.claims, strict=True)
     claims = [claim for claim, read in about if key not in (read.parts[0], read.parts[2])]
@@ -175,10 +175,9 @@ def _data_name(content: dict[str, Any]) -> str:
 
 
 def extended(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The content of the study at `path` with what it extends below it.
+    """The content of the study at `path`, merged over the file that it extends.
 
-    That is a file, relative to the study, or a name in the library. It may not extend another: what holds stands in two
-    places at most.
+    `extends` is a file, relative to the study, or a library name. The extended file may not extend another.
     """
     if "extends" not in content:
         return content
@@ -188,19 +187,21 @@ def extended(content: dict[str, Any], path: Path) -> dict[str, Any]:
         try:
             base_path = library.path(named)
         except UnknownName as error:
-            raise BadSpecification(f"{path} extends {named}, and there is no such file beside it. {error}") from error
+            raise BadSpecification(f"{path} extends {named}, but there is no such file beside it. {error}") from error
     if not base_path.is_file():
-        raise BadSpecification(f"{path} extends {named}, and there is no such file.{_instead(base_path)}")
+        raise BadSpecification(f"{path} extends {named}, but there is no such file.{_instead(base_path)}")
     base = read_yaml_file(base_path)
     if not isinstance(base, dict):
-        raise BadSpecification(f"{base_path} holds no part of a study: keys and values are needed.")
+        raise BadSpecification(f"{base_path} is not part of a study: it must have keys and values.")
     if "extends" in base:
-        raise BadSpecification(f"{base_path} is extended by {path} and extends another itself: one level is enough.")
+        raise BadSpecification(
+            f"{path} extends {base_path}, which itself extends another file: only one level is allowed."
+        )
     return merged(base, {key: value for key, value in content.items() if key != "extends"})
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` upon `base`, key by key; what is no mapping is replaced as a whole.
+    """Merge `over` into `base`, key by key; values that are not mappings are replaced.
 
     >>> merged({"conditions": {"dim": 64, "steps": 5}, "seeds": 3}, {"conditions": {"dim": 128}})
     {'conditions': {'dim': 128, 'steps': 5}, 'seeds': 3}

@@ -1,1 +1,1 @@
-"""The files of a run folder, each with one reader that checks it."""
+"""The files of a run folder, each with a reader that validates it."""

@@ -1,8 +1,8 @@
-"""The files of a run folder, each with one reader, which checks its form before anything in it is believed.
+"""The files of a run folder, each with a reader that validates it.
 
-training.json is the last file of training and metrics.json the last one of measuring. Each holds a checksum of its own
-content and those of the files that were written before it. Runs of earlier versions have none: there the form alone is
-checked.
+training.json is the last file of training, and metrics.json the last file of evaluation. Each holds a checksum of its
+own content and those of the files written before it. Runs of earlier versions have no checksums, so only their schema
+is checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TRAINED, FINISHED, PER_QUERY, EMBEDDINGS, ITEMS = (
     "items.csv",
 )
 DESCRIBED = "run.yaml"
-FAILED = "error.txt"  # left by a run that failed
+FAILED = "error.txt"  # written by a failed run
 MADE = (
     DESCRIBED,
     EMBEDDINGS,
@@ -45,13 +45,13 @@ MADE = (
     "method.safetensors",
     "training_spectra.npz",
 )
-"""What training writes before training.json, if there is any of it."""
-REMEDY = "`levelfield compare` (or `ensemble`) makes it again."
+"""Files that training may write before training.json."""
+REMEDY = "Run `levelfield compare` (or `ensemble`) to make it again."
 
 _ITEMS_SIZE, _ITEMS_LINES = 100 * MEGABYTE, 5 * MEGABYTE
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
-Amount = Annotated[float, Field(strict=True)]  # not finite is possible: rho of rows that are all equal
+Amount = Annotated[float, Field(strict=True)]  # may be infinite or nan: rho of rows that are all equal
 Cost = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Checksums = dict[str, str]
 
@@ -61,7 +61,7 @@ class _Form(BaseModel):
 
 
 class _Watched(_Form):
-    """A look at the test classes while a run trained."""
+    """Scores on the test classes during training."""
 
     step: Count
     metric: str
@@ -70,7 +70,7 @@ class _Watched(_Form):
 
 
 class _Judged(_Form):
-    """A look at the validation classes."""
+    """Scores on the validation classes during training."""
 
     step: Count
     value: Amount
@@ -93,7 +93,7 @@ class _Summary(_Form):
     @model_validator(mode="after")
     def _has_a_best_step(self) -> _Summary:
         if self.history and self.best_step is None:
-            raise ValueError("a run with a history has a best step")
+            raise ValueError("a run with a history must have a best step")
         return self
 
 
@@ -137,7 +137,7 @@ _SIGNATURES = TypeAdapter(dict[str, Signature])
 
 @contextmanager
 def of_a_run() -> Iterator[None]:
-    """Errors of damaged files say how the run is made again."""
+    """Add to errors about damaged files how to make the run again."""
     try:
         yield
     except Damaged as error:
@@ -145,17 +145,17 @@ def of_a_run() -> Iterator[None]:
 
 
 def write_training(folder: Path, content: dict[str, Any]) -> None:
-    """Write training.json, with which training is over."""
+    """Write training.json, which ends training."""
     _write_sealed(folder / TRAINED, content, MADE)
 
 
 def write_finished(folder: Path, content: dict[str, Any]) -> None:
-    """Write metrics.json, with which a run is finished."""
+    """Write metrics.json, which finishes a run."""
     _write_sealed(folder / FINISHED, content, (PER_QUERY, DESCRIBED))
 
 
 def read_training(folder: Path) -> dict[str, Any]:
-    """What a run did: summary, measured, deviations."""
+    """The content of training.json: summary, measured, deviations."""
     with of_a_run():
         content: dict[str, Any] = _read_sealed(folder / TRAINED, _Trained)
         for one in content["deviations"]:
@@ -165,13 +165,13 @@ def read_training(folder: Path) -> dict[str, Any]:
 
 
 def checksums_of(folder: Path) -> Checksums:
-    """Those of the files that were written before training.json; none while a run trains."""
+    """Checksums of the files written before training.json; empty during training."""
     found: Checksums = read_training(folder).get("checksums", {}) if (folder / TRAINED).exists() else {}
     return found
 
 
 def read_finished(folder: Path) -> dict[str, Any]:
-    """The figures of a finished run with their signatures, and what it did."""
+    """The scores of a finished run with their signatures, and the content of training.json."""
     with of_a_run():
         path = folder / FINISHED
         content: dict[str, Any] = _read_sealed(path, _Finished)
@@ -180,14 +180,14 @@ def read_finished(folder: Path) -> dict[str, Any]:
         for name in [*content["values"], *(watched if content["values"] else ())]:
             if name not in signatures or name not in content["values"]:
                 raise damaged(path, f"lacks a value or the signature of '{name}'")
-        # with all keys, those that an earlier version did not write among them
+        # with all keys, including those that earlier versions did not write
         return {**content, "signatures": {name: asdict(one) for name, one in signatures.items()}}
 
 
 def read_per_query(
     folder: Path, values: dict[str, float], signatures: dict[str, dict[str, Any]], checksums: Checksums
 ) -> dict[str, np.ndarray]:
-    """The figures of each query by metric, `lone` and `labels`. What else is given is what metrics.json says."""
+    """The scores of each query by metric, `lone` and `labels`. The other arguments come from metrics.json."""
     path = folder / PER_QUERY
     with of_a_run():
         check(folder, PER_QUERY, checksums)
@@ -198,12 +198,12 @@ def read_per_query(
         queries = {name: array for name, array in found.items() if name != "all_labels"}
         shapes = {array.shape for array in queries.values()}
         if shapes != {(len(found["labels"]),)}:
-            raise damaged(path, f"has arrays that do not fit each other: {', '.join(map(str, sorted(shapes)))}")
+            raise damaged(path, f"has arrays of different shapes: {', '.join(map(str, sorted(shapes)))}")
         kinds = {name: array.dtype.kind for name, array in found.items()}
         if kinds.pop("lone") != "b" or {kinds.pop("labels"), kinds.pop("all_labels", "i")} != {"i"}:
-            raise damaged(path, "has labels that are no whole numbers, or `lone` that is not true or false")
+            raise damaged(path, "must have integer labels and a boolean `lone`")
         if found["labels"].size and found["labels"].min() < 0:
-            raise damaged(path, "has labels below 0")
+            raise damaged(path, "has negative labels")
         for name in queries.keys() & signatures.keys() & values.keys():
             _check_mean(path, name, found, values[name], signatures[name]["definition"])
         return found
@@ -212,14 +212,14 @@ def read_per_query(
 def _check_mean(
     path: Path, metric: str, found: dict[str, np.ndarray], value: float, definition: dict[str, Any]
 ) -> None:
-    """Refuse figures of queries whose mean is not the figure of the run."""
+    """Refuse per-query scores whose mean differs from the score of the run."""
     kept = found[metric] if definition["lone"] != "exclude" else found[metric][~found["lone"]]
     if definition["average"] == "query" and len(kept) and not np.isclose(kept.mean(), value, atol=1e-5, equal_nan=True):
-        raise damaged(path, f"has {metric} {kept.mean():.6g} in the mean, and {FINISHED} says {value:.6g}")
+        raise damaged(path, f"has a mean {metric} of {kept.mean():.6g}, but {FINISHED} says {value:.6g}")
 
 
 def read_items(folder: Path, checksums: Checksums) -> tuple[list[str], list[str], list[str] | None]:
-    """Paths, classes and, if queries are looked for in a gallery, roles of the test images."""
+    """Paths, classes and, if there is a gallery, roles of the test images."""
     path = folder / ITEMS
     with of_a_run():
         check(folder, ITEMS, checksums)
@@ -229,47 +229,47 @@ def read_items(folder: Path, checksums: Checksums) -> tuple[list[str], list[str]
         try:
             head, *lines = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
         except csv.Error as error:
-            raise damaged(path, f"is no table: {error}") from error
+            raise damaged(path, f"is not a table: {error}") from error
         if head not in (["path", "class"], ["path", "class", "role"]):
-            raise damaged(path, "is no table of test images: its first line has to be path,class or path,class,role")
+            raise damaged(path, "is not a table of test images: its first line must be path,class or path,class,role")
         wrong = next((k for k, line in enumerate(lines, 2) if len(line) != len(head)), None)
         if wrong is not None:
-            raise damaged(path, f"has {len(lines[wrong - 2])} fields in row {wrong}, and {len(head)} are needed")
+            raise damaged(path, f"has {len(lines[wrong - 2])} fields in row {wrong} instead of {len(head)}")
         if not lines:
-            raise damaged(path, "lists no image")
+            raise damaged(path, "lists no images")
         columns = [list(column) for column in zip(*lines, strict=True)]
         roles = columns[2] if len(head) == 3 else None
         if roles is not None and not set(roles) == {"query", "gallery"}:
-            raise damaged(path, "has other roles than query and gallery, or lacks one of them")
+            raise damaged(path, "must have both roles, query and gallery, and no others")
         return columns[0], columns[1], roles
 
 
 def read_embeddings(folder: Path, checksums: Checksums) -> np.ndarray:
-    """The test embeddings (images, dim), mapped."""
+    """The test embeddings (images, dim), memory-mapped."""
     with of_a_run():
         check(folder, EMBEDDINGS, checksums)
         rows = read_array(folder / EMBEDDINGS, kinds="f")
         if rows.ndim != 2 or not rows.shape[1]:
-            raise damaged(folder / EMBEDDINGS, f"holds an array {rows.shape}; one row for each image is needed")
+            raise damaged(folder / EMBEDDINGS, f"has shape {rows.shape}; it must have one row per image")
         return rows
 
 
 def check_rows(folder: Path, rows: np.ndarray, images: int) -> None:
-    """Refuse embeddings that are not one for each test image."""
+    """Refuse embeddings whose number differs from that of the test images."""
     if len(rows) != images:
         with of_a_run():
-            raise damaged(folder / EMBEDDINGS, f"holds {len(rows):,} rows, and {ITEMS} lists {images:,} images")
+            raise damaged(folder / EMBEDDINGS, f"has {len(rows):,} rows, but {ITEMS} lists {images:,} images")
 
 
 def check(folder: Path, name: str, checksums: Checksums) -> None:
-    """Refuse a file that is not the one whose checksum was written down."""
+    """Refuse a file whose checksum differs from the stored one."""
     with of_a_run():
         if name in checksums and checksum(folder / name) != checksums[name]:
-            raise damaged(folder / name, "is damaged: it is not what was written (its checksum differs)")
+            raise damaged(folder / name, "is damaged: its checksum differs")
 
 
 def check_all(folder: Path) -> None:
-    """Refuse a finished run any of whose files is damaged."""
+    """Refuse a finished run with a damaged file."""
     finished = read_finished(folder)
     check_made(folder, read_training(folder))
     if finished["signatures"]:
@@ -277,18 +277,18 @@ def check_all(folder: Path) -> None:
 
 
 def check_made(folder: Path, trained: dict[str, Any]) -> None:
-    """Refuse a run that was trained if a file is damaged that was written before training.json."""
+    """Refuse a trained run if a file written before training.json is damaged."""
     for name, told in trained.get("checksums", {}).items():
         if name in MADE:
             check(folder, name, {name: told})
-    if os.path.lexists(folder / ITEMS) or os.path.lexists(folder / EMBEDDINGS):  # something was tested
+    if os.path.lexists(folder / ITEMS) or os.path.lexists(folder / EMBEDDINGS):  # there are test images
         check_rows(folder, read_embeddings(folder, {}), len(read_items(folder, {})[0]))
 
 
 def _write_sealed(path: Path, content: dict[str, Any], files: Sequence[str]) -> None:
-    """Write JSON with the checksums of the files beside it that are there, and one of itself."""
+    """Write JSON with its own checksum and those of the existing files beside it."""
     plain = {key: value for key, value in content.items() if key not in ("checksums", "checksum")}
-    plain = json.loads(json.dumps(plain))  # as it is read again: with keys that are text
+    plain = json.loads(json.dumps(plain))  # as it will be read: with keys as text
     plain["checksums"] = {name: checksum(path.parent / name) for name in files if (path.parent / name).is_file()}
     write_json(path, {**plain, "checksum": _seal(plain)})
 
@@ -298,15 +298,15 @@ def _read_sealed(path: Path, form: type[_Sealed]) -> Any:
     try:
         form.model_validate(content)
     except ValidationError as error:
-        raise damaged(path, f"has not the form it should: {explain_first(error)}") from error
+        raise damaged(path, f"is invalid: {explain_first(error)}") from error
     told = content.pop("checksum", None)
     if told is not None and told != _seal(content):
-        raise damaged(path, "is damaged: it is not what was written (its checksum differs)")
+        raise damaged(path, "is damaged: its checksum differs")
     return content
 
 
 def explain_first(error: ValidationError) -> str:
-    """The first thing that is wrong, with its place."""
+    """The first validation error, with its location."""
     first = error.errors()[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])).rstrip(".")
 

@@ -1,4 +1,4 @@
-"""The test images of a run, as items.csv lists them: path, class and, if queries are looked for in a gallery, role."""
+"""The test images of a run in items.csv: path, class and, if there is a gallery, role."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from levelfield.studies.runs.inputs import RunInputs
 
 @dataclass(frozen=True)
 class Items:
-    """One entry per test image, in the order of the stored embeddings. No roles: all are looked for among all."""
+    """One entry per test image, in the order of the stored embeddings. Without roles every image is a query."""
 
     paths: list[str]
     classes: np.ndarray
@@ -41,14 +41,13 @@ class Items:
 
     @property
     def queries(self) -> np.ndarray:
-        """Which of them are looked for."""
+        """A mask of the queries."""
         return np.ones(len(self.paths), bool) if self.roles is None else self.roles == "query"
 
     def arrays(self, rows: np.ndarray, labels: np.ndarray | None = None) -> dict[str, Any]:
-        """The arguments of `evaluate` for embeddings of these images. labels: numbers in place of the classes' names.
+        """The arguments of `evaluate` for embeddings of these images. labels: integers instead of class names.
 
-        A query that was to be looked for in the gallery is a miss if nothing of its class is there; among all others
-        an image without positives is no query.
+        With a gallery, a query without a positive counts as a miss; without one, such an image is not a query.
 
         >>> few = Items(["a", "b", "c"], np.array(["x", "x", "y"]), np.array(["query", "gallery", "gallery"]))
         >>> asked = few.arrays(np.eye(3))
@@ -64,12 +63,14 @@ class Items:
 
 
 def refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
-    """What the method makes of its test embeddings. Where queries are looked for in a gallery, that stays as it is."""
+    """The test embeddings after the method's refinement. A gallery is not refined."""
     if queries is None or queries.all():
         return method.refine(rows)
     found = method.refine(rows[queries], rows[~queries])
     if found.shape[1:] != rows.shape[1:]:
-        raise BadSpecification(f"Refined queries have {found.shape[1]} numbers, and the gallery has {rows.shape[1]}.")
+        raise BadSpecification(
+            f"Refined queries have {found.shape[1]} dimensions, but the gallery has {rows.shape[1]}."
+        )
     rows[queries] = found
     return rows
 

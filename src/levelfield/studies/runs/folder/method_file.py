@@ -1,4 +1,4 @@
-"""What a method learned besides the embedder (proxies, a network of messages), as a file of the run folder."""
+"""The file of a method's learned parts besides the embedder, such as proxies or a message-passing network."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from levelfield.studies.runs.spec import RunSpec
 from levelfield.trust import trusting
 
 WEIGHTS = "method.safetensors"
-_SMALL = 100_000_000  # numbers that a method may make for classes, whatever is stored
-_LARGER = 4  # times what is stored
-MOST = 10_000_000  # classes or features: a method may make numbers for each before its weights are compared
+_SMALL = 100_000_000  # numbers that a method may always allocate for classes
+_LARGER = 4  # times the stored numbers, for larger methods
+MOST = 10_000_000  # classes or features: a method may allocate for each before its weights are compared
 
 
 def make_method(spec: RunSpec, *, num_classes: int) -> Method:
-    """The method of a run before its first step, for so many training classes."""
-    with isolated(spec.draws, "method"):  # somebody's own loss may draw its start globally
+    """The method of a run before its first step."""
+    with isolated(spec.draws, "method"):  # user code may draw from the global generator
         return methods.create(
             spec.method.name,
             num_classes=num_classes,
@@ -40,54 +40,54 @@ def make_method(spec: RunSpec, *, num_classes: int) -> Method:
 
 
 def save_method(folder: Path, method: Method, *, num_classes: int, width: int) -> None:
-    """Write the weights and buffers of a method; a method that has none leaves no file."""
+    """Write the weights and buffers of a method; no file if there are none."""
     state = method.state_dict()
-    # copies: two names may share their numbers, which the format refuses
+    # copies: the format refuses tensors that share memory
     kept = {name: value.cpu().clone().contiguous() for name, value in state.items() if isinstance(value, Tensor)}
     if not state:
         return
     facts = {"num_classes": num_classes, "width": width, "left_out": sorted(state.keys() - kept.keys())}
-    # one entry: several have no order of their own, and the same run must give the same bytes
+    # one entry: the order of several is not fixed, and the same run must give the same bytes
     content = safetensors.torch.save(kept, metadata={"levelfield": json.dumps(facts)})
     write_whole(folder / WEIGHTS, lambda file: file.write(content))
 
 
 @trusting()
 def load_method(folder: Path, *, device: str = "cpu") -> Method:
-    """The trained method of a finished run, in test mode. No image is opened.
+    """The trained method of a finished run, in evaluation mode. No image is opened.
 
-    A loss from somebody's own file is run again from the file that the run names, if that file is trusted.
+    A user-defined loss is loaded from the file that the run names, if that file is trusted.
     """
     if not (folder / "training.json").exists():
-        raise BadInput(f"{folder} is no finished run, so it holds no trained method.")
+        raise BadInput(f"{folder} is not a finished run, so it has no trained method.")
     spec, path = read_spec(folder), folder / WEIGHTS
     if spec.joined:
-        raise BadInput(f"{folder} joins finished runs and trained nothing itself: name one of those.")
+        raise BadInput(f"{folder} joins finished runs and has no trained method: name one of its members.")
     check(folder, WEIGHTS, checksums_of(folder))
     facts, weights = _read(path)
     stored = sum(each.numel() for each in weights.values())
     if facts["num_classes"] * spec.conditions.dim > max(_SMALL, _LARGER * stored):
-        raise Damaged(f"{path} is damaged: {facts['num_classes']:,} classes do not fit its {stored:,} numbers.")
+        raise Damaged(f"{path} is damaged: {facts['num_classes']:,} classes do not match its {stored:,} numbers.")
     method = make_method(spec, num_classes=facts["num_classes"])
     if not weights and method.state_dict():
         raise BadInput(
-            f"{folder} holds no {WEIGHTS}: it was finished by an earlier version, which did not keep what a method "
-            "learns besides the model. Train it again to use that."
+            f"{folder} has no {WEIGHTS}: an earlier version made it, which stored only the model. Train it again to "
+            "use its method."
         )
     if facts["left_out"]:
         raise BadInput(
-            f"The method of {folder} keeps something that is no tensor ({', '.join(facts['left_out'])}), and such "
-            "things are not stored."
+            f"The method of {folder} has state that is not a tensor ({', '.join(facts['left_out'])}) and was not "
+            "stored."
         )
     try:
         method.load_state_dict(weights, strict=True)
     except RuntimeError as error:
-        raise BadInput(f"{path} does not fit the method of its run: {error}") from error
+        raise BadInput(f"{path} does not match the method of its run: {error}") from error
     return method.to(device).eval()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The facts and the weights. Without a file there is nothing to know: no weight depends on them."""
+    """The facts and the weights; defaults if there is no file."""
     if not path.is_file():
         return {"num_classes": 2, "width": 0, "left_out": []}, {}
     try:

@@ -1,4 +1,4 @@
-"""How many directions a run's training embeddings use, written down once training is over (roth2020, section E)."""
+"""Spectra of a run's training embeddings, stored after training (roth2020, section E)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FILE = "training_spectra.npz"
 
 
 def record(rows: np.ndarray, labels: np.ndarray, folder: Path) -> float:
-    """Write the spectra of raw training rows (n, d), brought to unit length, and give their spectral decay rho.
+    """Normalise raw training rows (n, d), write their spectra, and return their spectral decay rho.
 
-    The rows are embedded as the test images are: a pass over as many images as the test takes anyway.
+    The rows are embedded like the test images, in one pass over the training images.
     """
     length = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
     unit = rows / np.where(length > 0, length, 1)
@@ -29,11 +29,11 @@ def record(rows: np.ndarray, labels: np.ndarray, folder: Path) -> float:
 
 
 def read(folder: Path, kind: str) -> np.ndarray:
-    """One of the spectra that a run wrote: of all rows, or the mean over classes."""
+    """A stored spectrum of a run: of all rows, or the mean over classes."""
     if not (folder / FILE).exists():
-        raise BadInput(f"{folder} has no {FILE}: it trains nothing, or an older version made it.")
+        raise BadInput(f"{folder} has no {FILE}: the run trains nothing, or an older version made it.")
     with of_a_run():
         stored = read_arrays(folder / FILE)
         if kind not in stored or stored[kind].ndim != 1:
-            raise damaged(folder / FILE, f"lacks '{kind}', or it is no list of numbers")
+            raise damaged(folder / FILE, f"lacks '{kind}', or it is not a list of numbers")
         return stored[kind]

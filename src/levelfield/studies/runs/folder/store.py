@@ -1,4 +1,4 @@
-"""The store: what a run folder holds and how to read it back."""
+"""Write and read run folders."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from levelfield.studies.specification.messages import explain
 
 PLAN = "runs.json"
 _PLAN_SIZE = 100 * MEGABYTE
-_LONGEST = 200  # characters of a reason
+_LONGEST = 200  # characters of a reason for failure
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: figures with their signatures, cost, deviations."""
+    """A finished run: scores with their signatures, cost, deviations."""
 
     folder: Path
     values: dict[str, float]
@@ -59,14 +59,14 @@ class Result:
     summary: dict[str, Any]
     deviations: list[dict[str, Any]]
     checksums: Checksums = field(default_factory=dict)
-    identity: str | None = None  # of run.yaml when it was finished; earlier versions did not write it
+    identity: str | None = None  # of run.yaml at the end of the run; None in runs of earlier versions
 
     @property
     def deviation_texts(self) -> list[str]:
         return [entry["text"] for entry in self.deviations]
 
     def has_queries(self, metric: str) -> bool:
-        """Whether the metric has a value per query (a clustering has none)."""
+        """Whether the metric has a value per query (clustering metrics do not)."""
         return metric in self.by_class
 
     def per_query(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
@@ -78,9 +78,9 @@ class Result:
 
     @cached_property
     def by_class(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Of every metric with a value per query: its mean in each test class, and the class's number of queries.
+        """For every metric with a value per query: its mean in each test class, and the number of queries.
 
-        Read once and kept, since a leaderboard asks often: this is small, and what is stored of queries is not.
+        Cached, because a leaderboard needs it often and it is much smaller than the per-query scores.
         """
         arrays, found = self.queries(), {}
         coded: dict[bool, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
@@ -96,14 +96,14 @@ class Result:
         return found
 
     def queries(self) -> dict[str, np.ndarray]:
-        """The figures of each query by metric, `lone` and `labels`, as they are stored."""
+        """The stored scores of each query by metric, `lone` and `labels`."""
         return read_per_query(self.folder, self.values, self.signatures, self.checksums)
 
 
 def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
-    """Write the run's description, or refuse a folder that was made with another specification.
+    """Write the run's description, or refuse a folder made with another specification.
 
-    What is damaged is removed, with all that was made from it: it is made again, and what is sound is not.
+    Damaged files are removed, with all files made from them, and made again; intact files are kept.
     """
     described = folder / DESCRIBED
     try:
@@ -118,7 +118,7 @@ def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
         )
     _discard_damaged(folder)
     if described.exists():
-        return  # the versions it began with stay
+        return  # keep the versions that the run began with
     content = {"identity": spec.identity, "versions": versions, **spec.model_dump(mode="json")}
     if (place := place_of(spec.data, folder)) is not None:
         content["place"] = place.model_dump()
@@ -129,21 +129,21 @@ def read_spec(folder: Path) -> RunSpec:
     """The specification of a run folder."""
     described = folder / DESCRIBED
     if not described.exists():
-        raise BadInput(f"{folder} is no run folder: it has no run.yaml.")
+        raise BadInput(f"{folder} is not a run folder: it has no run.yaml.")
     check(folder, DESCRIBED, checksums_of(folder))
     with of_a_run():
         content = read_written(described)
         if not isinstance(content, dict):
-            raise damaged(described, "describes no run: keys and values are needed")
+            raise damaged(described, "does not describe a run: it must have keys and values")
         try:
             return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
         except (ValidationError, LevelfieldError) as error:
             told = explain(error, RunSpec, str(described)) if isinstance(error, ValidationError) else str(error)
-            raise damaged(described, f"describes no run: {told.rstrip('.')}") from error
+            raise damaged(described, f"does not describe a run: {told.rstrip('.')}") from error
 
 
 def spec_at_its_place(folder: Path, spec: RunSpec | None = None) -> RunSpec:
-    """The specification of a finished run, with its images where they are now. spec: if it is known already."""
+    """The specification of a finished run, with the current location of its images. spec: if already read."""
     spec = read_spec(folder) if spec is None else spec
     stored = described_in(folder).get("place")
     where = None if stored is None else Place.model_validate(stored)
@@ -151,7 +151,7 @@ def spec_at_its_place(folder: Path, spec: RunSpec | None = None) -> RunSpec:
 
 
 def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
-    """Whether the folder holds this run, whole and sound, with all these figures."""
+    """Whether the folder holds this run, complete and intact, with all these metrics."""
     result, _ = finished_result(folder, spec, metrics)
     try:
         if result is not None:
@@ -162,7 +162,7 @@ def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
 
 
 def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tuple[Result | None, str]:
-    """The figures of a run if all of these are there; else None, and why: the run failed, or a file is damaged."""
+    """The result of a run if it has all these metrics; else None and the reason: a failure or a damaged file."""
     try:
         result = read_result(folder)
         if result is None:
@@ -170,14 +170,14 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
         if _identity(result) != spec.identity or not set(metrics) <= set(result.values):
             return None, ""
         if result.values:
-            _ = result.by_class  # reads and checks the queries' file
+            _ = result.by_class  # reads and checks per_query.npz
     except Damaged as error:
         return None, str(error)
     return result, ""
 
 
 def _identity(result: Result) -> str | None:
-    """What the run was made with. As long as run.yaml is what it was, metrics.json says it, and is read faster."""
+    """The identity of the run; from metrics.json, which is faster, if run.yaml has not changed."""
     folder, written = result.folder, result.checksums.get(DESCRIBED)
     if result.identity and written and (folder / DESCRIBED).is_file() and checksum(folder / DESCRIBED) == written:
         return result.identity
@@ -185,10 +185,10 @@ def _identity(result: Result) -> str | None:
 
 
 def why_failed(folder: Path) -> str:
-    """The last line of error.txt, which a failed run leaves; empty if there is none that can be read."""
+    """The last line of error.txt of a failed run; empty if it is missing or unreadable."""
     try:
         lines = read_text(folder / FAILED).strip().splitlines()
-    except Damaged:  # there is none, or it cannot be read: the run counts as missing either way
+    except Damaged:  # missing or unreadable: the run counts as missing either way
         return ""
     last = re.sub(r"^levelfield\.errors\.\w+: ", "", lines[-1]) if lines else ""
     printable = "".join(letter if letter.isprintable() else " " for letter in last)
@@ -196,7 +196,7 @@ def why_failed(folder: Path) -> str:
 
 
 def read_result(folder: Path) -> Result | None:
-    """The figures of a run folder; None if it is not finished."""
+    """The result of a run folder; None if it is not finished."""
     if not os.path.lexists(folder / FINISHED):
         return None
     content = read_finished(folder)
@@ -213,7 +213,7 @@ def read_result(folder: Path) -> Result | None:
 
 
 def write_plan(study_folder: Path, runs: list[PlannedRun]) -> None:
-    """Write down which runs a study consists of, so that a report needs nothing but its folder."""
+    """Write the runs of a study, so that a report needs only its folder."""
     entries = [
         {"label": run.label, "variation": run.variation, "seeded": run.seeded, "spec": run.spec.model_dump(mode="json")}
         for run in runs
@@ -222,19 +222,19 @@ def write_plan(study_folder: Path, runs: list[PlannedRun]) -> None:
 
 
 def read_plan(study_folder: Path) -> list[PlannedRun]:
-    """The runs of a study that was compared before."""
+    """The runs of a compared study."""
     path = study_folder / PLAN
     if not os.path.lexists(path):
-        raise BadInput(f"{study_folder} holds no study: it has no runs.json. A study's folder looks like runs/demo.")
+        raise BadInput(f"{study_folder} is not a study folder: it has no runs.json. Give a folder such as runs/demo.")
     with of_a_run():
         try:
             entries = TypeAdapter(list[_Planned]).validate_python(read_json(path, most=_PLAN_SIZE))
         except ValidationError as error:
-            raise damaged(path, f"lists no runs: {explain_first(error)}") from error
+            raise damaged(path, f"does not list runs: {explain_first(error)}") from error
         except Damaged:
             raise
         except LevelfieldError as error:
-            raise damaged(path, f"lists no runs: {str(error).rstrip('.')}") from error
+            raise damaged(path, f"does not list runs: {str(error).rstrip('.')}") from error
         return [
             PlannedRun(
                 entry.spec,
@@ -247,7 +247,7 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
 
 
 def _seeded(spec: RunSpec) -> bool:
-    """As earlier versions did not write it down. Somebody's own file is not run to learn it."""
+    """Whether seeds matter, for plans of earlier versions that did not store it. Runs no user code."""
     name, settings = spec.method.name, spec.method.settings
     return is_file_reference(name) or (methods.kind_of(name).seeded and not methods.joins_seeds(name, settings))
 
@@ -268,14 +268,14 @@ class _Planned(BaseModel):
 
 
 def _discard_damaged(folder: Path) -> None:
-    """Remove what is damaged, and the file that says that the stage it belongs to is over."""
+    """Remove damaged files, and the file that marks their stage as complete."""
     try:
         trained = read_training(folder) if os.path.lexists(folder / TRAINED) else None
         if trained is not None:
             check_made(folder, trained)
     except Damaged:
-        folders = [name for name in MADE if (folder / name).is_dir()]  # no file could take their place
-        for name in (FINISHED, TRAINED, DESCRIBED, *folders):  # what comes last first: no claim is left that is false
+        folders = [name for name in MADE if (folder / name).is_dir()]  # in the way of a file
+        for name in (FINISHED, TRAINED, DESCRIBED, *folders):  # last first: no stage stays wrongly marked as complete
             _remove(folder, name)
     try:
         result = read_result(folder)
@@ -287,7 +287,7 @@ def _discard_damaged(folder: Path) -> None:
 
 
 def _remove(folder: Path, name: str) -> None:
-    """A file; a folder that stands in its place is moved aside, since somebody may have put things there."""
+    """Remove a file; a folder in its place is renamed, since a user may have put files there."""
     path = folder / name
     if path.is_dir() and not path.is_symlink():
         aside = next(one for k in itertools.count() if not os.path.lexists(one := folder / f"{name}.damaged{k or ''}"))

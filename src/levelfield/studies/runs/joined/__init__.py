@@ -1,1 +1,1 @@
-"""Finished runs joined to one: ensembles, DREML, and the folds of MLRC."""
+"""Join finished runs into one: ensembles, DREML, and the folds of MLRC."""

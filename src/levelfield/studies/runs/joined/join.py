@@ -1,4 +1,4 @@
-"""Finished runs joined to one: their test embeddings side by side, measured, and their models as one model."""
+"""Join finished runs into one: concatenate their test embeddings, evaluate them, and combine the models."""
 
 from __future__ import annotations
 
@@ -64,12 +64,11 @@ def join(
     under: RunSpec | None = None,
     progress: Progress = SILENT,
 ) -> list[Member]:
-    """Join the finished runs of `folders` in `folder`, which then is a finished run too: model, embeddings, figures.
+    """Join the finished runs of `folders` into `folder`, a finished run with model, embeddings and scores.
 
-    They must have been tested on the same images. Each file appears whole, metrics.json last; after an interruption the
-    same call goes on. `about` is kept with the model. `under`: the run of a study that joins them; what its protocol
-    has everybody join (folds) is no deviation, and members that were trained otherwise, in another study, are one.
-    Gives the members.
+    All runs must have the same test images. Files are written atomically, metrics.json last; after an interruption the
+    same call continues. about: stored with the model. under: the run of a study that joins them; folds of its protocol
+    are not a deviation, members trained under other conditions, in another study, are. Returns the members.
     """
     members = checked(folders)
     _claim(folder, members)
@@ -84,28 +83,28 @@ def join(
 
 
 def free(folder: Path, members: Sequence[Member], *, force: bool) -> None:
-    """Make `folder` free for an ensemble of these. One that was begun goes on, `force` replaces one that is there;
+    """Prepare `folder` for an ensemble of `members`. A partial one is continued, `force` replaces a finished one;
     nothing else is ever removed."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / ENSEMBLE).is_file() or (folder / "run.yaml").is_file():
-        raise BadInput(f"{folder} exists already and is no ensemble: choose another --out.")
+        raise BadInput(f"{folder} already exists and is not an ensemble: choose another --out.")
     if any(folder.resolve() == member.folder.resolve() for member in members):
-        raise BadInput(f"{folder} is one of the runs to be joined: choose another --out.")
+        raise BadInput(f"{folder} is one of the runs to join: choose another --out.")
     if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
-        raise BadInput(f"{link} is a link to another place, and nothing is written outside of --out: remove it.")
+        raise BadInput(f"{link} is a link, and nothing may be written outside of --out: remove the link.")
     begun = not (folder / "metrics.json").exists() and joined_here(folder) == joined_identity(members)
     if begun:
         return
     if not force:
-        raise BadInput(f"{folder} holds an ensemble already: choose another --out, or replace it with --force.")
+        raise BadInput(f"{folder} already holds an ensemble: choose another --out, or replace it with --force.")
     shutil.rmtree(folder / "members", ignore_errors=True)
-    for name in _FILES:  # what makes it an ensemble goes last: a removal that was cut off can be asked for again
+    for name in _FILES:  # the description goes last, so that an interrupted removal can be repeated
         (folder / name).unlink(missing_ok=True)
 
 
 def _claim(folder: Path, members: Sequence[Member]) -> None:
-    """Write down what is joined here, or refuse a folder in which something else is."""
+    """Write the description of the ensemble, or refuse a folder with another ensemble."""
     described, identity = folder / ENSEMBLE, joined_identity(members)
     if described.exists():
         if (found := joined_here(folder)) != identity:
@@ -124,7 +123,7 @@ def _told(member: Member) -> dict[str, Any]:
 
 
 def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under: RunSpec | None) -> None:
-    """Everything but the figures; training.json last."""
+    """Write everything except the scores; training.json last."""
     if members[0].items:
         rows = joined([member.rows for member in members])
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
@@ -137,11 +136,11 @@ def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under
 
 
 def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any]:
-    """What the members cost together, and in what they depart from the conditions."""
+    """The total cost of the members, and their deviations from the conditions."""
     summaries = [member.result.summary for member in members]
     summary: dict[str, Any] = {key: sum(each.get(key, 0) for each in summaries) for key in _SUMMED}
     summary |= {
-        "peak_bytes": _largest(each.get("peak_bytes") for each in summaries),  # they train one after another
+        "peak_bytes": _largest(each.get("peak_bytes") for each in summaries),  # members train one after another
         "collapsed": any(each["collapsed"] for each in summaries),
         "finished": any(each.get("finished", False) for each in summaries),
         "best": None,
@@ -179,7 +178,7 @@ def _largest(counts: Iterable[int | None]) -> int | None:
 
 def _own_deviations(members: Sequence[Member], measured: Measured, usual: int) -> list[Deviation]:
     described = [member.described for member in members if "conditions" in member.described]
-    dims = {each.get("common", {}).get("dim", each["conditions"]["dim"]) for each in described}  # that of all others
+    dims = {each.get("common", {}).get("dim", each["conditions"]["dim"]) for each in described}  # the common dim
     passes = round(sum(member.passes for member in members), 3)
     found = [
         Deviation("members", usual, sum(member.models for member in members)),

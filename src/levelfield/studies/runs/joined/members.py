@@ -1,4 +1,4 @@
-"""Members: finished runs that are joined to one, and what they must have in common."""
+"""Members of an ensemble: finished runs, and checks that they can be joined."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from levelfield.studies.runs.folder.files import (
 from levelfield.studies.runs.folder.store import Result, read_result, read_spec
 from levelfield.studies.runs.spec import DESCRIPTIONS, ENSEMBLE, RunSpec, described_in
 
-PLACE = ("seed", "fold", "member")  # what tells the runs of one label apart
+PLACE = ("seed", "fold", "member")  # keys that distinguish the runs of one label
 
 
 @dataclass(frozen=True)
 class Member:
-    """A finished run that is to be joined with others."""
+    """A finished run to join with others."""
 
     folder: Path
     result: Result
@@ -47,12 +47,12 @@ class Member:
     def of(cls, folder: Path) -> Member:
         result = read_result(folder)
         if result is None or not os.path.lexists(folder / TRAINED):
-            raise BadInput(f"{folder} is no finished run, and only finished ones can be joined.")
+            raise BadInput(f"{folder} is not a finished run: only finished runs can be joined.")
         return cls(folder, result, read_training(folder), described_in(folder))
 
     @property
     def descriptions(self) -> list[Path]:
-        """The files that say what was run here and, of an ensemble, in its members."""
+        """The files that describe the run and, for an ensemble, its members."""
         own = [self.folder / name for name in DESCRIPTIONS if (self.folder / name).is_file()]
         return [*own, *(path for name in DESCRIPTIONS for path in sorted((self.folder / "members").rglob(name)))]
 
@@ -66,7 +66,7 @@ class Member:
 
     @property
     def title(self) -> str:
-        """What a person calls this run."""
+        """The name of this run in messages."""
         facts = [f"{key} {self.described[key]}" for key in PLACE if self.described.get(key) is not None]
         return ", ".join([self.label, *facts])
 
@@ -76,12 +76,12 @@ class Member:
 
     @property
     def models(self) -> int:
-        """How many networks it consists of: more than one if it was joined itself."""
+        """The number of its networks: more than one if it is itself an ensemble."""
         return int(self.trained["measured"].get("members", 1))
 
     @property
     def passes(self) -> float:
-        """Rows through the trunk for each training image."""
+        """Rows through the trunk per training image."""
         done = self.trained["measured"]
         if "passes" in done:
             return float(done["passes"])
@@ -90,12 +90,12 @@ class Member:
 
     @property
     def refined(self) -> str:
-        """How its embeddings were changed at test time; empty if they were not."""
+        """How its embeddings were refined at test time; empty if they were not."""
         return refined_text(self.trained["measured"])
 
     @cached_property
     def items(self) -> list[tuple[str, str, str]]:
-        """Path, class and role of each test image; none if nothing was tested."""
+        """Path, class and role of each test image; empty without test images."""
         if not os.path.lexists(self.folder / ITEMS):
             return []
         paths, classes, roles = read_items(self.folder, self._checksums)
@@ -104,12 +104,12 @@ class Member:
 
     @cached_property
     def labels(self) -> np.ndarray:
-        """The classes of the test images as numbers, as the run counted them."""
+        """The classes of the test images, numbered as in the run."""
         arrays = self.result.queries()
         found = arrays["all_labels" if "all_labels" in arrays else "labels"]
         if len(found) != len(self.items):
             raise Damaged(
-                f"{self.folder / PER_QUERY} has {len(found):,} labels, and {ITEMS} lists "
+                f"{self.folder / PER_QUERY} has {len(found):,} labels, but {ITEMS} lists "
                 f"{len(self.items):,} images. {REMEDY}"
             )
         return found
@@ -125,28 +125,25 @@ class Member:
 
 
 def checked(folders: Sequence[Path]) -> list[Member]:
-    """The runs, if they can be joined."""
+    """The runs as members; raises if they cannot be joined."""
     members = [Member.of(Path(each)) for each in folders]
     if not members:
-        raise BadInput("There is nothing to join: no run was named.")
+        raise BadInput("No runs to join: name at least one run.")
     first = members[0]
     for place, other in enumerate(members[1:], start=1):
         for earlier in members[:place]:
             if other.identity == earlier.identity:
-                raise BadInput(
-                    f"{other.folder} and {earlier.folder} are the same run: joined with itself it says nothing new."
-                )
+                raise BadInput(f"{other.folder} and {earlier.folder} are the same run: name each run once.")
         if not _tested_alike(first, other):
             raise BadInput(
-                f"{other.folder} and {first.folder} were not tested on the same images: "
+                f"{other.folder} and {first.folder} have different test images: "
                 f"{_difference(first.items, other.items)}."
             )
     return members
 
 
 def _tested_alike(first: Member, other: Member) -> bool:
-    """Whether two runs have the same test images in the same order, by name or, where the data lay elsewhere, by
-    content."""
+    """Whether two runs have the same test images in the same order, by path or, if the data was moved, by content."""
     if first.items == other.items:
         return True
     named = ([(os.path.basename(path), *rest) for path, *rest in member.items] for member in (first, other))
@@ -157,7 +154,7 @@ def _tested_alike(first: Member, other: Member) -> bool:
 
 
 def joined_identity(members: Sequence[Member]) -> str:
-    """What decides the embeddings of an ensemble: its members, in their order."""
+    """The identity of an ensemble: that of its members, in order."""
     text = json.dumps([member.identity for member in members])
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
@@ -168,9 +165,9 @@ def joined_here(folder: Path) -> str:
 
 
 def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
-    """The specification that says which images trained a run; of an ensemble, that of its members if they agree.
+    """The specification with the training images of a run; for an ensemble, that of its members if they agree.
 
-    trained: False where only the test images matter, which folds have in common.
+    trained: False if only the test images matter, which folds share.
     """
     if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
@@ -181,16 +178,16 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
     for other in specs[1:]:
         if _images(other) != _images(first) or any(getattr(other, key) != getattr(first, key) for key in decisive):
             raise BadInput(
-                f"The members of {folder} were not trained on the same images, so that it has no training "
-                "or validation classes of its own."
+                f"The members of {folder} were trained on different images, so it has no common training or "
+                "validation classes."
             )
     return first
 
 
 def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviation]:
-    """In what the members' conditions, protocols and images are not those of the run that joins them.
+    """Differences in conditions, protocol and images between the members and the run that joins them.
 
-    Within a study there is nothing; a run of another one may have had more steps, or more classes to train on.
+    Empty within a study; a run of another study may have had more steps or more training classes.
     """
     ours = _circumstances(under)
     found: dict[str, Deviation] = {}
@@ -204,14 +201,14 @@ def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviati
 
 
 def _circumstances(spec: RunSpec) -> dict[str, Any]:
-    # of the conditions those that are common; what a method has of its own stands in its ledger. dim: of all together
+    # the common conditions; a method's own are in its ledger. dim: of all members together
     shared = spec.common_conditions.model_dump(mode="json", exclude={"dim", "monitor", "threads"})
     protocol = {"protocol" if key == "name" else f"protocol {key}": said for key, said in spec.protocol}
     return {"data": _images(spec), **protocol, **shared}
 
 
 def _images(spec: RunSpec) -> str:
-    """The images of a run: a dataset's name and their content; wherever they lie, the same ones are the same."""
+    """The images of a run: name and content of the dataset, independent of its location."""
     name = "images" if spec.data_digest and spec.data.is_a_place else spec.data.name
     return f"{name} {spec.data_digest}".strip()
 
@@ -224,8 +221,8 @@ def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, s
         if sorted(paths) == sorted(others):
             return "their order differs"
         here = next(path for path in others if path not in set(paths))
-        return f"{here} is tested in the one and not in the other"
+        return f"{here} is a test image in only one of them"
     place = next(k for k, item in enumerate(first) if item != other[k])
     if first[place][1] == other[place][1]:
-        return "in the one all are looked for among all, in the other queries in a gallery, or not the same queries"
-    return f"{paths[place]} is of class '{other[place][1]}' in the one and '{first[place][1]}' in the other"
+        return "only one of them has a gallery, or their queries differ"
+    return f"the class of {paths[place]} is '{other[place][1]}' in the first and '{first[place][1]}' in the second"

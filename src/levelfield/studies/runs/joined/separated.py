@@ -1,4 +1,4 @@
-"""What the members of an ensemble give alone, on average (separated) and side by side (joined)."""
+"""Scores of an ensemble: of each member, their mean (separated), and of the joined embeddings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levelfield.studies.runs.joined.members import Member
 
 @dataclass(frozen=True)
 class Figure:
-    """A value with its interval over test classes; None where the metric has no value per query."""
+    """A score with its interval over test classes; None if the metric has no value per query."""
 
     value: float
     low: float | None = None
@@ -26,7 +26,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class _Found:
-    """A metric of one embedding, and the means of its classes if it has any."""
+    """A metric of one embedding, and its class means, if any."""
 
     value: float
     class_means: np.ndarray | None
@@ -35,9 +35,9 @@ class _Found:
 
 @dataclass(frozen=True)
 class Separated:
-    """Figures by metric: of each member, their mean, and of all together.
+    """Scores by metric: of each member, their mean, and of the joined embeddings.
 
-    The interval of the mean is over classes, as the others are: it says nothing about training again.
+    The interval of the mean is over classes, like the others, and does not cover retraining.
     """
 
     members: list[dict[str, Figure]]
@@ -46,9 +46,9 @@ class Separated:
 
 
 def separate(members: Sequence[Member], together: Result, metrics: Sequence[str], *, progress: Progress) -> Separated:
-    """Compare an ensemble with its members. What a member has not measured, or measured otherwise, is measured now."""
+    """Compare an ensemble with its members. Missing scores, or those with another definition, are computed now."""
     alone = []
-    stage = progress.stage("measuring members", len(members))
+    stage = progress.stage("evaluating members", len(members))
     for member in members:
         alone.append(_of_member(member, together, metrics))
         stage.advance()
@@ -70,7 +70,7 @@ def _of_member(member: Member, together: Result, metrics: Sequence[str]) -> dict
     missing = [name for name in metrics if name not in known]
     found = {name: _stored(own, name) for name in known}
     if missing:
-        asked = Items.read(member.folder).arrays(member.rows, member.labels)  # in a gallery, if there is one
+        asked = Items.read(member.folder).arrays(member.rows, member.labels)  # with the gallery, if there is one
         result, labels = evaluate(**asked, metrics=missing), asked["labels"]
         kept = result.counted
         for name in missing:
