@@ -65,7 +65,7 @@ def draw_subset(images: Path, size: str, draw: int, folder: Path) -> Path:
 
 def measured(photos: Path, out: Path, *, steps: int | None = None) -> dict[str, Any]:
     """The figures of one subset. steps: instead of the recipe's."""
-    content, _ = fit_to(photos)
+    content, _, _ = fit_to(photos)
     content["conditions"] |= {} if steps is None else {"steps": steps}
     study = parse_study(content | {"metrics": [METRIC], "figures": []})
     runs = run_study(study, out / study.name, jobs=0, options=Options())

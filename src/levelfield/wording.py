@@ -16,6 +16,17 @@ def plural(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(45), duration(600), duration(9000)
+    ('45 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def first_few(names: Sequence[str], between: str = ", ") -> str:
     """The first names, and how many more there are.
 

@@ -17,7 +17,7 @@ from levelfield.studies.specification.study import Study
 def fitted(photos: Path, *overrides: str) -> tuple[Study, str]:
     """As `levelfield compare --data photos` does it: the study, and what it says."""
     wished = parse_study(photos_content() | {"data": str(photos)}, overrides)
-    content, changes = fit_to(photos, wished=wished, fixed={text.partition("=")[0] for text in overrides})
+    content, changes, _ = fit_to(photos, wished=wished, fixed={text.partition("=")[0] for text in overrides})
     return parse_study(content, overrides), " ".join(changes)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from levelfield.cli.options import (
     RootOption,
     SkipOption,
     TensorboardOption,
+    TimeOption,
     TrustOption,
     WorkersOption,
     quoted,
@@ -69,6 +70,10 @@ def compare(
     ] = None,
     skip_unreadable: SkipOption = False,
     tensorboard: TensorboardOption = False,
+    trials: Annotated[
+        int | None, typer.Option("--trials", "-n", help="Search settings first: number of trials per method.")
+    ] = None,
+    time_limit: TimeOption = None,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
@@ -81,6 +86,22 @@ def compare(
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
     trust(*named_by(study, overrides), *references_in(str(data)))
+    if trials is not None or time_limit is not None:
+        if dry_run:
+            raise BadSpecification("--dry-run shows the plan of a comparison: leave out --trials and --time.")
+        from levelfield.cli.tune import tune
+
+        shared: dict[str, Any] = {
+            "out": out,
+            "device": device,
+            "jobs": jobs,
+            "workers": workers,
+            "cache": cache,
+            "full": full,
+        }
+        form: dict[str, Any] = {"root": root, "mini": mini, "on": on, "skip_unreadable": skip_unreadable}
+        tune(study, overrides, data, trials, time_limit=time_limit, then_compare=True, **shared, **form)
+        return
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_method_names(chosen)
     if not dry_run:
@@ -141,7 +162,6 @@ def choose_study(
     on: str | None = None,
 ) -> Study:
     """The study to run: a built-in one, a file, or six losses fitted to the user's photos."""
-    from levelfield.studies.specification.study import parse_study
     from levelfield.studies.specification.yaml_file import read_study
 
     if study is not None:
@@ -160,14 +180,27 @@ def choose_study(
 
 
 def photos_study(data: Path, overrides: list[str], skip_unreadable: bool, root: Path | None) -> Study:
-    """The study fitted to the user's photos; prints what was found and chosen."""
+    """The study fitted to the user's photos. Prints what was found and chosen."""
+    from levelfield.studies.specification.study import parse_study
+
+    content, changes, _ = fit_photos(data, overrides, skip_unreadable, root)
+    if not is_quiet():
+        for change in changes:
+            console.print(f"- {change}", highlight=False)
+    return parse_study(content, overrides, origin="the study made for your photos")
+
+
+def fit_photos(
+    data: Path, overrides: list[str], skip_unreadable: bool, root: Path | None
+) -> tuple[dict[str, Any], list[str], int]:
+    """The content of a study fitted to the photos, what was found and chosen, and the usual shorter side in pixels."""
     from levelfield.studies.planning.own_photos import fit_to, photos_content
     from levelfield.studies.specification.study import parse_study
 
     wished = parse_study(photos_content() | {"data": str(data)}, overrides, origin="the study made for your photos")
     fixed = {override.partition("=")[0] for override in overrides}
     with looking() as progress:
-        content, changes = fit_to(
+        return fit_to(
             data,
             root=root,
             skip_unreadable=skip_unreadable,
@@ -175,10 +208,6 @@ def photos_study(data: Path, overrides: list[str], skip_unreadable: bool, root: 
             fixed=fixed,
             progress=progress,
         )
-    if not is_quiet():
-        for change in changes:
-            console.print(f"- {change}", highlight=False)
-    return parse_study(content, overrides, origin="the study made for your photos")
 
 
 def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[PlannedRun], folder: Path) -> None:

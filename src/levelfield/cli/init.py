@@ -63,6 +63,6 @@ def _fitted(folder: Path, root: Path | None, skip_unreadable: bool) -> tuple[str
 
     trust(*references_in(str(folder)))
     with looking() as progress:
-        content, changes = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
+        content, changes, _ = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
     remarks = "".join(f"# {line}\n" for line in changes)
     return remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), content["name"], changes

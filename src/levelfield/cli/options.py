@@ -26,6 +26,9 @@ ImagesOption = Annotated[
     Path | None, typer.Option("--root", help="Current folder of the run's images, if they or the run were moved.")
 ]
 FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only of the best.")]
+TimeOption = Annotated[
+    str | None, typer.Option("--time", help="With --data: time limit that chooses network, image size and trials: 30m.")
+]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")]
 TensorboardOption = Annotated[
     bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run folder.")

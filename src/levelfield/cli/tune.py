@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelfield import processes
-from levelfield.cli.compare import choose_study, compare
-from levelfield.cli.console import console
+from levelfield.cli.compare import choose_study, compare, fit_photos
+from levelfield.cli.console import bar, console
 from levelfield.cli.options import (
     CacheOption,
     DeviceOption,
@@ -21,12 +22,14 @@ from levelfield.cli.options import (
     Overrides,
     RootOption,
     SkipOption,
+    TimeOption,
     TrustOption,
     WorkersOption,
     quoted,
 )
 from levelfield.errors import BadSpecification
 from levelfield.trust import trust
+from levelfield.wording import duration
 
 if TYPE_CHECKING:
     from levelfield.studies.specification.study import Study
@@ -72,6 +75,7 @@ def tune(
         str | None, typer.Option("--metric", help="Metric to optimise; default: the study's first.")
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Stop weak trials early and try more settings.")] = False,
+    time_limit: TimeOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampler and of every trial.")] = 0,
     then_compare: Annotated[bool, typer.Option("--compare", help="Compare the tuned study afterwards.")] = False,
     root: RootOption = None,
@@ -97,6 +101,8 @@ def tune(
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
     trust(*named_by(study, overrides), *references_in(str(data)))
+    if time_limit is not None:
+        overrides, trials = fit_to_time(time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache)
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     chosen = with_ranges(chosen, search or [])
     check_method_names(chosen)
@@ -115,21 +121,54 @@ def tune(
         tuned = search_settings(chosen, folder, how, jobs=jobs or os.cpu_count() or 1, options=options, progress=bars)
     table = tuning_table(tuned.record)
     paths = [*tuned.paths, *write_tuning(table, folder)]
+    if then_compare:  # whose report shows the table
+        compare(str(tuned.paths[0]), out=out, device=device, jobs=jobs, workers=workers, cache=cache, full=full)
+        return
     show_tuning(table, console, settings=True)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", soft_wrap=True)
     place = "" if out == Path("runs") else f" --out {quoted(out)}"
-    if not then_compare:
-        console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{place}", soft_wrap=True)
-        return
-    compare(
-        str(tuned.paths[0]),
-        out=out,
-        device=device,
-        jobs=jobs,
-        workers=workers,
-        cache=cache,
-        full=full,
-    )
+    console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{place}", soft_wrap=True)
+
+
+def fit_to_time(
+    time_limit: str,
+    study: str | None,
+    data: Path | None,
+    overrides: list[str],
+    trials: int | None,
+    skip_unreadable: bool,
+    root: Path | None,
+    jobs: int,
+    cache: Path | None,
+) -> tuple[list[str], int]:
+    """Overrides and the number of trials with which the user's photos are compared within the time limit."""
+    if data is None or study is not None:
+        raise BadSpecification("--time chooses a recipe for photos: give --data FOLDER, and no study.")
+    from levelfield.studies.runs.run import Options
+    from levelfield.studies.specification.study import parse_study
+    from levelfield.tuning.budget import Budget
+    from levelfield.tuning.recipe import LADDER, fit_recipe
+
+    limit = Budget.parse(time_limit).seconds
+    if limit is None:
+        raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
+    content, _, largest = fit_photos(data, overrides, skip_unreadable, root)
+    with bar("timing a few recipes") as progress:
+        fitted = fit_recipe(
+            lambda chosen: parse_study(content, [*chosen, *overrides], origin="the study made for your photos"),
+            limit,
+            fixed={override.partition("=")[0] for override in overrides},
+            largest=largest,
+            jobs=jobs or os.cpu_count() or 1,
+            options=Options(cache_folder=cache),
+            ladder=LADDER if trials is None else [replace(one, trials=trials) for one in LADDER],
+            progress=progress,
+        )
+    about = duration(fitted.seconds)
+    longer = "" if fitted.fits else " Even that may take longer than the limit."
+    console.print(f"- Within {time_limit}: {fitted.recipe.text}: about {about}.{longer}", soft_wrap=True)
+    fixed = {override.partition("=")[0] for override in overrides}
+    return [*fitted.recipe.overrides(fixed), *overrides], fitted.recipe.trials
 
 
 def with_ranges(study: Study, ranges: Sequence[str]) -> Study:

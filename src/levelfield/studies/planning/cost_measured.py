@@ -26,6 +26,7 @@ from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.training.ledger import declared
+from levelfield.wording import duration
 
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
@@ -61,12 +62,12 @@ class Estimate:
     def _of_features(self) -> str:
         if self.feature_bytes and not self.feature_seconds:
             return "features are already stored"
-        return f"{_duration(self.feature_seconds)} for features"
+        return f"{duration(self.feature_seconds)} for features"
 
     @property
     def text(self) -> str:
         return (
-            f"Estimated time: about {_duration(self.seconds)} with {self.jobs} job{'s' if self.jobs > 1 else ''} "
+            f"Estimated time: about {duration(self.seconds)} with {self.jobs} job{'s' if self.jobs > 1 else ''} "
             f"({self._of_features}). "
             f"Disk: {size_text(self.feature_bytes)} of features, {size_text(self.run_bytes)} of runs."
         )
@@ -242,16 +243,6 @@ def _planning_seconds(drawn: Choice, layout: Layout, inputs: RunInputs, dim: int
     began = time.perf_counter()
     batches.plan(0, rows)
     return (time.perf_counter() - began) / PROBES
-
-
-def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 90
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )
 
 
 def size_text(count: int) -> str:

@@ -32,7 +32,7 @@ def fit_to(
     wished: Study | None = None,
     fixed: Set[str] = frozenset(),
     progress: Progress = SILENT,
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, Any], list[str], int]:
     """A study for the photos under `path`, and sentences on what was found and chosen.
 
     root: root folder, if `path` names a benchmark. wished: the user's study; its keys in `fixed` are not changed.
@@ -67,7 +67,8 @@ def fit_to(
     parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
     told = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
     changes.append(", ".join(told) + ".")
-    return content, changes + ([stopping.text] if stopping is not None else [])
+    side = int(facts.shorter_side[1]) if facts.shorter_side is not None else conditions["image"]
+    return content, changes + ([stopping.text] if stopping is not None else []), side
 
 
 def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[str]:
