@@ -100,7 +100,7 @@ def compare(
             "full": full,
         }
         form: dict[str, Any] = {"root": root, "mini": mini, "on": on, "skip_unreadable": skip_unreadable}
-        tune(study, overrides, data, trials, time_limit=time_limit, then_compare=True, full=full, **shared, **form)
+        tune(study, overrides, data, trials, time_limit=time_limit, then_compare=True, **shared, **form)
         return
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_method_names(chosen)

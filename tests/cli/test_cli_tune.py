@@ -1,0 +1,74 @@
+"""`levelfield tune`, and `compare` that searches settings first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_room import Levelfield, make_photos
+
+from levelfield.studies import read_study
+
+SMALL = ["small.yaml", "conditions.batch=2x2", "seeds=1", "methods=[lda, contrastive]", "--sampler", "halton"]
+
+
+def test_a_search_ends_with_a_study_that_can_be_compared(levelfield: Levelfield, room: Path) -> None:
+    said = " ".join(levelfield("tune", *SMALL, "--trials", "7").printed.split())
+    assert "Tuning: 7 trials per method, sampler halton, recall@1" in said
+    assert "With 5 trials each" in said
+    assert "the test classes chose nothing" in said
+    tuned = room / "runs/small-tuning/tuned.yaml"
+    assert f"levelfield compare {tuned.relative_to(room)}" in said
+    assert (tuned.parent / "tuning.png").stat().st_size > 10_000
+    assert (tuned.parent / "tuning.csv").read_text().startswith("method,default,best,trial,best of 1 expected")
+    board = " ".join(levelfield("compare", tuned, "--full").printed.split())
+    assert "Tuning: 7 trials per method" in board
+    assert "shrinkage" in board
+    assert (room / "runs/small-tuned/tuning.md").exists()
+    again = " ".join(levelfield("report", "runs/small-tuned").printed.split())
+    assert "Tuning: 7 trials per method" in again
+
+
+def test_compare_searches_first_if_it_is_asked_to(levelfield: Levelfield, room: Path) -> None:
+    words = ["conditions.batch=2x2", "seeds=1", "methods=[lda]"]
+    said = " ".join(levelfield("compare", "small.yaml", *words, "--trials", "2").printed.split())
+    assert "small-tuned: best first" in said
+    assert "Tuning: 2 trials per method" in said
+
+
+def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: Path) -> None:
+    photos = make_photos(room / "birds", classes=20, each=4, side=120)
+    tiny = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.dim=8", "conditions.steps=2"]
+    tiny += ["seeds=1", "metrics=[recall@1, map@r]", "methods=[start, contrastive]"]
+    said = " ".join(levelfield("tune", "--data", photos, "--time", "1h", "--trials", "2", *tiny).printed.split())
+    assert "Within 1h: the network's last stage trains, 4 augmented views of each image, 2 trials of every method" in said
+    study = read_study(room / "runs/birds-tuning/tuned.yaml")
+    assert (study.conditions.cut, study.conditions.views, study.conditions.augment) == ("last-1", 4, "standard")
+    short = " ".join(levelfield("tune", "--data", photos, "--time", "1s", "--trials", "2", *tiny).printed.split())
+    assert "the network stays as it is" in short
+    assert "Even that may take longer than the limit" in short
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["small.yaml", "--trials", "0"], "--trials 0"),
+        (["small.yaml", "--trials", "3", "--budget", "5m"], "--trials and --budget cannot be combined"),
+        (["small.yaml", "--budget", "soon"], "'soon' is no"),
+        (["small.yaml", "--folds", "2", "--validation", "0.2"], "--validation and --folds cannot be combined"),
+        (["small.yaml", "--folds", "1"], "--folds 1: must be at least 2"),
+        (["small.yaml", "--validation", "1.5"], "a share between 0 and 1"),
+        (["small.yaml", "--sampler", "tpee"], "Did you mean 'tpe'?"),
+        (["small.yaml", "--search", "contrastive.neg_margin"], "write it as"),
+        (["small.yaml", "--search", "contrastive.neg_margin=[2, 1, log]"], "Did you mean [1, 2, log]?"),
+        (["small.yaml", "--search", "contrastive.neg_margn=[1, 2, log]"], "Did you mean 'neg_margin'?"),
+        (["small.yaml", "--metric", "recal@1"], "recall@1"),
+        (["small.yaml", "--time", "5m"], "--time chooses a recipe for photos"),
+        (["small.yaml", "--folds", "9"], "9 folds need at least as many"),
+        (["missing.yaml"], "missing.yaml"),
+        ([], "Name a study"),
+    ],
+)
+def test_what_cannot_be_searched_is_one_message(levelfield: Levelfield, room: Path, words: list[str], told: str) -> None:
+    assert told in " ".join(levelfield("tune", *words).error.split())
+    assert not (room / "runs/small-tuning/tuned.yaml").exists()
