@@ -24,6 +24,8 @@ check: $(INSTALLED)  ## lint and the tests of tests/fast.txt, at the same time, 
 test: $(INSTALLED)  ## lint and all tests and examples, at the same time: before a change is handed in
 	@$(MAKE) --no-print-directory --jobs 2 lint tests
 
+# Tests start many processes, each of which would compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 # One thread per test process: the processes share the cores, and small matrices gain nothing from more.
 fast tests: export OMP_NUM_THREADS := 1
 fast tests: export OPENBLAS_NUM_THREADS := 1
