@@ -2,12 +2,14 @@
 
 CPU seconds of a whole process and of those it waits for, commands taking turns, medians; beside them how many times as
 much that is as `python -c pass` and as `import torch`, which stay the same whatever else the machine does. `report` is
-measured on studies that this script makes.
+measured on studies that this script makes; `compare` until its first step, on stored features of the demo's trunk: what
+its own process computes until then, and after it the worker. Writes results/startup.json beside this file.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -23,6 +25,30 @@ from made_study import make_study
 ROWS, SEEDS, FEW = 300, 5, 10
 PASS, TORCH = "python -c pass", "import torch"
 STUDY = "{data: emoji, methods: [triplet], conditions: {dim: 8}}"
+FIRST_STEP = "first step"
+RESULTS = Path(__file__).parent / "results" / "startup.json"
+# `levelfield compare` up to the first step of its first run, which ends it; then the worker's seconds are added
+UNTIL_THE_FIRST_STEP = """
+import os, sys, time
+from levelfield import processes
+from levelfield.cli import console, main
+start, workers = processes.start, []
+
+def started(*given):
+    workers.append(start(*given))
+    return workers[-1]
+
+def heard(self, event):
+    if event.kind == "failed":
+        os._exit(1)
+    if event.text == "training":
+        spent = open(f"/proc/{workers[-1][0].pid}/stat").read().rpartition(")")[2].split()[11:13]
+        print(time.process_time() + sum(map(int, spent)) / os.sysconf("SC_CLK_TCK"), flush=True)
+        os._exit(0)
+
+processes.start, console.StudyBars.on_event = started, heard
+main(sys.argv[1:])
+"""
 
 
 @dataclass(frozen=True)
@@ -45,8 +71,10 @@ def commands(folder: Path) -> dict[str, Command]:
         "unknown option": Command(("compare", "--job", "2"), 0.5),
         "missing study": Command(("compare", str(folder / "studdy.yaml")), 0.5),
         "misspelt key": Command(("compare", study, "conditions.dimm=3"), 0.5),
+        "unknown method": Command(("compare", study, "methods=[tripplet]"), 0.5),
         "list objectives": Command(("list", "objectives"), 0.8, torch=True),
         f"report, {FEW} rows": Command(("report", str(folder / "few")), 0.8, torch=True),
+        FIRST_STEP: Command(("compare", study), 4.0),
     }
 
 
@@ -61,11 +89,27 @@ def seconds(words: list[str], folder: Path) -> Sample:
     return Sample(time.perf_counter() - began, used.ru_utime + used.ru_stime)
 
 
+def until_first_step(folder: Path) -> Sample:
+    """Wall seconds of `levelfield compare` until its first step, and CPU seconds of those who work for it in turn."""
+    kept = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "OMP_NUM_THREADS": "1"}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        began = time.perf_counter()
+        words = ["compare", str(folder / "study.yaml"), "seeds=1", "--out", out]
+        done = subprocess.run(
+            [sys.executable, "-c", UNTIL_THE_FIRST_STEP, *words], capture_output=True, text=True, check=True, env=kept
+        )
+        wall = time.perf_counter() - began
+    return Sample(wall, float(done.stdout.split()[-1]))
+
+
 def measured(folder: Path, chosen: dict[str, Command], rounds: int) -> dict[str, float]:
     """Median CPU seconds of `python -c pass`, `import torch` and the commands."""
     lines = {PASS: ["-c", "pass"], TORCH: ["-c", "import torch"]}
     lines |= {name: ["-m", "levelfield", *command.words] for name, command in chosen.items()}
     lanes = {name: (lambda words=words: seconds(words, folder)) for name, words in lines.items()}
+    if FIRST_STEP in lanes:
+        lanes[FIRST_STEP] = lambda: until_first_step(folder)
     return {name: median(one.cpu for one in found) for name, found in interleave(lanes, rounds).items()}
 
 
@@ -93,6 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--large", action="store_true", help=f"also the report of {ROWS} rows with {SEEDS} seeds each")
+    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -102,7 +147,19 @@ def main() -> None:
         if chosen.large:
             make_study(folder / "many", rows=ROWS, seeds=SEEDS)
             asked[f"report, {ROWS} rows"] = Command(("report", str(folder / "many")), 10.0)
-        print(*table(measured(folder, asked, chosen.rounds), asked), sep="\n")
+        found = measured(folder, asked, chosen.rounds)
+        print(*table(found, asked), sep="\n")
+        limits = {name: one.most + found[TORCH] * one.torch for name, one in asked.items()}
+        figures = {
+            name: {
+                "cpu": cpu,
+                "times_pass": cpu / found[PASS],
+                "times_torch": cpu / found[TORCH],
+                "most": limits.get(name),
+            }
+            for name, cpu in found.items()
+        }
+        chosen.out.write_text(json.dumps({"rounds": chosen.rounds, "figures": figures}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import struct
 import zipfile
 import zlib
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -103,12 +105,23 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds
     return np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.by_columns else "C")
 
 
+@lru_cache(256)
+def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """What a header of version 1.0 says: a piece of Python, which takes long to parse. Those of runs are all alike."""
+    found: tuple[tuple[int, ...], bool, np.dtype] = np.lib.format.read_array_header_1_0(io.BytesIO(text))
+    return found
+
+
 def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
     """What the header of an array says, once it fits the size of the file."""
     try:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        header = _Header(*read(file), begin=file.tell())
+        if version == (1, 0):
+            text = file.read(2)
+            text += file.read(int.from_bytes(text, "little"))
+            header = _Header(*_parsed(text), begin=np.lib.format.MAGIC_LEN + len(text))
+        else:
+            header = _Header(*np.lib.format.read_array_header_2_0(file), begin=file.tell())
     except Exception as error:  # a header is a piece of Python, and numpy raises nearly anything for a damaged one
         raise damaged(path, "is empty" if not size else "is no array: its header cannot be read") from error
     if header.dtype.hasobject:

@@ -111,8 +111,21 @@ def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
         return
     rest = json.dumps({**content, in_lines: []}, indent=2, ensure_ascii=False)
     before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # no text has a line break, which is \\n there
-    entries = ",\n".join(f"    {json.dumps(one, ensure_ascii=False)}" for one in content[in_lines])
-    write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n{entries}\n  ]{after}\n")
+    write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n    {_lines(content[in_lines])}\n  ]{after}\n")
+
+
+def _lines(entries: list[Any]) -> str:
+    """The JSON of each entry on a line of its own. One call for all is faster, with a mark between them.
+
+    >>> print(_lines([{"a": 1}, ["b", "\\0", "c"]]))
+    {"a": 1},
+        ["b", "\\u0000", "c"]
+    """
+    marked = [part for one in entries for part in (one, "\0")]
+    lines = json.dumps(marked[:-1], ensure_ascii=False)[1:-1].split(', "\\u0000", ')
+    if len(lines) != len(entries):  # somebody else's text is like the mark
+        lines = [json.dumps(one, ensure_ascii=False) for one in entries]
+    return ",\n    ".join(lines)
 
 
 @contextmanager

@@ -6,8 +6,6 @@ import io
 import logging
 import os
 import sys
-import tempfile
-import traceback
 from typing import NoReturn
 
 import typer
@@ -103,6 +101,9 @@ def _shortened(text: str) -> str:
 
 def _end_unexpectedly(error: Exception) -> NoReturn:
     """Print one line, save the traceback, and exit with a code of its own."""
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile("w", prefix="levelfield-", suffix=".txt", delete=False, errors="replace") as file:
         file.write(traceback.format_exc())
     said = _shortened(f"{type(error).__name__}: {error}")
@@ -121,6 +122,8 @@ def main(arguments: list[str] | None = None) -> None:
             code = app(arguments, standalone_mode=False)
     except LevelfieldError as error:
         if {"-v", "--verbose"} & set(arguments):
+            import traceback
+
             traceback.print_exc()
         _tell(str(error))
         sys.exit(1)

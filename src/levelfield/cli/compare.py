@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield import processes
 from levelfield.cli.console import StudyBars, bar, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
     CacheOption,
@@ -105,6 +104,8 @@ def compare(
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     check_method_names(chosen)
     if not dry_run:
+        from levelfield import processes
+
         processes.warm_up()  # in parallel with this process's imports and checks
 
     # these need torch; the study file was checked without it

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield import processes
 from levelfield.cli.console import StudyBars, console, looking
 from levelfield.cli.options import (
     CacheOption,
@@ -68,6 +67,8 @@ def train(
     labels = [m.label for m in whole.methods]
     if method not in (*labels, "best"):
         raise unknown("method of the study", method, [*labels, "best"])
+    from levelfield import processes
+
     processes.warm_up()  # in parallel with this process's imports and checks
 
     from levelfield import methods

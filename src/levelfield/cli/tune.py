@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield import processes
 from levelfield.cli.compare import choose_study, compare, fit_photos
 from levelfield.cli.console import bar, console
 from levelfield.cli.options import (
@@ -106,6 +105,8 @@ def tune(
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
     chosen = with_ranges(chosen, search or [])
     check_method_names(chosen)
+    from levelfield import processes
+
     processes.warm_up()
 
     from levelfield.cli.tuning_bars import TuningBars

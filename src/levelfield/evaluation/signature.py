@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 ENGINE = "1"  # raise it when the same embeddings could get another value
@@ -73,7 +73,7 @@ class Signature:
         return replace(self, representation=replace(self.representation, **changes))
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        return asdict(self)
+        return {"definition": {**vars(self.definition)}, "representation": {**vars(self.representation)}}
 
     @classmethod
     def from_dict(cls, content: dict[str, dict[str, Any]]) -> Signature:

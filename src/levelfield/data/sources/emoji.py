@@ -14,7 +14,7 @@ import logging
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
 
 def candidates(root: Path) -> list[str]:
     """Names of all drawings without a skin tone that are not flags."""
-    files = (f"{file.parent.name}/{file.name}" for file in root.glob("*/*.png"))
+    files = ("/".join(file.parts[-2:]) for file in root.glob("*/*.png"))
     return sorted(name for name in files if not any(_excluded(code) for code in _all_codes(name)))
 
 
@@ -130,7 +130,8 @@ def readable(codes: Codes) -> str:
 
 
 def _all_codes(name: str) -> Codes:
-    return tuple(int(part.removeprefix("U+"), 16) for part in PurePosixPath(name).stem.split("-"))
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    return tuple([int(part.removeprefix("U+"), 16) for part in stem.split("-")])
 
 
 def _excluded(code: int) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -72,27 +73,37 @@ class Design:
 
     def more_seeds(self, difference: Floats) -> Floats:
         """How many times as many seeds; infinite where the classes alone are too many doubts."""
-        return self._solved(
-            difference, lambda asked, _: _ratio(self.by_seeds + self.mixed, asked - self.by_classes), seeds=True
-        )
+        return self._solved(difference, self.seeds_for, seeds=True)
 
     def more_classes(self, difference: Floats) -> Floats:
-        return self._solved(
-            difference, lambda asked, _: _ratio(self.by_classes + self.mixed, asked - self.by_seeds), classes=True
-        )
+        return self._solved(difference, self.classes_for, classes=True)
 
     def more_of_both(self, difference: Floats) -> Floats:
+        return self._solved(difference, self.both_for, seeds=True, classes=True)
+
+    def seeds_for(self, variance: Floats) -> Floats:
+        """How many times as many seeds have this variance, as are those of classes and of both below."""
+        return _ratio(self.by_seeds + self.mixed, variance - self.by_classes)
+
+    def classes_for(self, variance: Floats) -> Floats:
+        return _ratio(self.by_classes + self.mixed, variance - self.by_seeds)
+
+    def both_for(self, variance: Floats) -> Floats:
         both = self.by_classes + self.by_seeds
+        return _ratio(both + np.sqrt(both**2 + 4 * variance * self.mixed), 2 * variance)
 
-        def solve(asked: Floats, factor: Floats) -> Floats:
-            return _ratio(both + np.sqrt(both**2 + 4 * asked * self.mixed), 2 * asked)
+    def most_asked(self, difference: Floats) -> Floats:
+        """More than `asked` of any larger study: as if variances were known. Infinite where that is not sure."""
+        from scipy.special import ndtri
 
-        return self._solved(difference, solve, seeds=True, classes=True)
+        sure = np.minimum(self.classes_freedom, self.seeds_freedom) >= 1  # below, the normal is no approximation
+        asked: Floats = np.where(sure, (difference / (ndtri(1 - self.alpha / 2) + ndtri(POWER))) ** 2, np.inf)
+        return asked * (1 + 1e-9)
 
     def _solved(
         self,
         difference: Floats,
-        solve: Callable[[Floats, Floats], Floats],
+        solve: Callable[[Floats], Floats],
         *,
         seeds: bool = False,
         classes: bool = False,
@@ -102,15 +113,10 @@ class Design:
         for _ in range(_ROUNDS):
             tried = np.minimum(factor, 1e6)
             asked = self.asked(difference, tried if classes else one, tried if seeds else one)
-            factor = np.sqrt(tried * np.maximum(solve(asked, tried), 1e-3))  # half a step on the log: no swinging
+            factor = np.sqrt(tried * np.maximum(solve(asked), 1e-3))  # half a step on the log: no swinging
+        tried = np.minimum(factor, 1e6)
         final: Floats = np.maximum(
-            solve(
-                self.asked(
-                    difference, np.minimum(factor, 1e6) if classes else one, np.minimum(factor, 1e6) if seeds else one
-                ),
-                factor,
-            ),
-            1e-3,
+            solve(self.asked(difference, tried if classes else one, tried if seeds else one)), 1e-3
         )
         return final
 
@@ -140,14 +146,16 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
     seen = np.abs(found.difference[at])
     ends = (seen, seen + half[at], np.maximum(seen - half[at], 0.0))
     retrained = found.retrained[at]
+    in_seeds, in_classes = (seeds, MOST_SEEDS), (design.classes, MOST_CLASSES)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        by_seeds = [_where_it_differs(design, Design.more_seeds, end * retrained) for end in ends]
-        by_classes = [_where_it_differs(design, Design.more_classes, end) for end in ends]
-        either = (by_seeds[0] * seeds <= MOST_SEEDS) | (by_classes[0] * found.classes <= MOST_CLASSES)
-        by_both = [_where_it_differs(design, Design.more_of_both, end * ~either) for end in ends]
-    for place, number in enumerate(at.tolist()):
+        trained = [end * retrained for end in ends]
+        by_seeds, few_seeds = _of_ends(design, Design.more_seeds, Design.seeds_for, trained, in_seeds)
+        by_classes, few_classes = _of_ends(design, Design.more_classes, Design.classes_for, ends, in_classes)
+        left = [end * ~(few_seeds | few_classes) for end in ends]
+        by_both, few_of_both = _of_ends(design, Design.more_of_both, Design.both_for, left, in_seeds, in_classes)
+    for place in np.flatnonzero(few_seeds | few_classes | few_of_both).tolist():
         scale = float(seeds[place])
-        result[number] = _missing(
+        result[at[place]] = _missing(
             [float(factors[place]) * scale if retrained[place] else np.inf for factors in by_seeds],
             [float(factors[place]) * found.classes for factors in by_classes],
             [float(factors[place]) for factors in by_both],
@@ -155,6 +163,26 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
             found.classes,
         )
     return result
+
+
+def _of_ends(
+    design: Design,
+    grown: Callable[[Design, Floats], Floats],
+    solve: Callable[[Design, Floats], Floats],
+    ends: Sequence[Floats],
+    *limits: tuple[Floats, int],
+) -> tuple[list[Floats], np.ndarray]:
+    """How much larger the study must get for the difference seen and for its ends, and where that is not too much.
+
+    Solving takes long: nothing is solved where even known variances would ask for too much, nor are the ends where the
+    difference seen does. limits: what there is, and the most that there may be.
+    """
+
+    least = solve(design, design.most_asked(ends[0]))
+    hopeless = np.logical_or.reduce([least * have > most for have, most in limits])
+    seen = _where_it_differs(design, grown, ends[0] * ~hopeless)
+    possible = np.logical_and.reduce([seen * have <= most for have, most in limits])
+    return [seen, *(_where_it_differs(design, grown, end * possible) for end in ends[1:])], possible
 
 
 def _where_it_differs(design: Design, grown: Callable[[Design, Floats], Floats], difference: Floats) -> Floats:
@@ -197,7 +225,7 @@ def _missing(seeds: list[float], classes: list[float], both: list[float], have: 
         return "seeds", in_seeds, in_classes
     if in_classes:
         return "classes", in_seeds, in_classes
-    if not np.isfinite(seeds[0]) and not np.isfinite(both[0]):
+    if not math.isfinite(seeds[0]) and not math.isfinite(both[0]):
         return "", None, None
     joint = (
         _number([k * have for k in both], MOST_SEEDS, 2),
@@ -208,11 +236,11 @@ def _missing(seeds: list[float], classes: list[float], both: list[float], have: 
 
 def _number(counts: list[float], most: int, least: int) -> Needed | None:
     seen, low, high = counts
-    if not np.isfinite(seen) or seen > most:
+    if not math.isfinite(seen) or seen > most:
         return None
-    number = max(int(np.ceil(seen)), least)
-    lowest = max(int(np.ceil(low)), least) if np.isfinite(low) else least
-    return Needed(number, min(lowest, number), int(np.ceil(high)) if np.isfinite(high) and high <= most else None)
+    number = max(math.ceil(seen), least)
+    lowest = max(math.ceil(low), least) if math.isfinite(low) else least
+    return Needed(number, min(lowest, number), math.ceil(high) if math.isfinite(high) and high <= most else None)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -76,7 +76,7 @@ class Leaderboard:
         would resolve the tie. None if no row ties with the winner."""
         return self.comparison(self.winner.label, self.as_good[0]) if self.as_good else None
 
-    @property
+    @cached_property
     def limit(self) -> str:
         """If no difference could be established: one sentence on what it would take; otherwise empty."""
         return limit_sentence(self.comparisons)

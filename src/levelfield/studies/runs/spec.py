@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class RunSpec(BaseModel):
     data_digest: str = ""
     code_digest: str = ""
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """A hash of everything that can change the weights; labels and metrics are excluded."""
         # images are identified by their content (`data_digest`), not by their location
@@ -80,6 +81,12 @@ class RunSpec(BaseModel):
         if content["conditions"]["monitor"] == "none":
             del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> RunSpec:
+        """A copy is another run: it gets an identity of its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        vars(copied).pop("identity", None)
+        return copied
 
     @property
     def common_conditions(self) -> Conditions:

@@ -57,9 +57,11 @@ class Data(BaseModel):
         >>> Data(name="photos/birds").is_a_place, Data(name="emoji").is_a_place
         (True, False)
         """
+        if self.name in ("folder", "csv", EMBEDDED):  # known without the room of data, which costs more than the rest
+            return self.name != EMBEDDED
         from levelfield import data
 
-        return self.name in ("folder", "csv") or self.name not in data.names()
+        return self.name not in data.names()
 
 
 class ProtocolChoice(BaseModel):

@@ -11,10 +11,10 @@ import csv
 import hashlib
 import io
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -181,7 +181,7 @@ def read_finished(folder: Path) -> dict[str, Any]:
             if name not in signatures or name not in content["values"]:
                 raise damaged(path, f"lacks a value or the signature of '{name}'")
         # with all keys, including those that earlier versions did not write
-        return {**content, "signatures": {name: asdict(one) for name, one in signatures.items()}}
+        return {**content, "signatures": {name: one.to_dict() for name, one in signatures.items()}}
 
 
 def read_per_query(
@@ -214,8 +214,20 @@ def _check_mean(
 ) -> None:
     """Refuse per-query scores whose mean differs from the score of the run."""
     kept = found[metric] if definition["lone"] != "exclude" else found[metric][~found["lone"]]
-    if definition["average"] == "query" and len(kept) and not np.isclose(kept.mean(), value, atol=1e-5, equal_nan=True):
-        raise damaged(path, f"has a mean {metric} of {kept.mean():.6g}, but {FINISHED} says {value:.6g}")
+    if definition["average"] == "query" and len(kept) and not _alike(mean := float(kept.mean()), value):
+        raise damaged(path, f"has a mean {metric} of {mean:.6g}, but {FINISHED} says {value:.6g}")
+
+
+def _alike(mean: float, value: float) -> bool:
+    """As `np.isclose` says, which takes ten times as long for one number.
+
+    >>> nan, inf = math.nan, math.inf
+    >>> _alike(0.5, 0.500014), _alike(0.5, 0.500016), _alike(nan, nan), _alike(0.5, nan), _alike(0.5, inf)
+    (True, False, True, False, False)
+    """
+    if not math.isfinite(value):
+        return mean == value or (math.isnan(mean) and math.isnan(value))
+    return abs(mean - value) <= 1e-5 + 1e-5 * abs(value)
 
 
 def read_items(folder: Path, checksums: Checksums) -> tuple[list[str], list[str], list[str] | None]:

@@ -88,8 +88,7 @@ class Result:
             leaves_out = self.signatures[metric]["definition"]["lone"] == "exclude"
             if leaves_out not in coded:
                 kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
-                _, codes, counts = np.unique(arrays["labels"][kept], return_inverse=True, return_counts=True)
-                coded[leaves_out] = kept, codes, counts
+                coded[leaves_out] = kept, *_coded(arrays["labels"][kept])
             kept, codes, counts = coded[leaves_out]
             sums = np.bincount(codes, weights=arrays[metric][kept], minlength=len(counts))
             found[metric] = sums / counts, counts.astype(np.float64)
@@ -98,6 +97,21 @@ class Result:
     def queries(self) -> dict[str, np.ndarray]:
         """The stored scores of each query by metric, `lone` and `labels`."""
         return read_per_query(self.folder, self.values, self.signatures, self.checksums)
+
+
+def _coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The place of each query's class among the classes in their order, and how many queries each has.
+
+    >>> codes, counts = _coded(np.array([7, 3, 7]))
+    >>> codes.tolist(), counts.tolist()
+    ([1, 0, 1], [1, 2])
+    """
+    if not labels.size or labels.max() > 10 * len(labels):
+        _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        return codes, counts
+    counts = np.bincount(labels)  # nothing has to be sorted
+    present = counts > 0
+    return (labels, counts) if present.all() else ((np.cumsum(present) - 1)[labels], counts[present])
 
 
 def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
