@@ -67,7 +67,9 @@ def read_arrays(path: Path, *, kinds: str = NUMBERS, compressed: bool = False) -
         except BadInput:
             raise
         except _FAULTS as error:
-            raise damaged(path, f"is no sound .npz file: {str(error).rstrip('.') or type(error).__name__}") from error
+            raise damaged(
+                path, f"is not a valid .npz file: {str(error).rstrip('.') or type(error).__name__}"
+            ) from error
 
 
 def _check_directory(file: IO[bytes], path: Path, size: int) -> None:
@@ -76,21 +78,21 @@ def _check_directory(file: IO[bytes], path: Path, size: int) -> None:
     file.seek(size - tail_size)
     tail = file.read(tail_size)
     if len(tail) < _DIRECTORY_END.size:
-        raise damaged(path, "is no .npz file: it is empty" if not size else "is no .npz file: it is too short")
+        raise damaged(path, "is not an .npz file: it is empty" if not size else "is not an .npz file: it is too short")
     mark, *_, count, length, _, _ = _DIRECTORY_END.unpack(tail[-_DIRECTORY_END.size :])
     if mark != b"PK\5\6":
-        raise damaged(path, "is no .npz file, or its end is missing")
+        raise damaged(path, "is not an .npz file, or it is truncated")
     if count > _MEMBERS or length > MEGABYTE or tail.startswith(b"PK\6\7"):
-        raise damaged(path, f"holds more than {_MEMBERS:,} arrays or 4 GB; save a large array as .npy")
+        raise damaged(path, f"contains more than {_MEMBERS:,} arrays or 4 GB; save a large array as .npy")
     file.seek(0)
 
 
 def _check_size(member: zipfile.ZipInfo, path: Path, size: int, compressed: bool) -> None:
     stored = member.compress_type == zipfile.ZIP_STORED
     if not (stored or compressed):
-        raise damaged(path / member.filename, "is compressed, and such files are written without that")
+        raise damaged(path / member.filename, "is compressed; only uncompressed files are supported")
     if member.file_size > (size if stored else max(_UNPACKED, _RATIO * size)):
-        raise damaged(path / member.filename, f"would unpack to {member.file_size:,} bytes out of a file of {size:,}")
+        raise damaged(path / member.filename, f"declares {member.file_size:,} bytes, but the file has only {size:,}")
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds: str) -> np.ndarray:
@@ -99,7 +101,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds
         header = _header(file, inside, kinds, member.file_size)
         content = file.read()  # to the end, where its checksum is compared
     if len(content) != header.size:
-        raise damaged(inside, "is cut off")
+        raise damaged(inside, "is truncated")
     return np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.by_columns else "C")
 
 
@@ -110,18 +112,16 @@ def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         header = _Header(*read(file), begin=file.tell())
     except Exception as error:  # a header is a piece of Python, and numpy raises nearly anything for a damaged one
-        raise damaged(path, "is empty" if not size else "is no array: its header cannot be read") from error
+        raise damaged(path, "is empty" if not size else "is not an array: its header is invalid") from error
     if header.dtype.hasobject:
         raise damaged(
             path,
-            "holds Python objects, which are never read, for they can run code. Save numbers or text: "
+            "contains Python objects, which are not loaded because they can run code. Save numbers or text: "
             "np.save('y.npy', labels.astype(str))",
         )
     if header.dtype.kind not in kinds or header.dtype.subdtype is not None:
-        raise damaged(
-            path, f"holds {header.dtype}, and {'numbers' if kinds == NUMBERS else 'numbers or text'} are needed"
-        )
+        raise damaged(path, f"contains {header.dtype}; expected {'numbers' if kinds == NUMBERS else 'numbers or text'}")
     if min(header.shape, default=0) < 0 or header.size != size - header.begin:
-        promised = f"an array {header.shape} of {header.dtype}"
-        raise damaged(path, f"promises {promised} and holds {size - header.begin:,} bytes: it is cut off or damaged")
+        declared = f"an array {header.shape} of {header.dtype}"
+        raise damaged(path, f"declares {declared} but has {size - header.begin:,} bytes: it is truncated or damaged")
     return header

@@ -48,7 +48,7 @@ def read_bytes(path: Path, *, most: int) -> bytes:
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise damaged(path, f"has {size:,} bytes; at most {most:,} are read")
+            raise damaged(path, f"has {size:,} bytes; the limit is {most:,}")
         return file.read(most)
 
 
@@ -58,7 +58,7 @@ def read_text(path: Path, *, most: int = 8 * MEGABYTE) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise damaged(path, f"is no text in UTF-8: byte {error.start:,} is 0x{content[error.start]:02x}") from error
+        raise damaged(path, f"is not UTF-8 text: byte {error.start:,} is 0x{content[error.start]:02x}") from error
 
 
 def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
@@ -67,13 +67,13 @@ def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
     try:
         content = json.loads(text)
         if "\\u" in text and (unfit := _UNFIT.search(json.dumps(content, ensure_ascii=False))):
-            raise damaged(path, f"has the character {unfit[0]!a}, which no text may have")
+            raise damaged(path, f"contains the character {unfit[0]!a}, which is not allowed in text")
         return content
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise damaged(path, f"is no JSON: {error.msg} ({place})" if text.strip() else "is empty") from error
+        raise damaged(path, f"is not valid JSON: {error.msg} ({place})" if text.strip() else "is empty") from error
     except (RecursionError, ValueError) as error:  # a ValueError: a number with thousands of digits
-        what = "is nested too deeply" if isinstance(error, RecursionError) else f"is no JSON: {error}"
+        what = "is nested too deeply" if isinstance(error, RecursionError) else f"is not valid JSON: {error}"
         raise damaged(path, what) from error
 
 
@@ -102,5 +102,5 @@ def reason(error: Exception) -> str:
     if isinstance(error, IsADirectoryError):
         return "is a folder"
     if isinstance(error, NotADirectoryError):
-        return "lies below a file, not below a folder"
+        return "has a file, not a folder, as its parent"
     return f"cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"

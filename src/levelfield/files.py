@@ -26,14 +26,14 @@ def expanded(path: Path | str) -> Path:
     levelfield.errors.BadInput: There is no home folder for '~nobody-of-this-name/photos': write the whole path.
     """
     if not isinstance(path, str | Path):
-        raise BadInput(f"A path is needed, and this is none: {path!r}.")
+        raise BadInput(f"Expected a path, got {path!r}.")
     if "\0" in str(path) or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(path).parts):
         shown = f"{str(path)[:40]!a}{'...' if len(str(path)) > 40 else ''}"
-        raise BadInput(f"{shown} is no path: a name in it has a NUL, or more than {LONGEST_NAME} bytes.")
+        raise BadInput(f"{shown} is not a valid path: a name in it contains NUL or has more than {LONGEST_NAME} bytes.")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise BadInput(f"There is no home folder for '{path}': write the whole path.") from error
+        raise BadInput(f"Cannot expand '{path}': no home folder. Use an absolute path.") from error
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -46,7 +46,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     'whole'
     """
     if not path.name:
-        raise BadInput(f"Cannot write {path}: this names no file.")
+        raise BadInput(f"Cannot write {path}: this is not a file name.")
     if path.exists() and not path.is_file() and not path.is_dir():
         return _write_to_device(path, write)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -60,8 +60,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         temporary.replace(path)
     except OSError as error:
         raise BadInput(
-            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another place "
-            "or make room and start again."
+            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
+            "or free some space, then run the command again."
         ) from error
     finally:
         with suppress(OSError):  # where nothing can be written, nothing is left
@@ -83,7 +83,7 @@ def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return "a file stands where a folder is needed"
+        return "a parent of this path is a file, not a folder"
     return error.strerror or str(error)
 
 
@@ -154,8 +154,7 @@ def link_whole(source: Path, target: Path) -> None:
     """
     if source.is_symlink():
         raise BadInput(
-            f"{source} is a link to another place ({source.resolve()}), which may hold anything: what is "
-            "joined must lie in its own folder."
+            f"{source} is a link to {source.resolve()}. All files to combine must be inside their own folder."
         )
     real = source.resolve()
     if target.exists() and target.samefile(real):

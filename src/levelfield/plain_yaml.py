@@ -70,16 +70,16 @@ def _text(path: Path) -> str:
 def _read(text: str, loader: type[_Plain], origin: str) -> Any:
     try:
         if len(text) > LONGEST:
-            raise _Refused(f"has {len(text):,} characters; at most {LONGEST:,} are read")
+            raise _Refused(f"has {len(text):,} characters; the limit is {LONGEST:,}")
         _check(yaml.parse(text, loader))
         return yaml.load(text, loader)
     except _Refused as error:
         raise BadSpecification(f"{origin} {error.what}{_place(error.mark)}.") from error
     except yaml.MarkedYAMLError as error:
         problem = error.problem or error.context or "it cannot be parsed"
-        raise BadSpecification(f"{origin} is not readable YAML: {problem}{_place(error.problem_mark)}.") from error
+        raise BadSpecification(f"{origin} is not valid YAML: {problem}{_place(error.problem_mark)}.") from error
     except (yaml.YAMLError, UnicodeError) as error:
-        raise BadSpecification(f"{origin} is not readable YAML: {_first_line(error)}.") from error
+        raise BadSpecification(f"{origin} is not valid YAML: {_first_line(error)}.") from error
 
 
 class _Refused(Exception):
@@ -99,7 +99,7 @@ def _check(events: Iterator[yaml.Event]) -> None:
         mark = event.start_mark
         if getattr(event, "tag", None) not in _TAGS:  # of a scalar or the start of a collection
             tag = str(getattr(event, "tag", None)).replace("tag:yaml.org,2002:", "!!")
-            raise _Refused(f"uses the tag {tag}: only plain values, lists and keys with values are read", mark)
+            raise _Refused(f"uses the tag {tag}; only plain values, lists and mappings are supported", mark)
         if isinstance(event, yaml.CollectionStartEvent):
             sizes.append(1)
             open_anchors.append(event.anchor)
@@ -110,18 +110,18 @@ def _check(events: Iterator[yaml.Event]) -> None:
         if isinstance(event, yaml.ScalarEvent):
             anchor, size = event.anchor, 1 + len(event.value)
             if unfit := _UNFIT.search(event.value):
-                raise _Refused(f"has the character {unfit[0]!a}, which no text may have", mark)
+                raise _Refused(f"contains the character {unfit[0]!a}, which is not allowed in text", mark)
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = open_anchors.pop(), sizes.pop()
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor in open_anchors:
-                raise _Refused(f"has the alias *{event.anchor} inside of what it stands for", mark)
+                raise _Refused(f"has the alias *{event.anchor} inside its own anchor", mark)
             size = anchored.get(event.anchor, 1)  # one that stands for nothing is refused later
         if anchor is not None:
             anchored[anchor] = size
         sizes[-1] += size
         if sizes[-1] > EXPANDED:
-            raise _Refused(f"is too large with its aliases replaced: more than {EXPANDED:,} characters", mark)
+            raise _Refused(f"expands its aliases to more than {EXPANDED:,} characters", mark)
 
 
 class _Plain(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where PyYAML has it
@@ -155,9 +155,9 @@ def _careful(construct: Callable[[Any, yaml.ScalarNode], Any], kind: str) -> Cal
                 raise ValueError
             value = construct(loader, node)
         except _FAULTS as error:
-            raise _Refused(f"has {_shortened(node.value)} where {kind} is needed", node.start_mark) from error
+            raise _Refused(f"has {_shortened(node.value)} where {kind} is expected", node.start_mark) from error
         if isinstance(value, int) and abs(value) >= LARGEST:
-            raise _Refused(f"has {_shortened(node.value)}, and whole numbers have 64 bits at most", node.start_mark)
+            raise _Refused(f"has {_shortened(node.value)}; integers are limited to 64 bits", node.start_mark)
         return value
 
     return constructed
@@ -176,7 +176,7 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
-_SCALARS = {"int": "a whole number of at most 64 bits", "float": "a number", "bool": "true or false"}
+_SCALARS = {"int": "an integer of at most 64 bits", "float": "a number", "bool": "true or false"}
 for _name, _kind in _SCALARS.items():
     _tag = f"tag:yaml.org,2002:{_name}"
     _Plain.add_constructor(_tag, _careful(getattr(yaml.SafeLoader, f"construct_yaml_{_name}"), _kind))

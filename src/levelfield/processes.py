@@ -80,9 +80,9 @@ def end_of(code: int | None) -> str:
     'its process ended with code 7'
     """
     if code is not None and code < 0:
-        hint = ", often for lack of memory" if -code == signal.SIGKILL else ""
-        return f"its process was ended by signal {-code} ({signal.Signals(-code).name}{hint})"
-    return f"its process ended with code {code}"
+        hint = ", often due to lack of memory" if -code == signal.SIGKILL else ""
+        return f"its process was killed by signal {-code} ({signal.Signals(-code).name}{hint})"
+    return f"its process exited with code {code}"
 
 
 def end_with_parent(_: object = None) -> None:

@@ -136,7 +136,7 @@ def load_plugins() -> None:
             try:
                 point.load()
             except Exception as error:  # somebody's own code may raise anything
-                named = f"The installed package '{package.name}' offers '{point.value}' to levelfield"
+                named = f"The installed package '{package.name}' registers '{point.value}' with levelfield"
                 raise BadInput(f"{named}, which cannot be loaded: {type(error).__name__}: {error}") from error
 
 
@@ -159,7 +159,7 @@ def short_name(name: str) -> str:
         return name
     short = name.rpartition(":")[2]
     if not short.isidentifier():
-        raise BadInput(f"'{name}' names nothing that a Python file can hold: FILE.py:Name is needed.")
+        raise BadInput(f"'{name}' is not a Python name; use the form FILE.py:Name.")
     return short
 
 
@@ -195,15 +195,15 @@ def load_from_file(reference: str) -> Any:
     path, own_only = permitted(reference)
     path_text, _, name = reference.rpartition(":")
     if not path.is_file():
-        raise BadInput(f"'{reference}' names the file {path_text}, which does not exist.")
+        raise BadInput(f"The file {path_text} of '{reference}' does not exist.")
     module = _module(path, path_text)
     if not hasattr(module, name):
         raise unknown(f"name in {path_text}", name, [n for n in vars(module) if not n.startswith("_")])
     found = getattr(module, name)
     if not callable(found):
-        raise BadInput(f"'{reference}' is {found!r}; a class or a function is needed.")
+        raise BadInput(f"'{reference}' is {found!r}; expected a class or a function.")
     if own_only and getattr(found, "__module__", None) != module.__name__:
-        raise BadInput(f"'{reference}' is not written in {path_text}, only imported there: it is not used.")
+        raise BadInput(f"'{reference}' is imported into {path_text}, not defined there; name the file that defines it.")
     return found
 
 
@@ -227,7 +227,7 @@ def _module(path: Path, path_text: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # somebody's own code may raise anything
         del sys.modules[module_name]
         told = f"{type(error).__name__}: {error}"
-        raise BadInput(f"{path_text} cannot be run: {told} (levelfield -v shows where).") from error
+        raise BadInput(f"{path_text} cannot be run: {told} (for the traceback: levelfield -v).") from error
     return module
 
 

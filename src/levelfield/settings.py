@@ -66,7 +66,7 @@ def number(
 
     kinds = int | float | np.integer | np.floating
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
-        raise BadSpecification(f"'{name}' is {value!r}; a finite number is needed.")
+        raise BadSpecification(f"'{name}' is {value!r}; expected a finite number.")
     if value <= above:
         raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")
     if not least <= value <= most:
@@ -86,7 +86,7 @@ def whole(name: str, value: Any, *, least: int = 0, most: float = math.inf) -> i
     levelfield.errors.BadSpecification: 'iterations' is 1.5; a whole number is needed.
     """
     if number(name, value, least=least, most=most) != int(value):
-        raise BadSpecification(f"'{name}' is {value}; a whole number is needed.")
+        raise BadSpecification(f"'{name}' is {value}; expected an integer.")
     return int(value)
 
 

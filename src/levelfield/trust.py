@@ -66,9 +66,10 @@ def permitted(reference: str) -> tuple[Path, bool]:
     moved = [Path(one) for one in allowed if Path(one).name == path.name]
     if len(moved) == 1:
         return moved[0], True
-    where = "Read that file" if path.is_file() else f"The file is not at {path}: find it, read it"
+    where = "Read the file" if path.is_file() else f"The file {path} does not exist: find it, read it"
     raise NotTrusted(
-        f"'{reference}' is code that a folder names, and such code is not run unasked. {where} and, if you trust it, "
+        f"'{reference}' is code named by a folder; levelfield does not run it without permission. {where} and, if "
+        "you trust it, "
         f"add --trust {path_text} (in Python: `with levelfield.trusting(FILE):`)."
     )
 

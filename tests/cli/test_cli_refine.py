@@ -73,7 +73,7 @@ def test_what_makes_no_sense_is_refused(levelfield: Levelfield, passing: Path, w
 
 def test_a_run_that_cannot_refine_says_so(levelfield: Levelfield, trained: Path) -> None:
     told = " ".join(levelfield("evaluate", trained, "--refine", "reciprocal").error.split())
-    assert "('contrastive') cannot be refined. Only 'message_passing' can refine" in told
+    assert "('contrastive') cannot be refined. Refinement needs the objective 'message_passing'" in told
     np.save("y.npy", np.zeros(len(np.load(trained / "embeddings.npy")), int))
     arrays = levelfield("evaluate", "--embeddings", trained / "embeddings.npy", "--labels", "y.npy", "--refine", "ward")
     assert "--refine needs a run folder" in arrays.error

@@ -200,7 +200,7 @@ def test_half_an_archive_is_refused_and_leaves_nothing(tmp_path, kind):
     root, facts = makers.cub(tmp_path / "made")
     archive = Path(shutil.make_archive(str(tmp_path / "CUB_200_2011"), kind, root.parent, root.name))
     archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
-    with pytest.raises(BadInput, match="not downloaded to its end"):
+    with pytest.raises(BadInput, match="its download is incomplete"):
         official.read("cub", archive, facts=facts)
     assert [path.name for path in (tmp_path / "cache" / "unpacked").iterdir() if path.is_dir()] == []
 
@@ -262,7 +262,7 @@ def test_files_without_a_row_are_reported_and_hidden_ones_are_not(tmp_path):
     makers.picture(root / "images" / "__MACOSX" / "copy.jpg", 97)
     reading = official.read("cub", root, facts=facts)
     [remark] = reading.remarks
-    assert remark.startswith("1 image file is in no list: ")
+    assert remark.startswith("1 image file is not in any list: ")
     assert "extra.jpg" in remark
 
 

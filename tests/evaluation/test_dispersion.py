@@ -207,7 +207,7 @@ def test_signature_says_distance_and_length(sample):
 
 
 def test_what_makes_no_sense_is_refused(sample):
-    with pytest.raises(BadSpecification, match="'density' is not defined for distance 'dot': cosine or euclidean"):
+    with pytest.raises(BadSpecification, match="'density' is not defined for distance 'dot'; use cosine or euclidean"):
         evaluate(*sample, metrics=["density"], distance="dot")
     with pytest.raises(UnknownName, match="Did you mean 'euclidean'"):
         density(*sample, distance="euclidian")

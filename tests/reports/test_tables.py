@@ -193,7 +193,7 @@ def test_geometry_says_of_which_set_it_is_and_never_ranks(tmp_path: Path) -> Non
     assert "| rho (test) |" in as_markdown(board)
     assert "rho (test) mean" in as_csv(board)
     assert sorted(row.cells["rho"].mean for row in board.rows) == [0.4, float("inf")]
-    with pytest.raises(BadSpecification, match="rho: this describes embeddings and does not say which are better"):
+    with pytest.raises(BadSpecification, match="rho: descriptive metrics cannot rank embeddings"):
         gather("made", runs, tmp_path, ("rho",))
 
 

@@ -62,7 +62,7 @@ def test_the_ledger_declares_the_numbers_that_the_memory_holds(tmp_path):
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("proxy_anchor", {"memory": 12}, "does not go with 'proxy_anchor'"),
+        ("proxy_anchor", {"memory": 12}, "cannot be combined with 'proxy_anchor'"),
         ("contrastive", {"memory": {"sise": 12}}, "Did you mean 'size'"),
         ("contrastive", {"memory": "large"}, "size"),
         ("contrastive", {"memory": 12, "mixup": True}, "do not go together"),

@@ -82,7 +82,7 @@ def test_two_groups_of_one_name_are_refused(pair):
 
 def test_a_parameter_that_nobody_owns_is_refused(pair):
     hidden = nn.Parameter(torch.zeros(3, 4))
-    with pytest.raises(Unfair, match=r"'secret' holds a parameter \(3, 4\).*hidden extra parameter"):
+    with pytest.raises(Unfair, match=r"'secret' contains a parameter \(3, 4\).*hidden extra parameter"):
         check_groups(pair, [Group("all", list(pair.parameters())), Group("secret", [hidden])])
 
 

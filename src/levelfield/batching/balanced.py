@@ -14,7 +14,9 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import one_of
 
 
-@register("balanced", "n distinct classes x p images: drawn anew for each batch, or so that an epoch covers all images")
+@register(
+    "balanced", "n distinct classes x p images: redrawn for each batch, or arranged so that an epoch covers all images"
+)
 class Balanced(Batching):
     """batch_size / p distinct classes with p images each.
 

@@ -81,9 +81,9 @@ class Batching(ABC):
     """
 
     name: str = ""
-    """The name it is registered under."""
+    """Name in the registry."""
     search: ClassVar[Mapping[str, Any]] = {}
-    """Ranges worth searching: setting -> (low, high, "log" or "linear") or choices."""
+    """Search ranges: setting -> (low, high, "log" or "linear") or choices."""
     needs_memory: bool = False
     group: int = 1
     repeating: int = 0
@@ -216,7 +216,7 @@ class Batching(ABC):
         present = self.state_dict()
         for key in ("labels", "seed", "settings"):
             if state[key] != present[key]:
-                raise BadInput(f"This state has another {key}: {state[key]} instead of {present[key]}.")
+                raise BadInput(f"The saved state has {key}={state[key]}; this batching has {key}={present[key]}.")
         self.set_epoch(int(state["epoch"]), int(state["step"]))
 
     def _fingerprint(self) -> str:

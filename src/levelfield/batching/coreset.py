@@ -55,8 +55,8 @@ class Coreset(Remembering):
         self._size = images if isinstance(self.pool, str) else min(self.pool, images)
         if self._size < self.classes_per_batch:
             raise BadSpecification(
-                f"'pool' is {pool}: a batch needs {self.classes_per_batch} anchors, and there are "
-                f"{self._size} images to choose them from."
+                f"'pool' is {pool}: a batch needs {self.classes_per_batch} anchors, but there are only "
+                f"{self._size} candidate images."
             )
 
     def promise(self) -> Promise:

@@ -116,7 +116,9 @@ class Sums:
         return self.total
 
 
-@register("d2_coreset", "anchors drawn where a pool is dense and far from earlier ones, each with others of its class")
+@register(
+    "d2_coreset", "anchors drawn in dense regions of a pool, far from earlier anchors, each with images of its class"
+)
 class D2Coreset(Coreset):
     """Roth et al. 2020, D2: the first anchor is nearest to a draw from the pool's normal distribution, the next ones
     are drawn by its density times the sum of squared distances to those chosen. O(anchors pool dim + dim^3) a batch.

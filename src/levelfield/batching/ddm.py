@@ -75,7 +75,7 @@ class DistanceScorer:
         return Distances(self.rows, low, high, counts / (count * (count - 1)), np.empty(0))
 
 
-@register("ddm", "the best of 10 SPC batches: its distribution of distances is closest to that of a pool")
+@register("ddm", "the one of 10 SPC batches whose distance distribution is closest to that of a pool")
 class DistanceMatching(BestOfCandidates):
     """Roth et al. 2020, DDM. O(pool^2 dim + candidates batch^2) a batch.
 

@@ -31,9 +31,9 @@ def fits(batching: Batching, objective: Any) -> Fit:
     classes, together = least
     promise = batching.promise()
     if promise.most < together:
-        return Fit("no", f"it needs {together} images of a class in a batch, and batches have at most {promise.most}")
+        return Fit("no", f"it needs {together} images of a class in a batch, but batches have at most {promise.most}")
     if promise.most_classes is not None and promise.most_classes < classes:
-        return Fit("no", f"it needs {classes} classes in a batch, and batches have at most {promise.most_classes}")
+        return Fit("no", f"it needs {classes} classes in a batch, but batches have at most {promise.most_classes}")
     if promise.together < together:
         return Fit("by chance", f"a batch may lack {together} images of the same class")
     if promise.classes < classes:

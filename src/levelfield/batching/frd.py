@@ -70,7 +70,7 @@ class FrechetScorer:
         return scores
 
 
-@register("frd", "the best of 10 SPC batches: its mean and covariance are nearest to those of a pool")
+@register("frd", "the one of 10 SPC batches whose mean and covariance are closest to those of a pool")
 class FrechetMatching(BestOfCandidates):
     """Roth et al. 2020, FRD. O(pool^2 dim + candidates batch^3) a batch.
 

@@ -63,7 +63,7 @@ def _softly(found: np.ndarray, soft: float, stream: np.random.Generator | None) 
     return int(stream.choice(free[distances >= np.quantile(distances, soft)]))
 
 
-@register("greedy_coreset", "anchors as far as possible from each other, each with others of its class")
+@register("greedy_coreset", "anchors as far as possible from each other, each with images of its class")
 class GreedyCoreset(Coreset):
     """Roth et al. 2020, GC: k-centre, farthest first. O(anchors pool dim) a batch.
 

@@ -14,7 +14,7 @@ from levelfield.errors import BadSpecification
 from levelfield.settings import whole
 
 
-@register("m_per_class", "m images per class, distinct classes, drawn anew for each batch; the epoch length can be set")
+@register("m_per_class", "m images per class, distinct classes, redrawn for each batch; configurable epoch length")
 class MPerClass(Batching):
     """batch_size / m distinct classes drawn for each batch, m images each.
 

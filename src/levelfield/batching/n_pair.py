@@ -13,7 +13,7 @@ from levelfield.batching.groups import Groups
 from levelfield.settings import number
 
 
-@register("n_pair", "an anchor and a positive of each of many classes; objectives get these roles")
+@register("n_pair", "an anchor and a positive of each of many classes; objectives receive these roles")
 class Pairs(Batching):
     """Pairs of distinct classes, dealt as in `spc` with n = 2, with the roles `anchor` and `positive`.
 

@@ -12,7 +12,7 @@ from levelfield.batching.dealing import deal
 from levelfield.errors import BadSpecification
 
 
-@register("random", "all images shuffled and divided into batches, whatever their classes")
+@register("random", "all images shuffled and divided into batches, regardless of class")
 class Random(Batching):
     """Coverage batches * batch_size / images. A batch may hold no positive pair.
 

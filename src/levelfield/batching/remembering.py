@@ -118,7 +118,7 @@ class Remembering(Batching):
         if self._kept is None or self._kept[0] != epoch:
             if self.memory.is_empty:
                 raise BadInput(
-                    f"{type(self).__name__} plans from embeddings, and its memory is empty: `fill` it with "
+                    f"{type(self).__name__} plans from embeddings, but its memory is empty: `fill` it with "
                     "a row for every image first."
                 )
             self._kept = epoch, super()._whole(epoch, self.memory.rows)

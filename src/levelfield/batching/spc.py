@@ -14,7 +14,7 @@ from levelfield.errors import BadSpecification
 from levelfield.settings import one_of
 
 
-@register("spc", "n images of each class in the batch, dealt from decks: classes equally often, no repeated image")
+@register("spc", "n images per class, dealt from decks: every class equally often, no image repeated")
 class SamplesPerClass(Batching):
     """Classes from one deck, the images of each class from a deck of its own; decks are new in every epoch.
 

@@ -14,7 +14,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import one_of
 
 
-@register("spc_r", "images drawn freely, and a last one from a class already in the batch: at least one positive pair")
+@register("spc_r", "random images plus one from a class already in the batch: at least one positive pair")
 class RandomWithPair(Batching):
     """batch_size - 1 images drawn for each batch, the last one from the class of one of them.
 
@@ -46,11 +46,11 @@ class RandomWithPair(Batching):
             raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
         if self._groups.sizes.max() < 2:
             raise BadInput(
-                "No class has 2 images, and batching 'spc_r' needs one that has. Batching 'random' does not."
+                "Batching 'spc_r' needs a class with at least 2 images, and there is none. Use batching 'random'."
             )
         if self.batch_size > len(self.labels) and not replace:
             raise BadSpecification(
-                f"A batch of {self.batch_size} needs at least as many images; there are {len(self.labels)}. "
+                f"A batch of {self.batch_size} is too large for {len(self.labels)} images. "
                 "Choose a smaller batch, or replace=True."
             )
 

@@ -39,7 +39,7 @@ def run_folder(place: Path | str) -> Path:
         return place
     if not (place / BEST).is_file():
         raise BadInput(
-            f"{place} is a study without a best run: finish it with `levelfield compare`, or name one of its runs."
+            f"{place} is a study without a best run: finish it with `levelfield compare`, or pass one of its runs."
         )
     return _followed(place / BEST)
 

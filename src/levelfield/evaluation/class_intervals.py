@@ -49,4 +49,4 @@ def intervals(
 
 def check_level(level: float) -> None:
     if not 0 < level < 1:
-        raise BadSpecification(f"ci={level}: the level of an interval lies between 0 and 1, for example 0.95.")
+        raise BadSpecification(f"ci={level}: the confidence level must be between 0 and 1, e.g. 0.95.")

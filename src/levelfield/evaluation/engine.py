@@ -95,14 +95,14 @@ def evaluate(
     """
     for kind, given, known in (
         ("average", average, AVERAGES),
-        ("way to treat ties", ties, TIES),
+        ("treatment of ties", ties, TIES),
         ("distance", distance, DISTANCES),
-        ("way to treat lone queries", lone, LONE),
+        ("treatment of lone queries", lone, LONE),
     ):
         if given not in known:
             raise unknown(kind, str(given), known)
     if starts < 1:
-        raise BadSpecification(f"starts={starts}: at least one k-means start is needed.")
+        raise BadSpecification(f"starts={starts}: the number of k-means starts must be at least 1.")
     if ci is not None:
         check_level(ci)
     wanted = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))

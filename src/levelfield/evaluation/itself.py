@@ -30,8 +30,9 @@ def warn_of_queries_in_gallery(inputs: Inputs) -> None:
     known = {hash(row.tobytes()) for row in inputs.gallery}
     if all(hash(row.tobytes()) in known for row in asked):
         warnings.warn(
-            f"All {len(asked):,} queries are also rows of the gallery, and each finds itself first. To compare every "
-            "row with all others leave the gallery out; or say by query ids which gallery row each query is.",
+            f"All {len(asked):,} queries are also rows of the gallery, so each finds itself first. To compare "
+            "every row "
+            "with all other rows, leave out the gallery; or pass the gallery row of each query as query ids.",
             QueriesInGallery,
             stacklevel=3,
         )

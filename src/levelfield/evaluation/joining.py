@@ -53,12 +53,12 @@ def _unit(rows: Array) -> Array:
 
 def _check(members: Sequence[Array]) -> None:
     if not members:
-        raise BadInput("There is nothing to join: no member was given.")
+        raise BadInput("No members to join: pass at least one.")
     for place, rows in enumerate(members):
         if rows.ndim != 2:
-            raise BadInput(f"Member {place} has shape {rows.shape}; rows (images, dim) are needed.")
+            raise BadInput(f"Member {place} has shape {rows.shape}; expected (images, dim).")
         if len(rows) != len(members[0]):
             raise BadInput(
-                f"Member {place} has {len(rows)} rows and member 0 has {len(members[0])}: the same images "
-                "in the same order are needed."
+                f"Member {place} has {len(rows)} rows but member 0 has {len(members[0])}: all members need the same "
+                "images in the same order."
             )

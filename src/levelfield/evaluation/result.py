@@ -86,7 +86,7 @@ class Evaluation(Mapping[str, float]):
     def per_class(self, name: str) -> ClassMeans:
         """Class means of a per-query metric: what methods are compared by."""
         if self._known(name) not in self.per_query:
-            raise BadSpecification(f"Metric '{name}' describes the whole set and has no value per class.")
+            raise BadSpecification(f"Metric '{name}' is computed over the whole set and has no value per class.")
         found, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
         return ClassMeans(self.classes[found], means, queries)
 
@@ -96,7 +96,7 @@ class Evaluation(Mapping[str, float]):
         The query itself is left out by id. Needs the embeddings unchanged, as they were when they were evaluated.
         """
         if self.search is None:
-            raise BadSpecification("This evaluation holds no embeddings: ask the result of `evaluate` itself.")
+            raise BadSpecification("This evaluation has no embeddings: use the result that `evaluate` returned.")
         return self.search(k)
 
     def __repr__(self) -> str:

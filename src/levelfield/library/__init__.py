@@ -49,7 +49,7 @@ def path(name: str) -> Path:
     if name in _files():
         return _files()[name]
     if (new := former(name)) is not None:
-        raise UnknownName(f"The study '{name}' is called '{new}' now. See `{SEE}`.")
+        raise UnknownName(f"The study '{name}' is now called '{new}'. See `{SEE}`.")
     raise unknown("study", name, names(), see=SEE)
 
 

@@ -71,9 +71,9 @@ def create(
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
     mixup, student, memory = (settings.pop(key, None) for key in ("mixup", "student", "memory"))
     if student is not None and mixup not in (None, False):
-        raise BadSpecification("'mixup' and 'student' do not go together: a teacher knows no mixed image.")
+        raise BadSpecification("'mixup' and 'student' cannot be combined: a teacher has no outputs for mixed images.")
     if memory is not None and mixup not in (None, False):
-        raise BadSpecification("'mixup' and 'memory' do not go together: a mixed image has two classes.")
+        raise BadSpecification("'mixup' and 'memory' cannot be combined: a mixed image has two classes.")
     objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
     if memory is not None and memory is not False:
         objective = _remembering(objective, memory, dim)

@@ -67,14 +67,14 @@ class Setting:
     """What a method may know of the run that it is in."""
 
     dim: int
-    """Numbers of an embedding that the conditions ask for."""
+    """Embedding size set by the conditions."""
     width: int
-    """Of the features that a head gets."""
+    """Width of the features that a head gets."""
     seed: int = 0
     common_head: int = 0
-    """Parameters of the common head, which a method's own head replaces."""
+    """Number of parameters of the common head, which a method's own head replaces."""
     tested: bool = True
-    """Whether there are test images, among which messages could pass."""
+    """Whether there are test images, for test-time message passing."""
 
 
 def wider_head(method: Method, setting: Setting) -> int:
@@ -90,21 +90,21 @@ class Method(nn.Module):
     """A competitor. This base is 'one objective on the common head'; everything may be overridden."""
 
     trains = True
-    """False for closed forms and untrained rows: no step is taken."""
+    """False for closed-form methods and untrained baselines, which take no steps."""
     seeded = True
-    """False if the seed changes nothing: one run says all."""
+    """False if the method is deterministic: one run is enough."""
     tunable = True
-    """False if there is nothing to choose, so that a tuning budget means nothing."""
+    """False if the method has no settings to choose, so that a tuning budget does not apply."""
     search: ClassVar[dict[str, Any]] = {}
-    """Ranges worth searching, for methods that are no objective: `{"shrinkage": (0.05, 0.9, "linear")}`."""
+    """Search ranges, for methods that are not objectives: `{"shrinkage": (0.05, 0.9, "linear")}`."""
     wants: str | None = None
-    """What it learns from a finished run besides labels, "rows" or "logits" of the training images; see `taught`."""
+    """Teacher outputs that it learns from besides labels: "rows" or "logits" of the training images; see `taught`."""
     learns_from = ""
-    """Whose outputs those are, in the words of the ledger."""
+    """The teacher, as the ledger names it."""
     revision: ClassVar[int] = 1
-    """Part of a run's identity. Raised when the same settings train otherwise, so that no earlier run is reused."""
+    """Part of a run's identity. Increase it when training changes under equal settings: no earlier run is reused."""
     joins: ClassVar[bool] = False
-    """True if it trains nothing and puts the embeddings of the runs that it requires side by side."""
+    """True if it trains nothing and concatenates the embeddings of the runs that it requires."""
     members = 1
 
     def __init__(
@@ -186,7 +186,7 @@ class Method(nn.Module):
 
     def taught(self, outputs: np.ndarray) -> None:
         """Take what it `wants`: one row for each training image, in their order (`Batch.indices` count there)."""
-        raise BadSpecification(f"A {type(self).__name__} learns from no teacher.")
+        raise BadSpecification(f"{type(self).__name__} does not learn from a teacher.")
 
     def told(self, batch: Batch) -> dict[str, np.ndarray] | None:
         """The roles of the batch that the objective knows; the others are nothing to it."""

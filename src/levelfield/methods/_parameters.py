@@ -75,8 +75,9 @@ def put_proxies(proxies: nn.Parameter | None, class_means: Tensor) -> None:
     each, left = divmod(len(proxies), max(1, len(class_means)))
     if left or not each or proxies.shape[1] != class_means.shape[1]:
         raise BadSpecification(
-            f"'proxies: class_means' has {len(class_means)} means of {class_means.shape[1]} numbers for proxies of "
-            f"shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
+            f"'proxies: class_means' gives {len(class_means)} means of {class_means.shape[1]} dimensions, but the "
+            "proxies "
+            f"have shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
         )
     means = class_means.repeat_interleave(each, 0)
     if each > 1:  # equal centres would get equal gradients for ever

@@ -58,14 +58,14 @@ def check_sizes(classes: int, meta_classes: int, *, members: int, balanced: bool
     """Refuse more meta classes than classes, and more members than there are ways to divide the classes."""
     if meta_classes > classes:
         raise BadSpecification(
-            f"'dreml' has {meta_classes} meta classes and {classes} training classes: there can be at most as many "
-            "meta classes as classes."
+            f"'meta_classes' of 'dreml' is {meta_classes}; it must be at most {classes}, the number of training "
+            "classes."
         )
     ways = _ways(classes, meta_classes, balanced)
     if members > ways:
         raise BadSpecification(
-            f"'dreml' with {members} members: there are only {ways} different ways to divide {classes} classes into "
-            f"{meta_classes} meta classes, and members must differ. Take fewer members or another 'meta_classes'."
+            f"'dreml' needs a different partition for each of {members} members; the number of partitions of {classes} "
+            f"classes into {meta_classes} meta classes is {ways}. Use fewer members or another 'meta_classes'."
         )
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FEW_SCORES = 8192
 _WHOLE_BATCHES = {
-    "hist": "it joins the images of a batch by a hypergraph network on a head of its own",
+    "hist": "it connects the images of a batch by a hypergraph network on its own head",
     "message_passing": "its network passes messages among the images of a batch",
 }
 
@@ -116,14 +116,12 @@ class Drml(Method):
     def check(self, trunk: Trunk, batching: Batching) -> None:
         super().check(trunk, batching)
         if trunk.width < len(self.branches):
-            raise BadSpecification(
-                f"'drml' cuts the features into {len(self.branches)} branches, and this trunk has {trunk.width}."
-            )
+            raise BadSpecification(f"'drml' cannot split {trunk.width} features into {len(self.branches)} branches.")
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         head = embedder.head
         if not isinstance(head, RelationHead):
-            raise BadSpecification(f"'drml' needs the head that it makes itself; this is a {type(head).__name__}.")
+            raise BadSpecification(f"'drml' needs its own head, not a {type(head).__name__}.")
         final = self.embed(embedder, batch.inputs)
         return self.terms(head.taken()._replace(final=final), batch.labels, generator)
 
@@ -216,11 +214,11 @@ def _start(objective: Objective, *, normal: bool, generator: torch.Generator) ->
 def _check_wrapped(name: str, objective: Objective) -> None:
     """Refuse a loss that needs the batch as a whole."""
     roles = ", ".join(objective.facts.roles)
-    reason = _WHOLE_BATCHES.get(name) or (f"it is told which rows play which part ({roles})" if roles else None)
+    reason = _WHOLE_BATCHES.get(name) or (f"it needs roles of the rows ({roles})" if roles else None)
     if reason is not None:
         raise BadSpecification(
             f"'drml' cannot wrap the objective '{name}': {reason}, and a branch sees an arbitrary part of the batch. "
-            "Others work, such as cosface, proxy_anchor, triplet or margin."
+            "Use another objective, such as cosface, proxy_anchor, triplet or margin."
         )
 
 
@@ -231,5 +229,5 @@ def _few(rows: Tensor, vectors: Tensor | None) -> bool:
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
-        raise BadSpecification(f"'{name}' of 'drml' is {value!r}; settings of the wrapped loss are needed.")
+        raise BadSpecification(f"'{name}' of 'drml' is {value!r}; expected settings of the wrapped loss.")
     return value or {}

@@ -31,10 +31,10 @@ class Ensemble(Method):
         joined = self.requires({"of": of})
         self.seeds = one_of("seeds", seeds, ("each", "all")) if isinstance(seeds, str) else tuple(seeds)
         if not joined or len(set(joined)) != len(joined):
-            raise BadSpecification(f"'of' is {of!r}: it must name what is joined, each once.")
+            raise BadSpecification(f"'of' is {of!r}; it must name the methods to join, each once.")
         if len(joined) == 1 and self.seeds == "each":
             raise BadSpecification(
-                f"An ensemble of '{joined[0]}' alone, seed by seed, is that run itself: name another, or say "
+                f"An ensemble of '{joined[0]}' alone, seed by seed, equals that run: add another method, or set "
                 "`seeds: all` to join its seeds."
             )
 

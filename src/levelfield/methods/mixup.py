@@ -111,7 +111,7 @@ class Mixup:
             return cls(alpha)
         layers = [layers] if isinstance(layers, str) else layers
         if not isinstance(layers, list | tuple) or not layers:
-            raise BadSpecification(f"'layers' of 'mixup' is {layers!r}; name one or more, or leave the key out.")
+            raise BadSpecification(f"'layers' of 'mixup' is {layers!r}; name one or more layers, or leave the key out.")
         return cls(alpha, tuple(map(str, layers)))
 
     def depths(self, trunk: Trunk) -> tuple[str, ...]:
@@ -122,8 +122,9 @@ class Mixup:
         for layer in self.layers:
             if layer not in reachable:
                 raise BadSpecification(
-                    f"mixup cannot mix at '{layer}' with cut '{trunk.cut}': it lies below the cut, or there is no such "
-                    f"layer. Possible are {', '.join(reachable)}."
+                    f"mixup cannot mix at '{layer}' with cut '{trunk.cut}': the layer is below the cut or does "
+                    "not exist. "
+                    f"Use one of: {', '.join(reachable)}."
                 )
         return self.layers
 
@@ -159,12 +160,12 @@ class Mixed(Method):
         self.mixup.depths(trunk)
         if roles := self.known(batching.roles):
             raise BadSpecification(
-                f"'mixup' mixes classes, and this objective uses the roles that batching '{batching.name}' gives "
-                f"images in their class ({', '.join(roles)})."
+                f"'mixup' mixes classes, but this objective needs the roles that batching '{batching.name}' gives "
+                f"to images of a class ({', '.join(roles)})."
             )
         if batching.needs_memory:
             raise BadSpecification(
-                f"Batching '{batching.name}' remembers embeddings of images; with 'mixup' a step has mixed ones only."
+                f"Batching '{batching.name}' needs embeddings of images, but 'mixup' has only those of mixed images."
             )
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:

@@ -41,7 +41,7 @@ class Lesson:
         """
         if not isinstance(said, Mapping) or not {"teacher", "form"} <= said.keys():
             raise BadSpecification(
-                f"'student' is {said!r}; it must name a teacher and a form, as in "
+                f"'student' is {said!r}; it must name a teacher and a form, e.g. "
                 f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
             )
         check_keywords("setting 'student'", said, cls)
@@ -53,7 +53,9 @@ class Lesson:
         number("delta", found.delta, above=0)
         for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
             if name in said and found.form not in forms:
-                raise BadSpecification(f"'{name}' of 'student' means nothing for {found.form}: it is {forms[0]}'s.")
+                raise BadSpecification(
+                    f"'{name}' of 'student' does not apply to form '{found.form}', only to '{forms[0]}'."
+                )
         return found
 
     @property
@@ -64,7 +66,7 @@ class Lesson:
     @property
     def text(self) -> str:
         """For the ledger."""
-        return f"{self.teacher}, {self.form}, whose training is not in the time of this one"
+        return f"{self.teacher}, {self.form}, training time of the teacher not included"
 
     def loss(self, student: Tensor, teacher: Tensor) -> Tensor:
         """The term before it is weighted; both are logits (b, C) or rows (b, d)."""
@@ -104,10 +106,10 @@ class Student(Method):
     def taught(self, outputs: np.ndarray) -> None:
         """Take the teacher's outputs, one row for each training image; they are no part of the method's state."""
         if self._width is not None and outputs.shape[1] != self._width:
-            what = "classes" if self.wants == "logits" else "numbers in an embedding"
+            what = "classes" if self.wants == "logits" else "embedding dimensions"
             raise BadInput(
-                f"The teacher '{self.lesson.teacher}' has {outputs.shape[1]} {what} and the student {self._width}: "
-                f"'{self.lesson.form}' needs the same. 'relational' compares embeddings of any width."
+                f"The teacher '{self.lesson.teacher}' has {outputs.shape[1]} {what} but the student has {self._width}: "
+                f"'{self.lesson.form}' needs equal numbers. 'relational' works with any."
             )
         self._outputs = outputs
 
@@ -119,7 +121,7 @@ class Student(Method):
         rows = self.embed(embedder, batch.inputs)
         (own,) = self.losses(rows, batch, generator).values()
         if self._outputs is None:
-            raise BadInput("A student was asked before it was `taught` the teacher's outputs.")
+            raise BadInput("The student has no teacher outputs yet: call `taught` first.")
         told = torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])).to(rows)
         said = class_logits(self.objective, rows) if self.wants == "logits" else rows
         return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(said, told)}
@@ -138,7 +140,7 @@ def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:
     found = objective.logits(rows) if isinstance(objective, Objective) else None
     if found is None:
         raise BadSpecification(
-            f"'distill' needs class logits, and {type(objective).__name__} has none: softmax, normalized_softmax, "
-            "cosface, arcface and message_passing with its auxiliary loss do. 'imitate' and 'relational' need none."
+            f"'distill' needs class logits, but {type(objective).__name__} has none. Use softmax, normalized_softmax, "
+            "cosface, arcface or message_passing with its auxiliary loss; or use form 'imitate' or 'relational'."
         )
     return found

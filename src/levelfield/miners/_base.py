@@ -71,7 +71,7 @@ class BaseMiner(ABC):
             return embeddings
         if not rows.isfinite().all():
             wrong = int((~rows.isfinite()).any(1).nonzero()[0])
-            raise BadInput(f"{self._label} got embeddings that are not finite; the first such row is {wrong}.")
+            raise BadInput(f"{self._label} got embeddings with NaN or infinity; the first such row is {wrong}.")
         return Geometry(rows.detach(), normalize=self.normalize)
 
     @cached_property

@@ -65,7 +65,7 @@ def describe(name: str) -> MinerFacts:
     """The facts of the miner `name`."""
     facts: MinerFacts | None = _registry.facts(name)
     if facts is None:
-        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.miners.register`.")
+        raise BadInput(f"'{name}' is registered without facts: see `levelfield.miners.register`.")
     return facts
 
 

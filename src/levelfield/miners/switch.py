@@ -63,7 +63,7 @@ class Switched(BaseMiner):
     def __post_init__(self) -> None:
         number("switch", self.switch, least=0, most=1)
         if not getattr(self.miner, "one_per_anchor", False):
-            raise BadSpecification(f"'switch' needs a miner with one triplet per anchor, unlike {self.miner}.")
+            raise BadSpecification(f"'switch' needs a miner with one triplet per anchor; {self.miner} has more.")
 
     one_per_anchor = True
 

@@ -69,7 +69,7 @@ class Objective(nn.Module):
         self._own_generator = stream(0, "objective")
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        raise NotImplementedError(f"{type(self).__name__} must say what its terms are: def parts(self, given).")
+        raise NotImplementedError(f"{type(self).__name__} must define its terms: def parts(self, given).")
 
     def quick(self, given: Given) -> Tensor | None:
         """The same loss in closed form (see `_closed`); None where only the definition will do.
@@ -206,7 +206,7 @@ class Objective(nn.Module):
         if found is None or (isinstance(found, Tensor) and found.dim() == 2 and found.shape[1] == 3):
             return found
         got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else "pairs"
-        raise BadInput(f"Objective '{self._label}' needs triplets, a tensor of shape (t, 3), and got {got}.")
+        raise BadInput(f"Objective '{self._label}' needs triplets, a tensor of shape (t, 3), but got {got}.")
 
     def get_extra_state(self) -> Tensor:
         return self._own_generator.get_state()

@@ -37,7 +37,7 @@ def describe(name: str) -> Facts:
         return pml_facts(name)
     facts: Facts | None = registry.facts(name)
     if facts is None:
-        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.objectives.register`.")
+        raise BadInput(f"'{name}' is registered without facts: see `levelfield.objectives.register`.")
     return replace(facts, presets=presets(name))
 
 
@@ -86,7 +86,7 @@ def create(
         settings |= preset_settings(name, preset)
     if miner is not None:
         if "miner" not in takes:
-            raise BadSpecification(f"The objective '{name}' takes no miner; it uses the whole batch by its own rule.")
+            raise BadSpecification(f"The objective '{name}' takes no miner: it uses the whole batch.")
         settings["miner"] = miner
     settings |= hyperparameters
     missing = [key for key, default in takes.items() if default is inspect.Parameter.empty and key not in settings]
@@ -107,7 +107,7 @@ def as_objective(module: nn.Module) -> Objective:
     if isinstance(module, Objective):
         return module
     if not isinstance(module, nn.Module):
-        raise BadInput(f"An objective must be a torch.nn.Module; this is a {type(module).__name__}.")
+        raise BadInput(f"An objective must be a torch.nn.Module, not a {type(module).__name__}.")
     return Plain(module)
 
 

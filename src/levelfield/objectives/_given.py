@@ -46,21 +46,21 @@ def checked(
     rows, labels, tuples, weights, roles, generator, _ = given
     _check_batch(rows, labels, objective, dim)
     if not isinstance(generator, torch.Generator):
-        raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; a torch.Generator is needed.")
+        raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; expected a torch.Generator.")
     rows, labels = working(rows), labels.long().contiguous()
     if num_classes is not None:
         check_classes(labels, num_classes, objective)
     if tuples is not None:
         if not takes_tuples:
-            raise BadInput(f"Objective '{objective}' takes no tuples: it uses the whole batch by its own rule.")
+            raise BadInput(f"Objective '{objective}' takes no tuples: it uses the whole batch.")
         tuples = _indices(tuples, len(labels), objective)
     if weights is not None:
         if not takes_weights:
             raise BadInput(f"Objective '{objective}' takes no weights per anchor.")
         if not isinstance(weights, Tensor) or weights.shape != labels.shape:
             raise BadInput(
-                f"Objective '{objective}' got {kind_of(weights)} as weights for {len(labels)} embeddings: one weight "
-                "per embedding is needed, as a tensor."
+                f"Objective '{objective}' got {kind_of(weights)} as weights for {len(labels)} embeddings; expected "
+                "a tensor with one weight per embedding."
             )
         weights = weights.to(rows.dtype)
     return Given(rows, labels, tuples, weights, roles, generator)
@@ -73,7 +73,7 @@ def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
         if low < 0 or high >= num_classes:
             wrong = low if low < 0 else high
             raise BadInput(
-                f"Objective '{objective}' has {num_classes} classes and got the label {wrong}: labels must be "
+                f"Objective '{objective}' has {num_classes} classes but got the label {wrong}: labels must be "
                 f"0 to {num_classes - 1}."
             )
 
@@ -84,13 +84,17 @@ def check_rows(rows: Tensor, batch: int, objective: str, what: str, *, least: in
         low, high = (int(bound) for bound in torch.aminmax(rows))
         if low < least or high >= batch:
             wrong = low if low < least else high
-            raise BadInput(f"Objective '{objective}' got row {wrong} among the {what}; the batch has 0 to {batch - 1}.")
+            raise BadInput(
+                f"Objective '{objective}' got row {wrong} in the {what}; the batch has rows 0 to {batch - 1}."
+            )
 
 
 def _check_batch(rows: Tensor, labels: Tensor, objective: str, dim: int | None) -> None:
     check_batch(rows, labels, f"Objective '{objective}'")
     if dim is not None and rows.shape[1] != dim:
-        raise BadInput(f"Objective '{objective}' was made for dim={dim} and got embeddings of {rows.shape[1]} numbers.")
+        raise BadInput(
+            f"Objective '{objective}' was created with dim={dim} but got embeddings with {rows.shape[1]} dimensions."
+        )
 
 
 def _indices(tuples: Tuples, batch: int, objective: str) -> Tuples:
@@ -99,15 +103,16 @@ def _indices(tuples: Tuples, batch: int, objective: str) -> Tuples:
         return _rows(tuples, batch, objective)
     if not (isinstance(tuples, tuple | list) and [isinstance(pairs, Tensor) for pairs in tuples] == [True, True]):
         raise BadInput(
-            f"Objective '{objective}' got {kind_of(tuples)} as tuples: one tensor is needed, such as triplets (t, 3), "
-            "or two of pairs, positive (p, 2) and negative (q, 2). Columns that came apart: torch.stack((a, p, n), 1)."
+            f"Objective '{objective}' got {kind_of(tuples)} as tuples; expected one tensor, such as triplets (t, 3), "
+            "or two tensors of pairs, positive (p, 2) and negative (q, 2). To join columns: torch.stack((a, p, n), 1)."
         )
     first, second = (_rows(pairs.reshape(-1, 2) if not pairs.numel() else pairs, batch, objective) for pairs in tuples)
     for pairs in (first, second):
         if pairs.dim() != 2 or pairs.shape[1] != 2:
             raise BadInput(
-                f"Objective '{objective}' got pairs of shape {tuple(pairs.shape)}: positive (p, 2) and negative (q, 2) "
-                "are needed."
+                f"Objective '{objective}' got pairs of shape {tuple(pairs.shape)}; expected positive (p, 2) and "
+                "negative "
+                "(q, 2)."
             )
     return first, second
 
@@ -115,7 +120,7 @@ def _indices(tuples: Tuples, batch: int, objective: str) -> Tuples:
 def _rows(tuples: Tensor, batch: int, objective: str) -> Tensor:
     """As int64; an empty list may have come as float, which is torch's type for `torch.tensor([])`."""
     if tuples.is_floating_point() and tuples.numel():
-        raise BadInput(f"'tuples' are indices into the batch; they came as {tuples.dtype}.")
+        raise BadInput(f"'tuples' must be integer indices into the batch, not {tuples.dtype}.")
     tuples = tuples.long()
     fourth = tuples.dim() == 2 and tuples.shape[1] == 4  # of quadruplets, -1 where there is none
     check_rows(tuples, batch, objective, "tuples", least=-1 if fourth else 0)

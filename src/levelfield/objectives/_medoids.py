@@ -165,7 +165,7 @@ def _exact(batch: _Batch) -> list[int]:
     if subsets > MOST_SUBSETS:
         raise BadInput(
             f"Exact inference would try {subsets} sets of {batch.count} medoids among {batch.samples} samples; "
-            f"{MOST_SUBSETS} is the limit. Inference 'greedy_pam' has none."
+            f"the limit is {MOST_SUBSETS}. Inference 'greedy_pam' has no limit."
         )
     found, scores = [], []
     for first in combinations(range(batch.samples), batch.count - 1):

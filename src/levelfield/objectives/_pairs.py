@@ -36,7 +36,7 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
         return pairs.new_empty(0, 2)
     if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
         raise BadInput(
-            f"Objective '{objective.facts.name}' needs pairs, a tensor of shape (N, 2), and got one of shape "
+            f"Objective '{objective.facts.name}' needs pairs, a tensor of shape (N, 2), but got shape "
             f"{tuple(pairs.shape)}."
         )
     return pairs[:, :2]  # of triplets, anchor and positive
@@ -52,7 +52,7 @@ def pairs_of_roles(given: Given, objective: str) -> Tensor:
     for name, rows in zip(("anchors", "positives"), ends, strict=True):
         check_rows(rows, len(given.labels), objective, name)
     if ends[0].shape != ends[1].shape or ends[0].dim() != 1:
-        raise BadInput(f"Objective '{objective}' got {len(ends[0])} anchors and {len(ends[1])} positives.")
+        raise BadInput(f"Objective '{objective}' got {len(ends[0])} anchors but {len(ends[1])} positives.")
     return torch.stack(ends, 1)
 
 

@@ -34,7 +34,7 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
     """
     for name, value in (("num_classes", num_classes), ("dim", dim)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise BadSpecification(f"'{name}' is {value!r}; a whole number above 0 is needed.")
+            raise BadSpecification(f"'{name}' is {value!r}; expected an integer above 0.")
     one_of("proxy_init", init, PROXY_INITS)
     generator = generator or stream(0, "proxies")
     shape = (num_classes, dim)
@@ -109,8 +109,8 @@ def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes
     share = label_smoothing * num_classes / (num_classes - 1) if smoothing == "others" else label_smoothing
     if share > 1:
         raise BadSpecification(
-            f"'label_smoothing' is {label_smoothing}; with {num_classes} classes the true class would get less than "
-            f"the others from {1 - 1 / num_classes:g} on."
+            f"'label_smoothing' is {label_smoothing}; with {num_classes} classes it must be below "
+            f"{1 - 1 / num_classes:g}, so that the true class gets the largest share."
         )
     return share
 

@@ -46,7 +46,7 @@ class CrossBatchMemory(Objective):
         if not (isinstance(objective, Objective) and objective.facts.memory):
             fitting = ", ".join(name for name in registry.names() if registry.facts(name).memory)
             name = getattr(getattr(objective, "facts", None), "name", "") or type(objective).__name__
-            raise BadSpecification(f"'memory' does not go with '{name}'. It goes with {fitting}.")
+            raise BadSpecification(f"'memory' cannot be combined with '{name}'. Use it with {fitting}.")
         self.objective = objective
         self.facts = objective.facts  # type: ignore[misc]
         self.dim, self.num_classes = whole("dim", dim, least=1), objective.num_classes
@@ -59,7 +59,7 @@ class CrossBatchMemory(Objective):
     def loss_of(self, given: Given) -> Tensor:
         """The loss; in training mode the batch is remembered."""
         if given.tuples is not None:
-            raise BadInput("A cross-batch memory chooses its tuples in batch and memory; it takes none.")
+            raise BadInput("A cross-batch memory chooses tuples from batch and memory itself; it takes no tuples.")
         calls, held = self.counts.tolist()
         if calls >= self.start:
             given = self._against_queue(given, held)
@@ -73,7 +73,10 @@ class CrossBatchMemory(Objective):
     def check_batch(self, rows: int) -> None:
         """Refuse a batch that has no room in the queue."""
         if rows > self.size:
-            raise BadInput(f"A memory of {self.size} rows got a batch of {rows}: its size must be at least that.")
+            raise BadInput(
+                f"A memory of {self.size} rows got a batch of {rows}: the memory must be at least as large as the "
+                "batch."
+            )
 
     def reset(self) -> None:
         """Forget everything, as before the first call."""

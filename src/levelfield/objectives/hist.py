@@ -132,7 +132,7 @@ class Hist(Objective):
         self.lambda_s = number("lambda_s", lambda_s, least=0)
         self.distribution_weight = number("distribution_weight", distribution_weight, least=0)
         if not self.lambda_s and not self.distribution_weight:
-            raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: nothing would be learned.")
+            raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: the loss has no term left.")
         self.incidence = one_of("incidence", incidence, ("semantic", "positives"))
         self.variance = one_of("variance", variance, ("learned", "fixed"))
         self.relations = one_of("relations", relations, ("hypergraph", "attention", "linear"))
@@ -249,8 +249,8 @@ def _bounds(given: object) -> Bounds:
     (0.0, 6.0)
     """
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise BadSpecification(f"'log_var_clamp' is {given!r}; two numbers are needed, lowest and highest.")
+        raise BadSpecification(f"'log_var_clamp' is {given!r}; expected two numbers, lowest and highest.")
     low, high = (number("log_var_clamp", bound) for bound in given)
     if low > high:
-        raise BadSpecification(f"'log_var_clamp' is {given!r}; the lower number comes first.")
+        raise BadSpecification(f"'log_var_clamp' is {given!r}; the lower number must come first.")
     return low, high

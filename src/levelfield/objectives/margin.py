@@ -42,7 +42,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
             "nu": "all published settings use 0",
             "divisor": "Wu et al. 2017, fehervari2019, PML; 'active_triplets': roth2020's code on a current torch",
             "beta_lr_multiplier": "roth2020: 5e-4 for beta, 1e-5 for the network",
-            "beta_optimiser": "the conditions'; fehervari2019 trains beta by SGD at 0.1 with momentum 0.9",
+            "beta_optimiser": "that of the conditions; fehervari2019 trains beta by SGD at 0.1 with momentum 0.9",
             "miner": "Wu et al. 2017",
         },
         search={

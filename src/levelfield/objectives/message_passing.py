@@ -138,7 +138,7 @@ class MessagePassing(Objective):
         if dim % heads:
             raise BadSpecification(f"'heads' is {heads}, which does not divide the {dim} dimensions of an embedding.")
         if not (self.message_weight or self.auxiliary_weight):
-            raise BadSpecification("'message_weight' and 'auxiliary_weight' are both 0: there is no loss left.")
+            raise BadSpecification("'message_weight' and 'auxiliary_weight' are both 0: the loss has no term left.")
         # what has no loss has no weights either: they would count as the method's and never learn
         self.network = self.head_scale = self.head_weight = self.aux_weight = self.aux_bias = None
         if self.message_weight:
@@ -183,7 +183,9 @@ class MessagePassing(Objective):
         """
         if embeddings.dim() not in (2, 3) or embeddings.shape[-1] != self.dim:
             got = tuple(embeddings.shape)
-            raise BadInput(f"Rows of {self.dim} numbers are refined, (n, d) or in groups (g, n, d); these are {got}.")
+            raise BadInput(
+                f"Refinement needs rows of shape (n, {self.dim}), or groups of shape (g, n, {self.dim}), not {got}."
+            )
         places = None if kept is None else torch.as_tensor(kept, device=embeddings.device)
         refined = self._refined(self._working(embeddings), nothing_dropped, places)
         return unit(refined.flatten(0, -2)).view(refined.shape)
@@ -213,7 +215,7 @@ class MessagePassing(Objective):
     def _refined(self, rows: Tensor, drop: Drop, kept: Tensor | None = None) -> Tensor:
         """The nodes after the last step, or after all of them side by side; before the batch norm."""
         if self.network is None:
-            raise BadSpecification("With 'message_weight' 0 no message is passed, so nothing can be refined.")
+            raise BadSpecification("Refinement needs a 'message_weight' above 0: with 0 no messages are passed.")
         own: dict[str, Tensor] = {name: weight.to(rows.dtype) for name, weight in self.network.named_parameters()}
         states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop, kept))
         if not self.concat_steps:

@@ -121,7 +121,7 @@ class Prototypical(Objective):
             what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
             raise BadInput(
                 f"Objective '{self._label}' got roles {what}; it needs "
-                '{"support": rows, "query": rows} and may get "episode", one number per row.'
+                '{"support": rows, "query": rows} and optionally "episode", one number per row.'
             )
         device = given.labels.device
         episode = Episode(**{name: torch.as_tensor(value, device=device).long() for name, value in roles.items()})
@@ -129,7 +129,9 @@ class Prototypical(Objective):
             check_rows(getattr(episode, name), len(given.labels), self._label, name)
         both = episode.query[torch.isin(episode.query, episode.support)]
         if len(both):
-            raise BadInput(f"Objective '{self._label}' got roles in which row {int(both[0])} is support and query.")
+            raise BadInput(
+                f"Objective '{self._label}' got roles in which row {int(both[0])} is both support and query."
+            )
         if episode.episode is not None and episode.episode.shape != given.labels.shape:
             raise BadInput(
                 f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(given.labels)} embeddings."

@@ -48,7 +48,7 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
             "alpha": "Wang et al. 2019; fehervari2019",
             "margin": "Wang et al. 2019; fehervari2019",
             "temperature": "Wang et al. 2019; fehervari2019",
-            "temperature_pos": "Wang et al. 2019: positives count alike",
+            "temperature_pos": "Wang et al. 2019: equal weights for positives",
             "lam": "fehervari2019",
             "combine": "fehervari2019; 'convex' is the later version and PML's, with lam 0.5",
             "weight_grad": "Wang et al. 2019's gradient; fehervari2019's code and PML differentiate the weights",

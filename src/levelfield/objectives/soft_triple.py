@@ -109,7 +109,7 @@ class SoftTriple(Objective):
         self.delta = number("delta", delta)
         self.centers_per_class = int(number("centers_per_class", centers_per_class, least=1))
         if self.centers_per_class != centers_per_class:
-            raise BadSpecification(f"'centers_per_class' is {centers_per_class}; a whole number is needed.")
+            raise BadSpecification(f"'centers_per_class' is {centers_per_class}; expected an integer.")
         self.reg_eps = number("reg_eps", reg_eps, above=0)
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
         self.num_classes, self.dim = num_classes, dim

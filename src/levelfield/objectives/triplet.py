@@ -79,7 +79,9 @@ class Triplet(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         if self.swap and given.columns is not None:
-            raise BadInput("Objective 'triplet' with swap compares positives with negatives: it takes no memory.")
+            raise BadInput(
+                "Objective 'triplet' with swap compares positives with negatives and does not support a memory."
+            )
         geometry = given.geometry(normalize=self.normalize)
         triplets = self.chosen_triplets(geometry, given)
         if triplets is None:

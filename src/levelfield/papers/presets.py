@@ -193,7 +193,7 @@ def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
     known, preset = presets(objective), _written(preset)
     if preset not in known:
         if (new := renamed(str(preset))) is not None:
-            raise BadSpecification(f"The preset '{preset}' is called '{new}' now: papers are named by author and year.")
+            raise BadSpecification(f"The preset '{preset}' is now called '{new}': papers are named by author and year.")
         close = nearest(str(preset), known)
         hint = f" Did you mean '{close}'?" if close else ""
         has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
@@ -297,7 +297,7 @@ def _translated(objective: str, params: Mapping[str, Any]) -> dict[str, Any]:
             if not isinstance(value, str):
                 found[name] = value
         elif key not in CONDITIONS:
-            raise BadSpecification(f"The published key '{key}' of '{objective}' has no meaning here.")
+            raise BadSpecification(f"The published key '{key}' of '{objective}' is not supported.")
     return found
 
 

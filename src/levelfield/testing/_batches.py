@@ -25,7 +25,7 @@ def made_for(*, classes: int = CLASSES, dim: int = DIM) -> Iterator[None]:
     torch.Size([12, 3])
     """
     if classes < CLASSES or dim < 1:
-        raise BadInput(f"Laws need {CLASSES} classes and 1 dimension at least; {classes} and {dim} were asked for.")
+        raise BadInput(f"Laws need at least {CLASSES} classes and 1 dimension, not {classes} and {dim}.")
     token = _made_for.set((classes, dim))
     try:
         yield

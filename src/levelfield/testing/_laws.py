@@ -24,7 +24,7 @@ _NO_CLOSED_FORM = "it has no closed form beside its definition"
 def loss_is_one_finite_number(factory: Factory) -> None:
     objective = make(factory)
     value, gradient = measure(objective, *ordinary())
-    assert value.shape == (), f"the loss has shape {tuple(value.shape)}; one number is needed"
+    assert value.shape == (), f"the loss has shape {tuple(value.shape)}; expected a scalar"
     assert value.isfinite(), f"the loss is {value.item()}"
     assert gradient.isfinite().all(), "a gradient is not finite"
     assert gradient.abs().sum() > 0, "the gradient of an ordinary batch is 0 everywhere"
@@ -39,12 +39,12 @@ def terms_add_up_to_the_loss(factory: Factory) -> str | None:
         terms = objective.terms(rows, labels, generator=stream(0, "law"))
         close(torch.stack(list(terms.values())).sum(), value, f"batch '{name}': sum of the terms and loss differ")
         if len(terms) == 1:
-            assert not shown, f"the loss is one term, but {sorted(shown)} are shown"
-            return "the loss is one term"
-        assert set(shown) == set(terms), f"batch '{name}': {sorted(shown)} are shown and {sorted(terms)} defined"
+            assert not shown, f"the loss has one term, but `terms` has {sorted(shown)}"
+            return "the loss has one term"
+        assert set(shown) == set(terms), f"batch '{name}': `terms` has {sorted(shown)}, but {sorted(terms)} are defined"
         for term, number in shown.items():
-            assert not number.requires_grad, f"batch '{name}': '{term}' is shown with its gradient"
-            close(number, terms[term], f"batch '{name}': '{term}' is shown with another value")
+            assert not number.requires_grad, f"batch '{name}': the reported term '{term}' requires a gradient"
+            close(number, terms[term], f"batch '{name}': the reported term '{term}' has another value")
     return None
 
 
@@ -74,7 +74,7 @@ def closed_form_is_the_definition(factory: Factory) -> str | None:
             pairs = [(value, plain.detach()), (gradient, again.grad)]
             for quick_slope, parameter in zip(own, objective.parameters(), strict=True):
                 if parameter.grad is not None:
-                    assert quick_slope is not None, f"batch '{name}': the closed form has no gradient of a parameter"
+                    assert quick_slope is not None, f"batch '{name}': the closed form has no gradient for a parameter"
                     pairs.append((quick_slope, parameter.grad))
             for quick, defined in pairs:
                 atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
@@ -146,11 +146,11 @@ def labels_above_2_to_24_stay_apart(factory: Factory) -> str | None:
     """Labels that would merge as float32. Not for objectives that hold something per class."""
     objective = without_chance(factory)
     if per_class(objective):
-        return "it holds something per class, so labels are 0 to C-1"
+        return "it has state per class, so labels must be 0 to C-1"
     rows, labels = ordinary(dtype=torch.float64)
     value, _ = measure(objective, rows, labels)
-    close(measure(objective, rows, labels + 2**25)[0], value, "large labels give another loss")
-    close(measure(objective, rows, -(labels + 1))[0], value, "negative labels give another loss")
+    close(measure(objective, rows, labels + 2**25)[0], value, "large labels change the loss")
+    close(measure(objective, rows, -(labels + 1))[0], value, "negative labels change the loss")
     return None
 
 
@@ -197,7 +197,7 @@ def a_row_that_is_not_a_number_is_not_hidden(factory: Factory) -> None:
             value = make(factory)(rows.requires_grad_(), labels, generator=stream(0, "law"))
         except (Exception, SystemExit):  # told, so not hidden
             continue
-        assert not value.isfinite(), "a row is not a number, and the loss is finite"
+        assert not value.isfinite(), "a row is NaN, but the loss is finite"
 
 
 def autocast_changes_nothing(factory: Factory) -> None:
@@ -226,7 +226,7 @@ def state_survives_save_and_load(factory: Factory) -> str | None:
     for _ in range(2):
         close(loaded(rows, labels), objective(rows, labels), "the loss differs after save and load", rtol=0, atol=0)
     held = [*objective.parameters(), *objective.buffers()]
-    return None if held or draws else "it holds nothing and draws no random number"
+    return None if held or draws else "it has no state and draws no random numbers"
 
 
 def same_generator_gives_the_same_loss(factory: Factory) -> str | None:
@@ -237,7 +237,7 @@ def same_generator_gives_the_same_loss(factory: Factory) -> str | None:
     close(first[1], second[1], "gradients of two calls with equal generators differ", rtol=0, atol=0)
     generator = stream(0, "law")
     objective(rows, labels, generator=generator)
-    return "it draws no random number" if torch.equal(generator.get_state(), stream(0, "law").get_state()) else None
+    return "it draws no random numbers" if torch.equal(generator.get_state(), stream(0, "law").get_state()) else None
 
 
 def no_global_random_number_is_drawn(factory: Factory) -> None:
@@ -277,7 +277,7 @@ def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
     ones = torch.ones(len(rows), dtype=torch.float64)
     some = torch.linspace(0, 3, len(rows), dtype=torch.float64)
     plain, _ = measure(objective, rows, labels)
-    close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of one change the loss")
+    close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of 1 change the loss")
     both = measure(objective, rows, labels, weights=ones + some)[0]
     close(both - measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
     return None
@@ -286,19 +286,19 @@ def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
 def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> str | None:
     objective = without_chance(factory)
     if not objective.separable:
-        return "it does not say of itself that it is a mean over independent samples"
+        return "it is not declared as a mean over independent samples"
     rows, labels = ordinary(dtype=torch.float64)
     whole, _ = measure(objective, rows, labels)
     first, _ = measure(objective, rows[:5], labels[:5])
     second, _ = measure(objective, rows[5:], labels[5:])
-    close((5 * first + 7 * second) / 12, whole, "the loss says it is separable and is not")
+    close((5 * first + 7 * second) / 12, whole, "the loss is declared separable but is not")
     return None
 
 
 def learning_rates_name_own_parameters(factory: Factory) -> str | None:
     objective = make(factory)
     wrong = set(objective.lr_multipliers()) - {name for name, _ in objective.named_parameters()}
-    assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are no parameters"
+    assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are not parameters"
     return None if list(objective.parameters()) else "it has no parameters"
 
 

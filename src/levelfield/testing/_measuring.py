@@ -34,7 +34,7 @@ def measure(objective: Objective, embeddings: Tensor, labels: Tensor, **given: A
     objective.zero_grad()
     rows = embeddings.clone().requires_grad_()
     value = objective(rows, labels, generator=stream(0, "law"), **given)
-    assert value.requires_grad, "the loss is not attached to the embeddings"
+    assert value.requires_grad, "the loss does not depend on the embeddings"
     value.backward()
     assert rows.grad is not None, "the embeddings got no gradient"
     return value.detach(), rows.grad

@@ -36,9 +36,9 @@ def load(path: Path) -> dict[str, Any] | None:
     head, _, rest = content.partition(b"\n")
     if not content.startswith(_EARLIER):
         if not head.startswith(_FORM):
-            raise Damaged(f"{path} is damaged: it is no checkpoint.")
+            raise Damaged(f"{path} is damaged: it is not a checkpoint.")
         if head != _FORM + _checksum(rest):
-            raise Damaged(f"{path} is damaged: its checksum is not the one that was written.")
+            raise Damaged(f"{path} is damaged: its checksum does not match.")
         content = rest
     try:
         state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")

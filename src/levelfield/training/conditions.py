@@ -170,10 +170,10 @@ class Conditions(BaseModel):
         rest = {key: entry for key, entry in value.items() if key != "selection"}
         selection, chosen = value["selection"], rest.get("select", "budget")
         if selection not in ("last", "validation", "best_on_test"):
-            raise ValueError(f"selection: '{selection}' is none of last, validation, best_on_test")
+            raise ValueError(f"selection is '{selection}'; it must be last, validation or best_on_test")
         if (selection == "validation") != (chosen != "budget"):
             wanted = "set select to a metric, e.g. map@r" if selection == "validation" else "leave select out"
-            raise ValueError(f"selection: {selection} does not go with select: {chosen}; {wanted}")
+            raise ValueError(f"selection: {selection} contradicts select: {chosen}; {wanted}")
         return rest | {"monitor": "test"} if selection == "best_on_test" else rest
 
     @field_validator("patience", mode="before")
@@ -184,7 +184,7 @@ class Conditions(BaseModel):
         if value.strip().isdecimal():
             return int(value)
         if not re.fullmatch(r"[1-9]\d* steps", value):
-            raise ValueError(f"'{value}' is no patience: use a number of checks, or steps as in '900 steps'")
+            raise ValueError(f"invalid patience '{value}': use a number of evaluations, or steps such as '900 steps'")
         return value
 
     @field_validator("train_view", "test_view", mode="before")
@@ -194,7 +194,7 @@ class Conditions(BaseModel):
         if value is None:
             return None
         if not isinstance(value, list | tuple):
-            raise ValueError("a list of steps is needed, as in [{resize: 256}, {centre: 224}]")
+            raise ValueError("expected a list of steps, e.g. [{resize: 256}, {centre: 224}]")
 
         from levelfield.data.views.named import parse_steps
 
@@ -224,7 +224,7 @@ class Conditions(BaseModel):
         except LevelfieldError as error:
             raise ValueError(str(error).rstrip(".")) from error
         if "samples_per_class" in chosen.settings:
-            raise ValueError("samples_per_class follows from 'batch', as in batch: 25x4: leave it out")
+            raise ValueError("samples_per_class follows from 'batch', e.g. batch: 25x4: leave it out")
         return {chosen.name: chosen.settings}
 
     @field_validator("batch", mode="before")
@@ -241,7 +241,7 @@ class Conditions(BaseModel):
     @classmethod
     def _cut_is_known(cls, value: str) -> str:
         if not re.fullmatch(r"frozen|tuned|last-[1-9]\d*", value):
-            raise ValueError(f"'{value}' is no cut: use frozen, last-1, last-2, ... or tuned")
+            raise ValueError(f"unknown cut '{value}': use frozen, last-1, last-2, ... or tuned")
         return value
 
     @model_validator(mode="after")
@@ -252,22 +252,22 @@ class Conditions(BaseModel):
         if self.augment == "none" and self.views > 1 and not _draws(self.train_view):
             raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
         if self.schedule == "plateau" and self.select == "budget":
-            raise ValueError("schedule: plateau watches the validation classes: set select to a metric, e.g. map@r")
+            raise ValueError("schedule: plateau needs validation: set select to a metric, e.g. map@r")
         if self.layout.batch_size % self.accumulate:
             raise ValueError(f"accumulate: {self.accumulate} does not divide the batch of {self.layout.batch_size}")
         return self
 
     def _check_views(self) -> None:
         if self.train_view is not None and self.augment != "none":
-            raise ValueError("train_view says how images are changed while training: leave augment out")
+            raise ValueError("train_view replaces augment: leave augment out")
         if self.test_view is not None and self.crop != 1.0:
-            raise ValueError("test_view says what is kept of a test image: leave crop out")
+            raise ValueError("test_view replaces crop: leave crop out")
         if _draws(self.test_view):
-            raise ValueError("test_view may not draw: of the steps, resize and centre do not")
+            raise ValueError("test_view must not be random: use only the steps resize and centre")
         for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
             side = self.image if steps is None else _side_after(steps)
             if side != self.image:
-                raise ValueError(f"{name} ends with {side} pixels, and image is {self.image}")
+                raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
 
 
 def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:

@@ -61,15 +61,15 @@ class Guard:
         for name, parameter in self._own.items():
             if parameter.grad is not None:
                 raise Unfair(
-                    f"The method leaves a gradient at the weights '{name}' in its step: an update of its own. "
-                    "The loop computes the gradients of the loss that a step gives."
+                    f"The method's step leaves a gradient on the weights '{name}'. A step must only return a loss; "
+                    "the loop computes its gradients."
                 )
 
     def before_update(self) -> None:
         """Everything that decides the update is what the loop made it."""
         check_process(self._settings)
         if self._options() != self._rates:
-            raise Unfair(f"The method changes the settings of the optimiser in its step: {self._what_changed()}.")
+            raise Unfair(f"The method's step changes optimiser settings: {self._what_changed()}.")
         members = [[list(map(id, group["params"])) for group in each.param_groups] for each in self._optimisers]
         if members != self._members:
             raise Unfair("The method changes which weights the optimiser trains.")
@@ -84,8 +84,8 @@ class Guard:
         """Weights and the optimisers' memory are what they were after the last update."""
         for name, mark in marks(self._moving()).items():
             if self._now.get(name) != mark:
-                what = f"the optimiser's memory, {name}," if name not in self._own else f"the weights '{name}'"
-                raise Unfair(f"The method changes {what} in its step: an optimiser of its own, by hand.")
+                what = f"the optimiser state {name}" if name not in self._own else f"the weights '{name}'"
+                raise Unfair(f"The method's step changes {what}; only the loop may update it.")
 
     def remember_best(self) -> None:
         """The weights of now may be restored at the end."""
@@ -95,7 +95,7 @@ class Guard:
     def end(self) -> None:
         """After the last step, with the best weights restored if there are such."""
         if self._best is not None and marks(self._own) != self._best:
-            raise Unfair("The weights that validated best are not those that were kept: the method changed them.")
+            raise Unfair("The kept weights are not the ones that validated best: the method changed them.")
         self.updated()
         self.check_frozen()
 
@@ -104,7 +104,7 @@ class Guard:
         there = {id(parameter) for parameter in self._embedder.parameters()}
         for name, parameter in self._own.items():
             if id(parameter) not in there:
-                raise Unfair(f"The method puts other weights in the place of '{name}'.")
+                raise Unfair(f"The method replaces the weights '{name}'.")
         for name, mark in marks(self._frozen).items():
             if self._loaded[name] != mark:
                 raise Unfair(f"The method changes '{name}' of the network, which is frozen under these conditions.")
@@ -117,8 +117,7 @@ class Guard:
         for name, tensor in stored.items():
             if not torch.equal(now[name].detach().cpu(), tensor):
                 raise Unfair(
-                    f"The model that was written is not the one that was trained: '{name}' differs. The "
-                    "method changed what is saved."
+                    f"The saved model differs from the trained model in '{name}': the method changed what is saved."
                 )
 
     def _moving(self) -> dict[str, Tensor]:
@@ -142,7 +141,7 @@ class Guard:
             for now, then in zip(news, thens, strict=True)
         ]
         told = [
-            f"{key} of '{then.get('name')}' is {now.get(key)} and was set to {then.get(key)}"
+            f"{key} of '{then.get('name')}' is {now.get(key)} instead of {then.get(key)}"
             for now, then in pairs
             for key in sorted({*now, *then})
             if now.get(key) != then.get(key)
@@ -156,8 +155,8 @@ class Guard:
         everywhere = set(optimizer._global_optimizer_post_hooks) != self._after_step
         if own or everywhere or any(set(now) - known for now, known in zip(_GLOBAL_HOOKS, _KNOWN, strict=True)):
             raise Unfair(
-                "The method hooks into the optimiser's step or into every module: what it does there is not "
-                "seen by the ledger. A step computes a loss, and the loop does the rest."
+                "The method hooks into the optimiser's step or into all modules, where the ledger cannot see it. "
+                "Remove the hook: a step only computes a loss."
             )
 
 
@@ -213,8 +212,8 @@ def check_process(before: Mapping[str, Any]) -> None:
     now = process_settings()
     if before["gradients"] and not now["gradients"]:
         raise RunFailed(
-            "The method turned gradients off for the whole process (torch.set_grad_enabled(False)), so "
-            "nothing would be trained. `with torch.no_grad():` does so for a block."
+            "The method disabled gradients for the whole process (torch.set_grad_enabled(False)), so "
+            "nothing would train. Use `with torch.no_grad():` for a block."
         )
     for name in changed_keys(before, now):
         raise Unfair(f"The method changed torch's {name} for the whole process, from {before[name]} to {now[name]}.")

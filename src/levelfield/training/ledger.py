@@ -99,11 +99,11 @@ def settled(
             continue
         if what not in told or (what in done and _differ(told[what].method, done[what].method)):
             raise Unfair(
-                f"The method departs from the conditions without declaring it: {done[what].text}. {point.sentence} "
+                f"The method has an undeclared deviation from the conditions: {done[what].text}. {point.sentence} "
                 "Add it to `deviations()`, or remove it."
             )
         if what not in done:
-            raise Unfair(f"The method declares '{told[what].text}', but its run did not do so.")
+            raise Unfair(f"The method declares '{told[what].text}', but its run did not show this deviation.")
     exposed = done_by(measured, conditions, declared=False)
     if not trains:
         exposed.pop("start", None)
@@ -143,8 +143,8 @@ def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
     def refuse(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
         if id(optimiser) not in own:
             raise Unfair(
-                f"The method runs an optimiser of its own ({type(optimiser).__name__}). Parameters are trained "
-                "by the loop: return them from `groups()`."
+                f"The method runs its own optimiser ({type(optimiser).__name__}). The loop trains all parameters: "
+                "return them from `groups()`."
             )
 
     hook = register_optimizer_step_post_hook(refuse)

@@ -54,10 +54,10 @@ class Observer:
 
     validate: Callable[[], float] | None = None
     watch: Callable[[], dict[str, Any]] | None = None
-    """Figures that are only written down, at the start and where one validates."""
+    """Metrics that are only recorded, at the start and at each validation."""
     progress: Progress = SILENT
     tensorboard: Callable[[str, float, int], None] | None = None
-    """Called with the name, the value and the step of every number that is logged."""
+    """Called with name, value and step of every logged number."""
 
 
 def is_time_to_inspect() -> bool:

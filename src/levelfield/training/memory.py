@@ -31,8 +31,8 @@ class Filler:
             return
         if self._embed is None:
             raise BadInput(
-                f"Batching '{self.batching.name}' plans from embeddings of all images: the feed needs "
-                "`embed`, which gives them."
+                f"Batching '{self.batching.name}' plans from embeddings of all images: pass `embed` to the feed to "
+                "compute them."
             )
         self.batching.fill(self._seen(torch.from_numpy(self._embed())))
 
@@ -44,7 +44,7 @@ class Filler:
             came = "no embedding" if rows is None else f"{len(rows)} embeddings"
             raise BadInput(
                 f"Batching '{self.batching.name}' needs an embedding of each of the {len(batch.indices)} "
-                f"images of a batch, and the method's step gave {came}."
+                f"images of a batch, but the method's step returned {came}."
             )
         self.batching.observe(batch.indices, self._seen(rows))
 

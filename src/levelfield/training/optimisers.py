@@ -67,14 +67,15 @@ def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
     names = [group.name for group in groups]
     for group in groups:
         if names.count(group.name) > 1:
-            raise Unfair(f"Two optimiser groups are called '{group.name}': each needs a name of its own in the ledger.")
+            raise Unfair(f"Two optimiser groups are called '{group.name}': give each a unique name for the ledger.")
         for parameter in group.parameters:
             if id(parameter) in seen:
                 raise Unfair(f"A parameter is in two optimiser groups, '{seen[id(parameter)]}' and '{group.name}'.")
             if id(parameter) not in registered:
                 raise Unfair(
-                    f"The optimiser group '{group.name}' holds a parameter {tuple(parameter.shape)} that the method "
-                    "does not own, a hidden extra parameter: make it an attribute (nn.Parameter, nn.ParameterList), "
+                    f"The optimiser group '{group.name}' contains a parameter {tuple(parameter.shape)} that is not "
+                    "part of the method, a hidden extra parameter: make it an attribute (nn.Parameter, "
+                    "nn.ParameterList), "
                     "so that it is counted and saved."
                 )
             seen[id(parameter)] = group.name

@@ -47,10 +47,11 @@ class Used(TorchDispatchMode):
         for tensor in self.foreign:
             if taught is None or len(tensor) != taught:
                 raise Unfair(
-                    f"The step computes with {tensor.numel():,} numbers {tuple(tensor.shape)} that are neither in the "
-                    "batch nor in the network nor of the method: a hidden memory or network. Make them parameters, "
-                    "buffers (`register_buffer`) or modules of the method, so that the ledger counts them. What "
-                    "follows from the labels is computed in torch, not by numpy or from lists."
+                    f"The step uses a tensor {tuple(tensor.shape)} of {tensor.numel():,} numbers that belongs to "
+                    "neither "
+                    "the batch nor the network nor the method: a hidden memory or network. Make it a parameter, a "
+                    "buffer (`register_buffer`) or a module of the method, so that the ledger counts it. Compute "
+                    "values that depend on labels in torch, not in numpy or from lists."
                 )
 
 

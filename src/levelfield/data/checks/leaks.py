@@ -102,7 +102,7 @@ class Leaks:
         crossing = [] if self.closed or not self.classes else [f"{classes} ({first_few(list(self.classes))})"]
         if self.identical:
             crossing.append(f"{len(self.identical):,} of {self.test:,} test images (byte for byte)")
-        said = [f"The same {self._both} on purpose (protocol 'closed')."] if self.closed else []
+        said = [f"The same {self._both} by design (protocol 'closed')."] if self.closed else []
         nothing = "No file is" if self.closed else "No class and no file is"
         one = len(self.identical) + (0 if self.closed else len(self.classes)) == 1
         found = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing

@@ -14,7 +14,7 @@ from levelfield.registry import Registry, code_of, short_name
 from levelfield.settings import accepted, check_keywords, number
 
 Span = float | Sequence[float]
-"""One number, or (low, high) from which one is drawn per image."""
+"""A number, or a range (low, high) to draw from for each image."""
 
 # Part of every key: raise it when a corruption computes other pixels than before.
 _VERSION = 1

@@ -65,9 +65,9 @@ class Allowance:
         self.left -= count
         if self.left < 0:
             raise BadInput(
-                f"{self._name} unpacks to more than the {self.most / 1e9:g} GB that are allowed for an archive of its "
-                f"size ({RATIO} times that, and {LEAST / 1e9:g} GB in any case). Nothing of it was kept. If it is "
-                f"sound, say how many GB it may take ({VARIABLE}=20), or unpack it yourself."
+                f"{self._name} unpacks to more than {self.most / 1e9:g} GB, the limit for an archive of its size "
+                f"({RATIO} times its size, at least {LEAST / 1e9:g} GB). Nothing was kept. If you trust the archive, "
+                f"raise the limit (in GB: {VARIABLE}=20), or unpack it yourself."
             )
 
 
@@ -102,8 +102,7 @@ def damage_told(archive: Path) -> Iterator[None]:
     except _DAMAGED as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile tells of all it tried
         raise BadInput(
-            f"{archive.name} is damaged or was not downloaded to its end ({reason}). "
-            "Nothing of it was kept; download it again."
+            f"{archive.name} is damaged or its download is incomplete ({reason}). Nothing was kept; download it again."
         ) from error
 
 
@@ -121,7 +120,7 @@ def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
             if info.flag_bits & _ENCRYPTED:
                 raise BadInput(
                     f"{archive.name} is encrypted ('{info.filename}' needs a password): unpack it yourself "
-                    "and give the folder."
+                    "and pass the folder."
                 )
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise _no_file(archive, info.filename, "a link")
@@ -172,12 +171,12 @@ def _place(archive: Path, name: str) -> PurePosixPath:
     """The path of a member; Windows programs separate folders by backslashes."""
     place = PurePosixPath(name.replace("\\", "/"))
     if place.is_absolute() or ".." in place.parts:
-        raise BadInput(f"{archive} holds '{name}', which points outside the target folder; the archive is refused.")
+        raise BadInput(f"{archive} contains '{name}', which points outside the target folder; the archive is refused.")
     return place
 
 
 def _no_file(archive: Path, name: str, what: str) -> BadInput:
     return BadInput(
-        f"{archive.name} holds '{name}', which is {what}: only plain files are unpacked. Unpack it "
-        "yourself and give the folder."
+        f"{archive.name} contains '{name}', which is {what}: only regular files are unpacked. Unpack the "
+        "archive yourself and pass the folder."
     )

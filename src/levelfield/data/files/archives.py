@@ -82,7 +82,7 @@ def _unpack(archive: Path, target: Path) -> None:
             one.unlink()
         if not inner:
             return
-    raise BadInput(f"{archive.name} holds archives within archives, more than {DEEPEST} deep: unpack it yourself.")
+    raise BadInput(f"{archive.name} contains archives nested more than {DEEPEST} levels deep: unpack it yourself.")
 
 
 def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
@@ -99,7 +99,7 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
                 (target / place).parent.mkdir(parents=True, exist_ok=True)
                 copied(content, target / place)
             except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-                raise BadInput(f"{archive.name} holds '{place}' twice, as a file and as a folder.") from error
+                raise BadInput(f"{archive.name} contains '{place}' twice, as a file and as a folder.") from error
 
 
 def _first_folder(archive: Path) -> str | None:

@@ -138,7 +138,7 @@ def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
     if isinstance(error, UnidentifiedImageError):
-        return "the file is empty" if path.stat().st_size == 0 else "its content is not in a known image format"
+        return "the file is empty" if path.stat().st_size == 0 else "its format is not a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
 
 

@@ -38,7 +38,9 @@ def fold_of(
     if validation > 0:
         classes = sum(len(unit) for unit in train)
         if len(train) < 2:
-            raise BadInput(f"The training half of '{catalog.name}' is one group of classes: none can validate.")
+            raise BadInput(
+                f"The training half of '{catalog.name}' is one group of classes: none is left for validation."
+            )
         # At least two classes: with one, every neighbour is right.
         cut = nearest_boundary(train, classes - max(2, round(validation * classes)))
         train, validating = train[:cut], train[cut:]

@@ -55,7 +55,7 @@ def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any
         raise BadSpecification(f"validation must be a share of the classes from 0 to below 1, not {validation}.")
     folds = protocol(catalog, validation=validation, **settings)
     if not isinstance(folds, list) or not folds or not all(isinstance(fold, Fold) for fold in folds):
-        raise BadInput(f"The protocol '{name}' must give a list of one or more folds (levelfield.data.Fold).")
+        raise BadInput(f"The protocol '{name}' must return a list of one or more folds (levelfield.data.Fold).")
     for fold in folds:
         _refuse_overlap(name, fold, catalog)
     return folds
@@ -77,7 +77,9 @@ def _refuse_overlap(name: str, fold: Fold, catalog: Catalog) -> None:
     units = catalog.labels if catalog.groups is None else catalog.groups[catalog.labels]
     for part, images in parts.items():
         if len(images) and not (images[0] >= 0 and images[-1] < len(catalog) and (np.diff(images) > 0).all()):
-            raise BadInput(f"The protocol '{name}' must give the images that {part} as ascending indices, each once.")
+            raise BadInput(
+                f"The protocol '{name}' must return the {part} images as ascending indices without duplicates."
+            )
     pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
     for one, other in pairs[:2] if fold.trial else pairs:
         members = (parts[one], parts[other]) if fold.closed else (units[parts[one]], units[parts[other]])

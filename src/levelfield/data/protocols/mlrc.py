@@ -11,8 +11,8 @@ from levelfield.errors import BadInput, BadSpecification
 
 @register(
     "mlrc",
-    "Four folds of the training half: three blocks of its classes train, one validates; the second half "
-    "tests (Musgrave et al. 2020).",
+    "Four folds of the training half: three blocks of its classes for training, one for validation; the second "
+    "half for test (Musgrave et al. 2020).",
 )
 def mlrc(
     catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False

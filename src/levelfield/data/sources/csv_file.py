@@ -49,7 +49,7 @@ def csv_file(path: Path | str) -> Catalog:
         raise BadInput(f"{told}:\n{shown}{more}\nPaths are relative to the CSV file.")
     class_names = sorted({row.label for row in rows}, key=natural)
     if len(class_names) < 2:
-        raise BadInput(f"{source} has only one class, '{class_names[0]}'; at least two are needed to compare.")
+        raise BadInput(f"{source} has only one class, '{class_names[0]}'; at least two are needed.")
     number = {name: i for i, name in enumerate(class_names)}
     catalog = Catalog(
         name=source.stem,

@@ -85,4 +85,6 @@ def _refuse_unknown(train: Path, validation: Path, rows: list[Row]) -> None:
     trained = {row.class_id for row in rows if row.part == "train"}
     strange = sorted({str(row.class_id) for row in rows if row.part == "test" and row.class_id not in trained})
     if strange:
-        raise BadInput(f"{validation} has {len(strange):,} classes that {train} lacks: {', '.join(strange[:5])}.")
+        raise BadInput(
+            f"{validation} has {len(strange):,} classes that are missing in {train}: {', '.join(strange[:5])}."
+        )

@@ -268,7 +268,9 @@ def _checked(
     if image < 1:
         raise BadSpecification(f"The image size must be at least 1, not {image}.")
     if not 0 < crop <= 1:
-        raise BadSpecification(f"crop, the kept share of the shorter side, must be above 0 and at most 1, not {crop}.")
+        raise BadSpecification(
+            f"crop (the share of the shorter side to keep) must be above 0 and at most 1, not {crop}."
+        )
     if interpolation not in INTERPOLATIONS:
         raise unknown("interpolation", interpolation, INTERPOLATIONS)
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:

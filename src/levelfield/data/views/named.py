@@ -141,7 +141,8 @@ def final_side(steps: Sequence[Step]) -> int:
         elif step.name in ("crop", "centre") and size > least:
             there = f"{least} pixels" if least else "an image of any size"
             raise BadSpecification(
-                f"The step '{step.name}' takes {size} pixels from {there}: put {{resize: {size}}} or more before it."
+                f"The step '{step.name}' needs {size} pixels but gets {there}: put {{resize: {size}}} or more "
+                f"before it."
             )
         elif step.name in ("crop", "centre", "resized_crop"):
             least, square = size, True

@@ -158,8 +158,7 @@ def _pretrained(name: str) -> Mapping[str, Tensor]:
     load = _weights(name).pretrained
     if load is None:
         raise MissingData(
-            f"There are no pretrained weights of '{name}' to load. "
-            "Give a local file (weights: FILE.safetensors) or `weights: random`."
+            f"'{name}' has no pretrained weights. Give a local file (weights: FILE.safetensors) or `weights: random`."
         )
     return load()
 
@@ -174,7 +173,7 @@ def _from_timm(name: str) -> nn.Module:
         return timm.create_model(name, pretrained=True, **options)
     except Exception as error:  # timm, its hub client and the network each have errors of their own
         raise MissingData(
-            f"The pretrained weights of '{name}' could not be loaded by timm: {error}. "
+            f"timm could not load the pretrained weights of '{name}': {error}. "
             "Give a local file (weights: FILE.safetensors) or `weights: random`."
         ) from error
 
@@ -199,7 +198,7 @@ def _load_file(network: nn.Module, name: str, path: Path) -> None:
     for text, keys in (
         ("lacks", needed - kept.keys()),
         ("has the unknown", kept.keys() - needed),
-        ("has another shape of", wrong),
+        ("has the wrong shape for", wrong),
     ):
         if keys:
             raise BadInput(

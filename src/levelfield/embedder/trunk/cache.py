@@ -86,7 +86,9 @@ class FeatureCache:
         def computed(missing: list[str]) -> tuple[np.ndarray, ...]:
             arrays = compute([first[digest] for digest in missing])
             if not arrays or any(len(array) != len(missing) for array in arrays):
-                raise LevelfieldError(f"The computation was asked for {len(missing)} rows and returned another number.")
+                raise LevelfieldError(
+                    f"The computation must return {len(missing)} rows but returned a different number."
+                )
             return arrays
 
         chunks: list[Chunk] = []
@@ -200,7 +202,7 @@ def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
         try:
             chunks.append(open_chunk(path, check=check))
         except Damaged:
-            _log.warning("The cache file %s is damaged; what it held is computed again.", path)
+            _log.warning("The cache file %s is damaged; its content will be computed again.", path)
             damaged.append(path)
     return chunks, damaged
 
@@ -224,7 +226,7 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     try:
         arrays, _ = read_arrays(path, check=True)
     except Damaged:
-        _log.warning("The cache file %s is damaged; what it held is computed again.", path)
+        _log.warning("The cache file %s is damaged; its content will be computed again.", path)
         return None
     return {name: np.array(array) for name, array in arrays.items()}
 

@@ -55,7 +55,7 @@ class Chunk:
     digests: tuple[str, ...]
     arrays: tuple[np.ndarray, ...]
     checksums: tuple[int, ...] | None = None
-    """One per row, over all tensors; None in chunks of earlier versions."""
+    """One checksum per row, over all tensors; None in chunks of earlier versions."""
 
 
 def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]) -> Chunk:
@@ -128,7 +128,7 @@ class Rows:
             if chunk.checksums is not None and chunk.checksums[place] != _row_checksum(gathered, int(row)):
                 chunk.path.unlink(missing_ok=True)
                 raise BadInput(
-                    f"The cache file {chunk.path} was damaged and has been removed: start the command again "
+                    f"The cache file {chunk.path} was damaged and has been removed: run the command again "
                     "to recompute its content."
                 )
         self._checked[chosen] = True

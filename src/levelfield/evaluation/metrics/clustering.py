@@ -42,7 +42,9 @@ def tabulate(labels: Array, clusters: Array) -> Table:
     (1.0, 1.0)
     """
     if labels.shape != clusters.shape or labels.ndim != 1 or not len(labels):
-        raise BadInput(f"{labels.shape} labels and {clusters.shape} cluster ids: one of each per sample is needed.")
+        raise BadInput(
+            f"labels has shape {labels.shape} and clusters {clusters.shape}; expected one of each per sample."
+        )
     _, first, first_sizes = np.unique(labels, return_inverse=True, return_counts=True)
     _, second, second_sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     pairs, cells = np.unique(first.astype(np.int64) * len(second_sizes) + second, return_counts=True)
@@ -59,7 +61,7 @@ def tabulate(labels: Array, clusters: Array) -> Table:
     "nmi",
     Facts(
         "clustering",
-        "mutual information of classes and clusters, divided by the mean of their "
+        "mutual information between classes and clusters, divided by the mean of their "
         "entropies (k-means, as many clusters as classes)",
         ("arithmetic", "geometric", "min", "max"),
     ),
@@ -79,7 +81,7 @@ def nmi(table: Table, *, form: str = "arithmetic") -> float:
     return mutual_information(table) / mean
 
 
-@register("ami", Facts("clustering", "mutual information above chance, divided by the most it could be above chance"))
+@register("ami", Facts("clustering", "mutual information above chance, divided by its maximum above chance"))
 def ami(table: Table, *, form: None = None) -> float:
     if table.trivial:
         return 1.0
@@ -102,7 +104,7 @@ def ari(table: Table, *, form: None = None) -> float:
 
 @register(
     "f1",
-    Facts("clustering", "harmonic mean of pair precision and pair recall: pairs in one cluster that share the class"),
+    Facts("clustering", "harmonic mean of pair precision and pair recall, over pairs of samples in one cluster"),
 )
 def f1(table: Table, *, form: None = None) -> float:
     all_pairs = _pairs(table.classes) + _pairs(table.clusters)

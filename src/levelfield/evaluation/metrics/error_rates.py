@@ -60,9 +60,9 @@ class Rule:
             raise unknown("rule for a threshold", ", ".join(map(str, given)), RULES)
         [(name, limit)] = given.items()
         if (name == "false_match") == math.isnan(limit):
-            raise BadSpecification(f"rule={asked!r}: write 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
+            raise BadSpecification(f"rule={asked!r}: use 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
         if limit <= 0 or limit >= 1:
-            raise BadSpecification(f"A false-match rate of {limit} was asked for: it lies between 0 and 1, as in 0.01.")
+            raise BadSpecification(f"The false-match rate is {limit}; it must be between 0 and 1, e.g. 0.01.")
         return cls(name, limit)
 
     def __str__(self) -> str:

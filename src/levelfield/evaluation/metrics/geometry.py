@@ -138,7 +138,7 @@ def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
         known = metric.facts.distances
         if known and distance not in known:
             raise BadSpecification(
-                f"Metric '{metric.name}' is not defined for distance '{distance}': {' or '.join(known)} is needed."
+                f"Metric '{metric.name}' is not defined for distance '{distance}'; use {' or '.join(known)}."
             )
 
 

@@ -50,7 +50,7 @@ def clusterings(
     [3, 3]
     """
     if not 1 <= clusters <= len(rows):
-        raise BadInput(f"{clusters} clusters were asked of {len(rows)} rows: 1 to {len(rows)} are possible.")
+        raise BadInput(f"clusters={clusters}, but there are {len(rows)} rows; clusters must be 1 to {len(rows)}.")
     rows = np.ascontiguousarray(rows, dtype=np.result_type(rows, np.float32))
     order = canonical_order(rows, np.zeros(len(rows)))
     for start in starts:

@@ -100,10 +100,10 @@ def pair_set(rows: Array, codes: Array, *, distance: str, what: str = "embedding
     codes = np.unique(codes, return_inverse=True)[1]
     classes = int(codes.max()) + 1
     if classes < 2:
-        raise BadInput(f"{what} are all of one class: to tell same from not, at least two classes are needed.")
+        raise BadInput(f"{what} are all of one class; at least two classes are needed.")
     if len(rows) == classes:
         raise BadInput(
-            f"{what}: each of the {classes} classes has one image, so no pair is of the same class. "
+            f"{what}: each of the {classes} classes has one image, so there is no positive pair. "
             "At least one class with two images is needed."
         )
     order = np.lexsort((row_numbers(rows), codes))

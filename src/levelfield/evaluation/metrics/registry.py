@@ -123,7 +123,7 @@ def parse(name: str) -> Metric:
     if number.isdecimal() and (own or (base not in _registry and f"{stem}@K" in _registry)):
         entry, k = stem if own else f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
         if not 1 <= k <= _MOST:
-            raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: 1 to {_MOST} are possible.")
+            raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
     if not own and ((k is None and entry.endswith("@K")) or entry not in _registry):
         shown = number if number.isdecimal() else "1"
         raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
@@ -134,7 +134,7 @@ def parse(name: str) -> Metric:
 
 
 create = parse
-"""The name that every registry has for it."""
+"""Alias of `options` with the name that all registries use."""
 
 
 def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
@@ -144,12 +144,12 @@ def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | N
     for part in form.split(",") if form is not None else ():
         key, equals, value = (text.strip() for text in part.partition("="))
         if not facts.forms and not facts.numbers:
-            raise BadSpecification(f"Metric '{base}' has one form only: write '{base}' instead of '{name}'.")
+            raise BadSpecification(f"Metric '{base}' has only one form: use '{base}' instead of '{name}'.")
         if not (key in facts.numbers if equals else key in facts.forms):
             numbered = [f"{known}={value or format(number.default, 'g')}" for known, number in facts.numbers.items()]
             raise unknown(f"form of metric '{base}'", part.strip(), [*facts.forms, *numbered])
         if key in numbers or (not equals and choice is not None):
-            raise BadSpecification(f"Metric '{name}' says twice which form it is: one is needed.")
+            raise BadSpecification(f"Metric '{name}' names its form twice; name it once.")
         if equals:
             numbers[key] = facts.numbers[key].checked(f"Metric '{name}': {key}", value)
         else:
@@ -181,7 +181,7 @@ def parse_all(wanted: Iterable[str] | None, *, k: Iterable[int]) -> list[Metric]
     full: dict[str, None] = {}
     for name in asked:
         if not isinstance(name, str):
-            raise BadSpecification(f"metrics holds {name!r}: names are needed, as 'recall@1'.")
+            raise BadSpecification(f"metrics contains {name!r}; expected names such as 'recall@1'.")
         full.update(dict.fromkeys([f"{name}@{n}" for n in k] if name in ("recall", "precision") else [name]))
     return [parse(name) for name in full]
 
@@ -196,7 +196,7 @@ def ranking(metrics: Iterable[str]) -> list[str]:
     found = [metric for metric in metrics if parse(metric).kind != "geometry"]
     if not found:
         raise BadSpecification(
-            f"{', '.join(metrics)}: this describes embeddings and does not say which are better. "
-            "Add a metric that does, such as recall@1."
+            f"{', '.join(metrics)}: descriptive metrics cannot rank embeddings. Add a metric that can, such as "
+            "recall@1."
         )
     return found

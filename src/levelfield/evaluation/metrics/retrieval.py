@@ -65,7 +65,7 @@ def map_at_r(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.count), groups.count)
 
 
-@register("map", Facts("retrieval", "mean over the positives of the precision at their places in the whole list"))
+@register("map", Facts("retrieval", "mean over the positives of the precision at their ranks in the whole list"))
 def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.gallery), groups.count)
 
@@ -90,8 +90,8 @@ def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
     "map@c",
     Facts(
         "retrieval",
-        "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 in place of R, as the "
-        "released code has it (released); or hits among the first c, divided by c (equation)",
+        "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 instead of R, as in the "
+        "released code (released); or hits among the first c, divided by c (equation)",
         ("map_at_r", "released", "equation"),
         reach=_first_c,
     ),
@@ -103,7 +103,7 @@ def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
     return _share(hits_within(groups, size) if form == "equation" else precision_sum(groups, size), size)
 
 
-@register("mrr", Facts("retrieval", "1 / place of the nearest positive", reach=_nearest))
+@register("mrr", Facts("retrieval", "1 / rank of the nearest positive", reach=_nearest))
 def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
     return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)

@@ -60,7 +60,7 @@ def class_spectra(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> A
            [5., 0.]])
     """
     if length < 1:
-        raise BadInput(f"length={length}: a spectrum of at least 1 value is needed.")
+        raise BadInput(f"length={length}: the length of a spectrum must be at least 1.")
     points = Points.of(rows, labels)
     result = np.zeros((len(points.classes), length))
     for positions in points.classes:
@@ -85,7 +85,7 @@ def class_spectrum(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> 
     Facts(
         "geometry",
         "spectral decay: divergence of the uniform distribution from the singular values; "
-        "0 = all directions used alike, larger = more compressed (reverse: the other divergence; "
+        "0 = all directions used equally, larger = more compressed (reverse: the other divergence; "
         "drop: without the N largest)",
         ("forward", "reverse"),
         {"drop": Number(0, above=-1, whole=True)},
@@ -113,8 +113,8 @@ def _decay(points: Points, drop: int, direction: str) -> float:
     values = points.once(singular_values)
     if not 0 <= drop < len(values):
         raise BadInput(
-            f"rho without the {drop} largest of {len(values)} singular values (rows: {points.rows.shape}): "
-            f"0 to {len(values) - 1} can be left out."
+            f"rho cannot drop the {drop} largest of {len(values)} singular values (rows: {points.rows.shape}); "
+            f"drop must be 0 to {len(values) - 1}."
         )
     smallest = max(points.rows.shape) * 2.0**-52 * values[0]
     kept = np.where(values > smallest, values, 0.0)[drop:]

@@ -78,8 +78,8 @@ class Threshold:
     def _check_columns(self, columns: int, name: str) -> None:
         if columns != self.columns:
             raise BadInput(
-                f"{name} has {columns} columns and the embeddings that chose the threshold {self.columns}: "
-                "the same number is needed."
+                f"{name} has {columns} columns, but the threshold was chosen on embeddings with {self.columns}; "
+                "both need the same number."
             )
 
     def rates(
@@ -202,6 +202,6 @@ def _refuse_common(validation: Array, test: Array) -> None:
     if len(common):
         shown = ", ".join(map(str, common[:3])) + (", ..." if len(common) > 3 else "")
         raise BadInput(
-            f"{len(common)} of {len(test)} test classes also chose the threshold ({shown}): its rates there "
-            "would look better than they are. Classes that are different need different labels."
+            f"{len(common)} of {len(test)} test classes were also used to choose the threshold ({shown}), so the "
+            "error rates would be too optimistic. Use different labels for different classes."
         )

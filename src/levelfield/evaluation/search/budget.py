@@ -30,7 +30,7 @@ def parse_memory(memory: str | int) -> int:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(memory))
     if isinstance(memory, bool) or not found or found[2].upper() not in _UNITS:
-        raise BadSpecification(f"memory={memory!r} is no amount: write it as '2GB', '500MB' or a number of bytes.")
+        raise BadSpecification(f"memory={memory!r} is not a size: use '2GB', '500MB' or a number of bytes.")
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
@@ -63,6 +63,6 @@ def refuse_less(memory: str | int, needed: int, inputs: Inputs) -> None:
     if parse_memory(memory) < needed:
         raise BadSpecification(
             f"memory={memory!r} is too little for {len(inputs.query)} queries and "
-            f"{len(inputs.gallery)} gallery rows of {inputs.query.shape[1]} numbers: "
-            f"'{-(-needed // 10**6)}MB' is the least."
+            f"{len(inputs.gallery)} gallery rows with {inputs.query.shape[1]} columns: "
+            f"the minimum is '{-(-needed // 10**6)}MB'."
         )

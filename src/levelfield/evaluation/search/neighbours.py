@@ -42,7 +42,7 @@ def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
     """
     most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
     if not 1 <= k <= most:
-        raise BadSpecification(f"k={k} neighbours were asked for: 1 to {most} are possible here.")
+        raise BadSpecification(f"k={k}: the number of neighbours must be 1 to {most}.")
     positions = np.empty((len(inputs.query), k), np.int64)
     for queries, values in panels_of(inputs, distance=distance):
         own = torch.from_numpy(inputs.query_ids[queries]).to(values.device)

@@ -38,7 +38,7 @@ class ClassWeights:
         """From the number of queries of each class."""
         counts = np.asarray(queries, dtype=np.float64)
         if counts.ndim != 1 or not len(counts) or not (counts > 0).all() or not np.isfinite(counts).all():
-            raise BadInput(f"weights of shape {counts.shape} came: one positive number of queries per class is needed.")
+            raise BadInput(f"weights has shape {counts.shape}; expected one positive number of queries per class.")
         shares = counts / counts.sum()
         squares = float(shares @ shares)
         if len(shares) == 1:

@@ -185,12 +185,14 @@ def checked(values: npt.ArrayLike, label: str, classes: int) -> Floats:
     """A row as `[seeds, classes]`, or what is wrong with it."""
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if rows.ndim != 2 or not rows.size:
-        raise BadInput(f"'{label}' has shape {rows.shape}: (seeds, classes) is needed.")
+        raise BadInput(f"'{label}' has shape {rows.shape}; expected (seeds, classes).")
     if rows.shape[1] != classes:
-        raise BadInput(f"'{label}' has {rows.shape[1]} classes and the weights {classes}: the same are needed.")
+        raise BadInput(
+            f"'{label}' has {rows.shape[1]} classes but the weights have {classes}; both need the same classes."
+        )
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
-        raise BadInput(f"'{label}' has a NaN or an infinity, the first for seed {bad[0][0]} and class {bad[0][1]}.")
+        raise BadInput(f"'{label}' contains NaN or infinity; the first is at seed {bad[0][0]}, class {bad[0][1]}.")
     return rows
 
 

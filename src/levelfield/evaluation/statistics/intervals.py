@@ -104,7 +104,7 @@ def t_interval(values: Sequence[float] | Floats, *, level: float = 0.95) -> Inte
     """
     runs = np.asarray(values, dtype=np.float64)
     if runs.ndim != 1 or not np.isfinite(runs).all() or not len(runs):
-        raise BadInput(f"An interval over runs needs one finite value per run; {runs.tolist()} came.")
+        raise BadInput(f"An interval over runs needs one finite value per run, not {runs.tolist()}.")
     if len(runs) == 1:
         return None
     from scipy.special import stdtrit

@@ -47,10 +47,13 @@ def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
     datasets, methods = list(table), list(next(iter(table.values()), {}))
     if len(datasets) < 2:
         raise BadInput(
-            f"Ranks over {len(datasets)} dataset{'' if len(datasets) == 1 else 's'} say nothing: 2 or more are needed."
+            f"Ranks need at least 2 datasets; there {'is' if len(datasets) == 1 else 'are'} {len(datasets)}."
         )
     if len(methods) < 3:
-        raise BadInput(f"{len(methods)} methods ({', '.join(methods) or 'none'}) are on all datasets: ranks need 3.")
+        raise BadInput(
+            f"Ranks need at least 3 methods with results on all datasets; there are {len(methods)} "
+            f"({', '.join(methods) or 'none'})."
+        )
     ranked = ranks([[table[dataset][method] for method in methods] for dataset in datasets])
     means = dict(sorted(zip(methods, ranked.mean(axis=0).tolist(), strict=True), key=lambda one: one[1]))
     difference = critical_difference(len(methods), len(datasets))
@@ -66,7 +69,7 @@ def ranks(table: npt.ArrayLike) -> Floats:
     """
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all():
-        raise BadInput("Ranks need one finite figure of each method on each dataset.")
+        raise BadInput("Ranks need one finite value per method and dataset.")
     from scipy.stats import rankdata
 
     ranked: Floats = rankdata(-values, axis=1)

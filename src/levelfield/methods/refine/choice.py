@@ -30,7 +30,7 @@ class Refinement:
 
     def __post_init__(self) -> None:
         if self.by not in ways():
-            raise unknown("way to refine", str(self.by), ways())
+            raise unknown("refinement", str(self.by), ways())
         check_settings(self.by, self.settings)
         for name, value in self.settings.items():
             _check_kind(name, value, settings_of(self.by)[name])
@@ -46,7 +46,7 @@ class Refinement:
             return cls(said)
         if not isinstance(said, Mapping) or "by" not in said:
             raise BadSpecification(
-                f"'refine' is {said!r}; name a way ({', '.join(ways())}), or say {{by: nearest, size: 5}}."
+                f"'refine' is {said!r}; use one of {', '.join(ways())}, or settings such as {{by: nearest, size: 5}}."
             )
         return cls(said["by"], {key: value for key, value in said.items() if key != "by"})
 
@@ -60,7 +60,7 @@ class Refinement:
         by, *rest = (part.strip() for part in text.split(":"))
         wrong = next((part for part in rest if "=" not in part), None)
         if wrong is not None:
-            raise BadSpecification(f"'{wrong}' in '{text}' is no setting: write reciprocal:k=20:size=5.")
+            raise BadSpecification(f"'{wrong}' in '{text}' is not a setting: use the form reciprocal:k=20:size=5.")
         pairs = [part.split("=", 1) for part in rest]
         return cls(by, {name.strip(): read_yaml(value, origin=f"'{text}'") for name, value in pairs})
 
@@ -75,9 +75,13 @@ class Refinement:
     def width(self, objective: nn.Module | None) -> int:
         """How many numbers a refined row has; refuses an objective that cannot refine."""
         if not isinstance(objective, MessagePassing):
-            raise BadSpecification("Only 'message_passing' can refine: its network passes messages among test images.")
+            raise BadSpecification(
+                "'refine' needs the objective 'message_passing', whose network passes messages between test images."
+            )
         if objective.head_scale is None:
-            raise BadSpecification("With 'message_weight' 0 no network of messages is trained, so nothing is refined.")
+            raise BadSpecification(
+                "'refine' needs a 'message_weight' above 0: with 0 the message-passing network is not trained."
+            )
         return objective.head_scale.numel()
 
     def __call__(
@@ -102,4 +106,4 @@ def _check_kind(name: str, value: Any, usual: Any) -> None:
     elif isinstance(usual, float):
         number(name, value)
     elif not isinstance(value, str):
-        raise BadSpecification(f"'{name}' is {value!r}; a word such as {usual!r} is needed.")
+        raise BadSpecification(f"'{name}' is {value!r}; expected a name such as {usual!r}.")

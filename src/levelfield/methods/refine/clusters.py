@@ -44,7 +44,7 @@ def spectral(rows: Array, *, clusters: int = _CLUSTERS, neighbours: int = 10, se
         random_state=seed,
     )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Graph is not fully connected")  # its parts are clusters, too
+        warnings.filterwarnings("ignore", message="Graph is not fully connected")  # its components are clusters too
         found: Array = made.fit_predict(rows)
     return found
 
@@ -55,7 +55,7 @@ def birch(rows: Array, *, clusters: int = _CLUSTERS, threshold: float = 0.5, see
 
     made = Birch(n_clusters=_at_most(clusters, rows), threshold=number("threshold", threshold, above=0))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Number of subclusters found")  # the docstring says so
+        warnings.filterwarnings("ignore", message="Number of subclusters found")  # see the docstring
         found: Array = made.fit_predict(rows)
     return found
 
@@ -76,7 +76,7 @@ def optics(rows: Array, *, eps: float = 0.9, min_samples: int = 5, noise: Noise 
     least = min(max(2, whole("min_samples", min_samples, least=1)), len(rows))
     made = OPTICS(min_samples=least, max_eps=reach, eps=reach, cluster_method="dbscan")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="All reachability values are inf")  # all are noise
+        warnings.filterwarnings("ignore", message="All reachability values are inf")  # all rows are noise
         return without_noise(made.fit_predict(rows), noise)
 
 

@@ -88,14 +88,16 @@ def refine(
     (4, 4)
     """
     if not isinstance(objective, MessagePassing) or objective.network is None:
-        raise BadSpecification("Only 'message_passing' can refine, with a 'message_weight' above 0.")
+        raise BadSpecification("Refinement needs the objective 'message_passing' with a 'message_weight' above 0.")
     rows = finite_rows(embeddings, "embeddings", None)
     if gallery is None:
         return refined_rows(objective, rows, None, groups_of(unit_rows(rows), by, **settings), progress=progress)
     if by != "reciprocal":
-        raise BadSpecification(f"Refinement '{by}' has no form for queries in a gallery; 'reciprocal' has.")
+        raise BadSpecification(f"Refinement '{by}' does not support queries with a gallery; use 'reciprocal'.")
     if objective.concat_steps:
-        raise BadSpecification("With 'concat_steps' refined queries are wider than the rows of the gallery.")
+        raise BadSpecification(
+            "Refinement with 'concat_steps' does not support a gallery: refined queries are wider than gallery rows."
+        )
     others = finite_rows(gallery, "gallery", None)
     check_settings(by, settings)
     found = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
@@ -109,7 +111,7 @@ def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
     (3, 2)
     """
     if by not in ways():
-        raise unknown("way to refine", by, ways())
+        raise unknown("refinement", by, ways())
     check_settings(by, settings)
     if by == "reciprocal":
         return reciprocal_groups(rows, **settings).groups
@@ -137,7 +139,7 @@ def refined_rows(
     places = groups.members[:, groups.kept]
     _, first = np.unique(places, return_index=True)
     if len(first) != len(rows):
-        raise BadInput(f"The groups keep {len(first)} of {len(rows)} rows; each must be kept once at least.")
+        raise BadInput(f"The groups contain {len(first)} of {len(rows)} rows; each row must be in at least one group.")
     wanted = np.isin(np.arange(places.size), first).reshape(places.shape)
     result: Array | None = None
     stage = progress.stage("refining", len(places))
@@ -164,7 +166,7 @@ def nearest_groups(rows: Array, *, chunks: int = 6, size: int = 9, seed: int = 0
     (2, 4)
     """
     if whole("size", size, least=1) > len(rows):
-        raise BadInput(f"A chunk of {size} was asked for, and there are {len(rows)} rows.")
+        raise BadInput(f"The chunk size is {size}, but there are {len(rows)} rows.")
     chosen = np.concatenate((np.arange(len(rows))[:, None], nearest_lists(rows, size - 1)), axis=1)
     chunks = whole("chunks", chunks, least=1)
     return Groups(dealt(chosen, chunks, seed=seed), tuple(range(0, chunks * size, size)))

@@ -57,7 +57,7 @@ def reciprocal_groups(
     alpha, strict = number("alpha", alpha, least=0), one_of("strict", strict, (True, False))
     there = len(rows) if gallery is None else len(gallery) + 1
     if size > there:
-        raise BadInput(f"A group of {size} was asked for, and there are {there} rows for it.")
+        raise BadInput(f"The group size is {size}, but there are only {there} rows.")
     if gallery is None:
         lists = _with_itself(rows, k)
         back, halves = lists, lists[:, : round(k / 2) + 1]

@@ -83,7 +83,7 @@ def definition_note(line: Line, metric: str) -> str:
     exact = metric in (entry.get("name"), *entry.get("also", ()))
     said = "" if exact else str(entry.get("differs", ""))
     if entry.get("ceiling"):
-        limit = f"{100 * ceiling(line.dataset):.1f} % is the most it can be on {line.dataset}"
+        limit = f"the maximum on {line.dataset} is {100 * ceiling(line.dataset):.1f} %"
         said = f"{said}, so that {limit}" if said else limit
     remark = str(entry.get("remark", ""))
     return "; ".join(text for text in (said, remark) if text)
