@@ -1,4 +1,4 @@
-"""Arrays from .npy and .npz files. Nothing is unpickled, and what a header promises is compared with what is there."""
+"""Read arrays from .npy and .npz files. Nothing is unpickled, and headers are checked against the file size."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import numpy as np
 from levelfield.contents import MEGABYTE, damaged, opened
 from levelfield.errors import BadInput
 
-NUMBERS = "biuf"  # kinds of numpy's types: bool, int, unsigned, float
+NUMBERS = "biuf"  # numpy dtype kinds: bool, int, unsigned, float
 PLAIN = NUMBERS + "US"  # and text
 _SUFFIX = ".npy"
 _MEMBERS = 1_000
-_UNPACKED = 1_000 * MEGABYTE  # bytes of a compressed array that need no reason
+_UNPACKED = 1_000 * MEGABYTE  # bytes a compressed array may unpack to, whatever its file size
 _RATIO = 100
 _DIRECTORY_END = struct.Struct("<4s4H2LH")
 _FAULTS = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, KeyError, IndexError, RuntimeError,
     NotImplementedError, OverflowError, MemoryError,
-)  # fmt: skip  # of zipfile, for damaged archives
+)  # fmt: skip  # raised by zipfile for damaged archives
 
 
 class _Header(NamedTuple):
@@ -40,7 +40,7 @@ class _Header(NamedTuple):
 
 
 def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
-    """The array of a .npy file, mapped: only what is used is read. kinds: numpy's letters of the types it may have."""
+    """Memory-map the array of a .npy file. kinds: allowed numpy dtype kinds."""
     with opened(path) as file:
         header = _header(file, path, kinds, os.fstat(file.fileno()).st_size)
         if not header.size:
@@ -51,9 +51,9 @@ def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
 
 
 def read_arrays(path: Path, *, kinds: str = NUMBERS, compressed: bool = False) -> dict[str, np.ndarray]:
-    """All arrays of a .npz file, by name, once their checksums were compared.
+    """Read all arrays of a .npz file by name and verify their checksums.
 
-    compressed: whether they may be; one may then unpack to 1 GB, or to 100 times the size of the file.
+    compressed: whether arrays may be compressed; each may then unpack to 1 GB or 100 times the file size.
     """
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -73,7 +73,7 @@ def read_arrays(path: Path, *, kinds: str = NUMBERS, compressed: bool = False) -
 
 
 def _check_directory(file: IO[bytes], path: Path, size: int) -> None:
-    """Refuse what is no archive of few files, before its list of files is read."""
+    """Refuse a file that is not a small archive, before reading its list of members."""
     tail_size = min(size, _DIRECTORY_END.size + 20)
     file.seek(size - tail_size)
     tail = file.read(tail_size)
@@ -96,22 +96,22 @@ def _check_size(member: zipfile.ZipInfo, path: Path, size: int, compressed: bool
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds: str) -> np.ndarray:
-    inside = path / member.filename  # as errors name it
+    inside = path / member.filename  # the name in error messages
     with archive.open(member) as file:
         header = _header(file, inside, kinds, member.file_size)
-        content = file.read()  # to the end, where its checksum is compared
+        content = file.read()  # to the end, where zipfile compares the checksum
     if len(content) != header.size:
         raise damaged(inside, "is truncated")
     return np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.by_columns else "C")
 
 
 def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
-    """What the header of an array says, once it fits the size of the file."""
+    """Parse the header of an array and check it against the file size."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         header = _Header(*read(file), begin=file.tell())
-    except Exception as error:  # a header is a piece of Python, and numpy raises nearly anything for a damaged one
+    except Exception as error:  # numpy parses a header as Python and can raise almost anything
         raise damaged(path, "is empty" if not size else "is not an array: its header is invalid") from error
     if header.dtype.hasobject:
         raise damaged(

@@ -1,7 +1,7 @@
-"""YAML as people write it: 1e-3 is a number, a date is text, and a key that stands twice is an error.
+"""YAML as people write it: 1e-3 is a number, a date is text, and a duplicate key is an error.
 
-Every YAML text is read here. Its size, its depth and what its aliases expand to are limited before anything is built,
-so that no text can exhaust memory, hang or crash the interpreter.
+All YAML is read here. Size, depth and alias expansion are limited before anything is built, so that no text can exhaust
+memory, hang or crash the interpreter.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import yaml
 from levelfield.contents import MEGABYTE, read_text
 from levelfield.errors import BadSpecification, Damaged
 
-LONGEST = MEGABYTE  # characters of a text; a study of a thousand methods has a third of that
-EXPANDED = 2 * MEGABYTE  # characters and nodes after every alias is replaced by what it stands for
+LONGEST = MEGABYTE  # characters; a study of a thousand methods has a third of that
+EXPANDED = 2 * MEGABYTE  # characters and nodes after alias expansion
 DEEPEST = 60  # a study needs about 8 levels
-LARGEST = 2**64  # of whole numbers, either sign
+LARGEST = 2**64  # integers, either sign
 LONGEST_NUMBER = 10_000  # characters
 _TAGS = {None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map"))}
-# no name of a file and no UTF-8 may have them, or they are orders to a terminal
+# invalid in file names or UTF-8, or terminal control characters
 _UNFIT = re.compile("[\0\x1b\ud800-\udfff]")
-_FAULTS = (ValueError, KeyError, IndexError, AttributeError, OverflowError)  # of PyYAML's constructors of scalars
+_FAULTS = (ValueError, KeyError, IndexError, AttributeError, OverflowError)  # raised by PyYAML's scalar constructors
 
 
 def read_yaml_file(path: Path) -> Any:
-    """The content of a YAML file that a person wrote."""
+    """Read a YAML file written by a person."""
     return _read(_text(path), _Loader, str(path))
 
 
 def read_yaml(text: str, *, origin: str) -> Any:
-    """The content of `text`. `origin` names it in errors.
+    """Parse `text`. `origin` names it in errors.
 
     >>> read_yaml("{lr: 1e-3, steps: 5, about: 1e, day: 2024-13-45}", origin="example")
     {'lr': 0.001, 'steps': 5, 'about': '1e', 'day': '2024-13-45'}
@@ -46,7 +46,7 @@ def read_yaml(text: str, *, origin: str) -> Any:
 
 
 def read_written(path: Path) -> Any:
-    """The content of a file that `yaml.safe_dump` wrote: there an identity such as 843e62081982 is text.
+    """Read a file written by `yaml.safe_dump`, in which an identity such as 843e62081982 is text.
 
     >>> import tempfile
     >>> written = Path(tempfile.mkdtemp()) / "run.yaml"
@@ -56,13 +56,13 @@ def read_written(path: Path) -> Any:
     """
     try:
         return _read(_text(path), _WrittenLoader, str(path))
-    except BadSpecification as error:  # nobody wrote it by hand
+    except BadSpecification as error:  # a generated file is damaged, not misspelt
         raise Damaged(str(error)) from error
 
 
 def _text(path: Path) -> str:
     try:
-        return read_text(path, most=4 * LONGEST)  # bytes: a character has 4 of them at most
+        return read_text(path, most=4 * LONGEST)  # bytes: at most 4 per character
     except Damaged as error:
         raise BadSpecification(str(error)) from error
 
@@ -83,7 +83,7 @@ def _read(text: str, loader: type[_Plain], origin: str) -> Any:
 
 
 class _Refused(Exception):
-    """YAML, but more or other than we read; `what` is the end of a sentence that begins with the origin."""
+    """Valid YAML outside our limits; `what` completes a sentence that starts with the origin."""
 
     def __init__(self, what: str, mark: Any = None) -> None:
         super().__init__(what)
@@ -91,13 +91,13 @@ class _Refused(Exception):
 
 
 def _check(events: Iterator[yaml.Event]) -> None:
-    """Refuse a text by the stream of its events, before anything is built: PyYAML builds by recursion."""
-    sizes = [0]  # of the collections that are open, and of the document
+    """Check the event stream of a text before anything is built: PyYAML builds recursively."""
+    sizes = [0]  # of the open collections and the document
     open_anchors: list[str | None] = []
     anchored: dict[str | None, int] = {}
     for event in events:
         mark = event.start_mark
-        if getattr(event, "tag", None) not in _TAGS:  # of a scalar or the start of a collection
+        if getattr(event, "tag", None) not in _TAGS:  # a scalar or the start of a collection
             tag = str(getattr(event, "tag", None)).replace("tag:yaml.org,2002:", "!!")
             raise _Refused(f"uses the tag {tag}; only plain values, lists and mappings are supported", mark)
         if isinstance(event, yaml.CollectionStartEvent):
@@ -116,7 +116,7 @@ def _check(events: Iterator[yaml.Event]) -> None:
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor in open_anchors:
                 raise _Refused(f"has the alias *{event.anchor} inside its own anchor", mark)
-            size = anchored.get(event.anchor, 1)  # one that stands for nothing is refused later
+            size = anchored.get(event.anchor, 1)  # an undefined alias is refused later
         if anchor is not None:
             anchored[anchor] = size
         sizes[-1] += size
@@ -125,15 +125,15 @@ def _check(events: Iterator[yaml.Event]) -> None:
 
 
 class _Plain(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where PyYAML has it
-    """Reads null, true, numbers, text, lists and keys with values; nothing else."""
+    """Loader of null, booleans, numbers, text, lists and mappings only."""
 
 
 class _WrittenLoader(_Plain):
-    """For what `yaml.safe_dump` wrote."""
+    """Loader for files written by `yaml.safe_dump`."""
 
 
 class _Loader(_Plain):
-    """For what people write."""
+    """Loader for files written by people."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -147,11 +147,11 @@ class _Loader(_Plain):
 
 
 def _careful(construct: Callable[[Any, yaml.ScalarNode], Any], kind: str) -> Callable[[Any, yaml.ScalarNode], Any]:
-    """A constructor whose failure tells the value and its place."""
+    """Wrap a constructor so that its error names the value and its position."""
 
     def constructed(loader: Any, node: yaml.ScalarNode) -> Any:
         try:
-            if len(node.value) > LONGEST_NUMBER:  # 1:1:1:... is one to the base of 60, and takes minutes
+            if len(node.value) > LONGEST_NUMBER:  # 1:1:1:... is a base-60 number that takes minutes to parse
                 raise ValueError
             value = construct(loader, node)
         except _FAULTS as error:
@@ -181,13 +181,13 @@ for _name, _kind in _SCALARS.items():
     _tag = f"tag:yaml.org,2002:{_name}"
     _Plain.add_constructor(_tag, _careful(getattr(yaml.SafeLoader, f"construct_yaml_{_name}"), _kind))
 _Plain.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_yaml_str)  # a lone `=`
-# a date is text: nothing here needs one, and there are texts such as 2024-13-45 that look like one
+# dates stay text: no setting is a date, and texts such as 2024-13-45 look like one
 _Plain.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
     for first, resolvers in _Plain.yaml_implicit_resolvers.items()
 }
 _Loader.yaml_implicit_resolvers = {first: list(found) for first, found in _Plain.yaml_implicit_resolvers.items()}
-# YAML 1.1 takes 1e-3 for text, because it has no point
+# YAML 1.1 reads 1e-3 as text, because it has no decimal point
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$"), list("-+.0123456789")
 )

@@ -258,7 +258,7 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         (["--embeddings", "e.npy", "--labels", "short.npy"], "12 embeddings but 7 labels"),
         (["--embeddings", "y.npy", "--labels", "y.npy"], "shape (12,)"),
         (["--embeddings", "nan.npy", "--labels", "y.npy"], "the first is row 5"),
-        (["--embeddings", "e.npy", "--labels", "real.npy"], "whole numbers"),
+        (["--embeddings", "e.npy", "--labels", "real.npy"], "expected integers"),
         ([*ARRAYS, "--gallery", "e.npy"], "without gallery_labels"),
         ([*ARRAYS, "--query-ids", "y.npy"], "belong to a gallery"),
         ([*ARRAYS, "--metrics", ","], "--metrics is empty"),

@@ -323,7 +323,7 @@ def test_classes_that_chose_are_not_tested() -> None:
         found.rates(rows, labels + 10)
     with pytest.raises(BadInput, match="both be numbers or both be text"):
         found.rates(rows, labels.astype(str))
-    with pytest.raises(BadInput, match="test embeddings has 5 columns, but the threshold was chosen on .* 6"):
+    with pytest.raises(BadInput, match=r"test embeddings has 5 columns, but the threshold was chosen on .* 6"):
         found.rates(rows[:, :5], labels + 100)
     with pytest.raises(BadInput, match="test embeddings are all of one class"):
         found.rates(rows, np.full(len(rows), 99))
