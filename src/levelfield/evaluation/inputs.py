@@ -1,4 +1,4 @@
-"""What may be evaluated: finite rows, a label for each, ids that exist. All else is refused by name and row."""
+"""Validate the inputs of an evaluation: finite rows, one label per row, existing ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from levelfield.errors import BadInput
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Arrays = ArrayLike | torch.Tensor  # what people have: arrays, lists, tensors on any device
+Arrays = ArrayLike | torch.Tensor  # arrays, lists, tensors on any device
 _CHUNK = 256
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Queries and the gallery they are searched in, checked. `codes` are labels renamed 0..C-1 over both sets.
+    """Validated queries and gallery. `codes` are the labels of both sets renamed to 0..C-1.
 
     `query_ids[i]` is the gallery row that is query i itself, -1 if there is none.
     """
@@ -30,8 +30,8 @@ class Inputs:
     query_ids: Array
     classes: Array
     self_search: bool
-    bits: int  # per value as it came, before float16 was lifted to float32
-    device: torch.device  # where the embeddings came from: they are searched there
+    bits: int  # per value of the input, before float16 is converted to float32
+    device: torch.device  # device of the embeddings, used for the search
 
 
 def check_inputs(
@@ -43,12 +43,12 @@ def check_inputs(
     query_ids: Any = None,
     dim: int | None = None,
 ) -> Inputs:
-    """Arrays as the engine needs them; the caller's own are never changed.
+    """Convert arrays for the engine; the caller's arrays are never changed.
 
     >>> check_inputs([[0.0, 1.0], [1.0, float("nan")]], [0, 0])
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadInput: embeddings: 1 of 2 rows have a NaN or an infinity, the first is row 1.
+    levelfield.errors.BadInput: embeddings: 1 of 2 rows contain NaN or infinity; the first is row 1.
     """
     query = finite_rows(embeddings, "embeddings", dim)
     bits = 8 * (embeddings.element_size() if isinstance(embeddings, torch.Tensor) else np.asarray(embeddings).itemsize)
@@ -94,7 +94,7 @@ def check_inputs(
 def _numpy(values: Any, name: str) -> Array:
     try:
         if isinstance(values, torch.Tensor):
-            short = values.is_floating_point() and values.element_size() < 4  # numpy knows few of these types
+            short = values.is_floating_point() and values.element_size() < 4  # numpy lacks most of these types
             return (values.detach().float() if short else values.detach()).cpu().numpy()
         return np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -112,7 +112,7 @@ def finite_rows(values: Any, name: str, dim: int | None) -> Array:
         check_dim(dim, rows.shape[1], name)
         rows = rows[:, :dim]
     if rows.dtype not in (np.float32, np.float64):
-        exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 holds without loss
+        exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 represents exactly
         rows = rows.astype(np.float64 if rows.dtype.itemsize > exact else np.float32)
     bad = _infinite(rows)
     if len(bad):
@@ -126,7 +126,7 @@ def check_dim(dim: int, columns: int, name: str) -> None:
 
 
 def class_names(values: Any, name: str, count: int, owner: str) -> Array:
-    """One label per row: whole numbers as they are, or text."""
+    """One label per row: integers or text."""
     labels = _numpy(values, name)
     if labels.ndim != 1:
         raise BadInput(f"{name} has shape {labels.shape}; expected one label per row, shape ({count},).")
@@ -140,7 +140,7 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
         missing = [row for row, label in enumerate(labels) if label is None or label != label]
         if missing:
             raise BadInput(f"{name}: {len(missing)} of {count} rows have no label; the first is row {missing[0]}.")
-    # int64 and uint64 together would become float64, in which large numbers merge: what int64 can't hold is text
+    # int64 and uint64 together would become float64, which merges large numbers; values beyond int64 become text
     large = labels.dtype.kind == "u" and len(labels) and labels.max() > np.iinfo(np.int64).max
     if labels.dtype.kind == "O" or large:
         return labels.astype(str)
@@ -152,7 +152,7 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
 
 
 def _infinite(rows: Array) -> Array:
-    """Which rows have a NaN or an infinity; a few at a time, so that a file that is mapped to memory stays a file."""
+    """Rows with NaN or infinity, checked a few at a time so that a memory-mapped file is not loaded as a whole."""
     found = [
         np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start
         for start in range(0, len(rows), _CHUNK)
