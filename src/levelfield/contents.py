@@ -15,9 +15,7 @@ from typing import IO, Any
 from levelfield.errors import Damaged
 
 MEGABYTE = 1_000_000
-_UNFIT = re.compile(
-    "[\ud800-\udfff]|\\\\u001b"
-)  # surrogates are invalid in UTF-8, and escape characters control a terminal
+_UNFIT = re.compile("[\ud800-\udfff]|\\\\u001b")  # invalid in UTF-8, or terminal control characters
 
 
 @contextmanager

@@ -110,9 +110,7 @@ def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
         write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         return
     rest = json.dumps({**content, in_lines: []}, indent=2, ensure_ascii=False)
-    before, after = rest.split(
-        f"\n  {json.dumps(in_lines)}: []", 1
-    )  # unambiguous: JSON strings contain no raw line breaks
+    before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # JSON strings have no raw line breaks
     entries = ",\n".join(f"    {json.dumps(one, ensure_ascii=False)}" for one in content[in_lines])
     write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n{entries}\n  ]{after}\n")
 

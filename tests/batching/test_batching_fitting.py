@@ -76,7 +76,7 @@ def test_the_error_names_what_is_needed_and_what_would_fit():
         r"class.*with their defaults: .*balanced.*n_pair, spc, spc_r",
     ):
         check_fit(make("spc", samples_per_class=1), objectives.create("triplet"))
-    with pytest.raises(BadSpecification, match=r"needs 3 classes in a batch, and batches have at most 1.*These fit"):
+    with pytest.raises(BadSpecification, match=r"needs 3 classes in a batch, but batches have at most 1.*These fit"):
         check_fit(make("m_per_class", batch_size=12, samples_per_class=12), objectives.create("quadruplet"))
 
 

@@ -330,7 +330,7 @@ def test_drawings_of_two_characters_in_a_folder_and_strange_validation_classes_a
         data.create("omniglot", root=root)
     root, _ = makers.imagenet(tmp_path / "imagenet")
     makers.picture(root / "val" / "n09999999" / "x.JPEG", 1)
-    with pytest.raises(BadInput, match=r"1 classes that .* lacks: n09999999"):
+    with pytest.raises(BadInput, match=r"1 classes that are missing in .*: n09999999"):
         data.create("imagenet", root=root)
 
 

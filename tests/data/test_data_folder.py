@@ -78,7 +78,7 @@ def test_oddities_are_noted(pets, picture):
     notes = " ".join(data.create(pets).notes)
     assert "1 image is directly" in notes
     assert "1 sub-folder without images ignored: empty" in notes
-    assert "1 file that is no image ignored" in notes
+    assert "1 file that is not an image ignored" in notes
     assert "1 class has only one image and cannot be a query: lone" in notes
     assert "lone" in data.create(pets).class_names
 

@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_named() -> None:
         remembering("contrastive", size=4)(batch, labels)
     with pytest.raises(BadInput, match="dim=5"):
         remembering("contrastive")(batch[:, :3], labels)
-    with pytest.raises(BadInput, match="takes none"):
+    with pytest.raises(BadInput, match="takes no tuples"):
         remembering("triplet")(batch, labels, tuples=torch.tensor([[0, 1, 2]]))
     with pytest.raises(BadInput, match="swap"):
         remembering("triplet", swap=True)(batch, labels)

@@ -38,10 +38,10 @@ def seeded() -> torch.Generator:
         ({"tuples": [[0, 2, 1]]}, "a list of 1 as tuples.*triplets"),
         ({"tuples": tuple(TRIPLET.T)}, r"a tuple of 3 as tuples.*torch.stack\(\(a, p, n\), 1\)"),
         ({"tuples": torch.tensor([[0, 2, 12]])}, "row 12 in the tuples; the batch has rows 0 to 11"),
-        ({"tuples": torch.tensor([[0, -1, 1]])}, "row -1 among the tuples"),
+        ({"tuples": torch.tensor([[0, -1, 1]])}, "row -1 in the tuples"),
         ({"tuples": TRIPLET.double()}, "indices into the batch, not torch.float64"),
         ({"tuples": (PAIR, TRIPLET)}, r"pairs of shape \(1, 3\)"),
-        ({"tuples": (PAIR, PAIR + 10)}, "row 12 among the tuples"),
+        ({"tuples": (PAIR, PAIR + 10)}, "row 12 in the tuples"),
         ({"weights": [1.0] * 12}, "a list of 12 as weights"),
         ({"weights": torch.ones(3)}, r"shape \(3,\) as weights for 12 embeddings"),
         ({"generator": 3}, "type int as generator"),
@@ -70,7 +70,7 @@ def test_rows_of_another_width_than_the_class_vectors_are_refused(name: str) -> 
 
 
 def test_rows_that_a_role_names_must_be_there() -> None:
-    with pytest.raises(BadInput, match="'prototypical' got row 99 among the query"):
+    with pytest.raises(BadInput, match="'prototypical' got row 99 in the query"):
         create("prototypical")(ROWS, LABELS, roles={"support": [0, 1], "query": [99]})
     with pytest.raises(BadInput, match="'group_loss' got row 99 among the anchors"):
         create("group_loss")(ROWS, LABELS, roles={"anchors": [99]})

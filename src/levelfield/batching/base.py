@@ -216,7 +216,7 @@ class Batching(ABC):
         present = self.state_dict()
         for key in ("labels", "seed", "settings"):
             if state[key] != present[key]:
-                raise BadInput(f"The saved state has {key}={state[key]}; this batching has {key}={present[key]}.")
+                raise BadInput(f"The state is of another batching: its {key} is {state[key]}, not {present[key]}.")
         self.set_epoch(int(state["epoch"]), int(state["step"]))
 
     def _fingerprint(self) -> str:

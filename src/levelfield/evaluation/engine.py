@@ -77,8 +77,8 @@ def evaluate(
         ci: confidence level of intervals of the retrieval metrics over classes (0.95); None: no intervals.
         seed: seed of k-means.
         memory: limit beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs a copy of the embeddings,
-        64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in
-        several rounds. Clustering and geometry need a copy of the queries and, for k-means, four of the centres.
+            64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in several rounds.
+            Clustering and geometry need a copy of the queries and, for k-means, four of the centres.
         progress: one stage, whose steps are similarities.
 
     Returns:

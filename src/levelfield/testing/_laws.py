@@ -1,6 +1,6 @@
-"""Laws that every objective obeys. Each is a short function of a factory; it raises AssertionError when broken.
+"""Laws that every objective obeys. Each is a short function of a factory that raises AssertionError when broken.
 
-It gives nothing, or says why there is nothing to look at: such a law does not apply, which is not to say that it holds.
+It returns None if the law holds, or the reason why the law does not apply.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def loss_is_one_finite_number(factory: Factory) -> None:
 
 
 def terms_add_up_to_the_loss(factory: Factory) -> str | None:
-    """And so do those that a call leaves for the log."""
+    """The terms kept for the log add up too."""
     for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
         objective, rows = make(factory, torch.float64), rows.double().requires_grad_()
         value = objective(rows, labels, generator=stream(0, "law"))
@@ -49,18 +49,18 @@ def terms_add_up_to_the_loss(factory: Factory) -> str | None:
 
 
 def _has_closed_form(factory: Factory) -> bool:
-    """With these settings and this number of classes."""
+    """Whether the objective uses its closed form with these settings and this number of classes."""
     rows, labels = ordinary()
     return make(factory).quick(Given(rows, labels, None, None, None, stream(0, "law"))) is not None
 
 
 def closed_form_is_the_definition(factory: Factory) -> str | None:
-    """Value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
+    """Compare value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
     if not _has_closed_form(factory):
         return _NO_CLOSED_FORM
     for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
         for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
-            if dtype == torch.float32 and name in degenerate():  # between coincident rows the direction is rounding
+            if dtype == torch.float32 and name in degenerate():  # the direction between coincident rows is rounding
                 continue
             objective = make(factory, dtype)
             value, gradient = measure(objective, rows.to(dtype), labels)
@@ -128,7 +128,7 @@ def order_of_the_batch_is_irrelevant(factory: Factory) -> None:
 
 
 def names_of_classes_are_irrelevant(factory: Factory) -> None:
-    """Renamed among 0..C-1, together with whatever the objective holds per class."""
+    """Permute the labels 0..C-1 together with the objective's state per class."""
     objective = without_chance(factory)
     rows, labels = ordinary(dtype=torch.float64)
     value, gradient = measure(objective, rows, labels)
@@ -143,7 +143,7 @@ def names_of_classes_are_irrelevant(factory: Factory) -> None:
 
 
 def labels_above_2_to_24_stay_apart(factory: Factory) -> str | None:
-    """Labels that would merge as float32. Not for objectives that hold something per class."""
+    """Labels that would merge as float32. Does not apply to objectives with state per class."""
     objective = without_chance(factory)
     if per_class(objective):
         return "it has state per class, so labels must be 0 to C-1"
@@ -161,7 +161,7 @@ def degenerate_batches_are_finite(factory: Factory) -> None:
         for dtype in (torch.float32, torch.bfloat16):
             try:
                 check_finite(make(factory), rows.to(dtype), labels)
-            except (Exception, SystemExit) as error:  # the other batches are worth knowing, too
+            except (Exception, SystemExit) as error:  # check the other batches too
                 first = first or error
                 told = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
                 found.setdefault(told.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
@@ -189,13 +189,13 @@ def half_precision_is_computed_in_float32(factory: Factory) -> None:
 
 
 def a_row_that_is_not_a_number_is_not_hidden(factory: Factory) -> None:
-    """The loss is no number either, or there is an error: to train on without the row would hide the fault."""
-    for bad in (0, 1, 3):  # of different classes, each with others beside it
+    """With a NaN row, the loss is not finite or raises an error: ignoring the row would hide the fault."""
+    for bad in (0, 1, 3):  # rows of different classes with positives
         rows, labels = ordinary()
         rows[bad, 1] = torch.nan
         try:
             value = make(factory)(rows.requires_grad_(), labels, generator=stream(0, "law"))
-        except (Exception, SystemExit):  # told, so not hidden
+        except (Exception, SystemExit):  # an error does not hide the fault
             continue
         assert not value.isfinite(), "a row is NaN, but the loss is finite"
 
@@ -209,7 +209,7 @@ def autocast_changes_nothing(factory: Factory) -> None:
 
 
 def state_survives_save_and_load(factory: Factory) -> str | None:
-    """After loading, the next two calls without a generator give the same losses."""
+    """After loading, the next two calls without a generator return the same losses."""
     rows, labels = ordinary()
     objective = make(factory)
     before = objective.get_extra_state()
@@ -269,7 +269,7 @@ def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
 
 
 def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
-    """Weights multiply an anchor's terms and leave the divisor alone."""
+    """Weights multiply an anchor's terms and do not change the divisor."""
     objective = without_chance(factory)
     if not objective.takes_weights:
         return "it takes no weights"

@@ -1,4 +1,4 @@
-"""What the loop refuses: parts that are not the whole, and terms that are no numbers."""
+"""Checks of the loop: gradient accumulation, the terms of a loss, and missing gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levelfield.training.state import TrainingState
 
 
 def check_accumulation(method: Method, conditions: Conditions) -> None:
-    """Parts of a batch give the whole's gradient only if the loss is a mean over independent images."""
+    """Refuse gradient accumulation unless the loss is a mean over independent images."""
     if conditions.accumulate > 1 and not method.separable:
         raise BadSpecification(
             f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent images; "
@@ -25,7 +25,7 @@ def check_accumulation(method: Method, conditions: Conditions) -> None:
 
 
 def check_terms(terms: dict[str, Tensor]) -> None:
-    """A step gives named terms of one number each."""
+    """Refuse a step that does not return named scalar terms."""
     if not isinstance(terms, dict) or not terms:
         came = "no term" if isinstance(terms, dict) else f"a {type(terms).__name__}"
         raise RunFailed(f"A step must return the terms of its loss as a dict of scalar tensors; it returned {came}.")
@@ -36,7 +36,7 @@ def check_terms(terms: dict[str, Tensor]) -> None:
 
 
 def check_trained(state: TrainingState) -> None:
-    """A run whose loss never depended on a weight has trained nothing, whatever figure it gives."""
+    """Refuse a run whose loss never depended on a weight: it trained nothing."""
     if state.step and state.without_gradient == state.step:
         raise RunFailed(
             f"None of the {state.step} steps had a gradient: the loss does not depend on the network. Does it "

@@ -1,4 +1,4 @@
-"""Conditions: all that is equal for every competitor. One pydantic model for YAML, command line and Python."""
+"""Conditions: the settings shared by all methods. One pydantic model for YAML, command line and Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Conditions(BaseModel):
-    """What every method of a study shares.
+    """Settings shared by all methods of a study.
 
     >>> Conditions(cut="last-2", batch="25x4").layout.batch_size
     100
@@ -138,9 +138,9 @@ class Conditions(BaseModel):
         return Layout.parse(self.batch)
 
     def batches(self, method: Method) -> tuple[Layout, Choice]:
-        """What comes together for a method, and how it is drawn: its own choice, or that of all.
+        """Layout and batching of a method: its own choice, or that of the conditions.
 
-        Who takes random batches where the others have classes and images of each is not drawn as the others are.
+        A method with random batches among methods with class-balanced ones does not use the common batching.
         """
         from levelfield.batching import Choice
 
@@ -150,7 +150,7 @@ class Conditions(BaseModel):
 
     @property
     def patience_steps(self) -> int | None:
-        """The patience, if it is counted in steps and not in checks.
+        """The patience in steps; None if it is a number of evaluations.
 
         >>> Conditions(patience="900 steps").patience_steps
         900
@@ -160,10 +160,10 @@ class Conditions(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _selection_in_words(cls, value: Any) -> Any:
-        """`selection` says in papers' words what other keys say: last, validation, or best_on_test.
+        """Translate `selection` (last, validation or best_on_test, as in papers) into other keys.
 
-        The last is what most papers did. It chooses nothing here: the test classes are watched (`monitor: test`), and
-        the best that was seen stands beside the honest figure.
+        Most papers used best_on_test. Here it selects nothing: the test classes are monitored (`monitor: test`), and
+        the best test score is reported next to the regular score.
         """
         if not isinstance(value, dict) or "selection" not in value:
             return value
@@ -190,7 +190,7 @@ class Conditions(BaseModel):
     @field_validator("train_view", "test_view", mode="before")
     @classmethod
     def _steps_are_readable(cls, value: object) -> object:
-        """In full: every step as {name: {setting: value}}."""
+        """Expand every step to {name: {setting: value}}."""
         if value is None:
             return None
         if not isinstance(value, list | tuple):
@@ -205,7 +205,7 @@ class Conditions(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A study from before there were such conditions stays the same study, with the same runs."""
+        """Leave out newer conditions at their defaults, so that older studies keep their identity and runs."""
         unset: dict[str, Any] = dict.fromkeys(("train_view", "test_view", "step_at", "batching"))
         unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0}
         return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
@@ -271,7 +271,7 @@ class Conditions(BaseModel):
 
 
 def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:
-    """Whether one of a view's steps draws."""
+    """Whether one of a view's steps is random."""
     if steps is None:
         return False
 
@@ -281,7 +281,7 @@ def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:
 
 
 def _side_after(steps: tuple[dict[str, Any], ...]) -> int:
-    """The side of the square that a view's steps end with."""
+    """Final side length of a view."""
     from levelfield.data.views.named import final_side, parse_steps
 
     return final_side(parse_steps(steps))

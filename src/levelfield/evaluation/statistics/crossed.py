@@ -218,9 +218,7 @@ def degrees_of_freedom(
     from scipy.special import chdtri
 
     varies = np.isfinite(seeds_freedom)
-    known, at = np.unique(
-        np.where(varies, seeds_freedom, 1.0), return_inverse=True
-    )  # few distinct values, and chdtri is slow
+    known, at = np.unique(np.where(varies, seeds_freedom, 1.0), return_inverse=True)  # few values; chdtri is slow
     bound = seeds * np.where(varies, (known / chdtri(known, 1 - UNLIKELY))[at], 1.0)
     share = bound / np.maximum(by_classes + bound, np.finfo(np.float64).tiny)
     least = np.maximum(classes_freedom, 1e-9)

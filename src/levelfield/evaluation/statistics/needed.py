@@ -102,9 +102,7 @@ class Design:
         for _ in range(_ROUNDS):
             tried = np.minimum(factor, 1e6)
             asked = self.asked(difference, tried if classes else one, tried if seeds else one)
-            factor = np.sqrt(
-                tried * np.maximum(solve(asked, tried), 1e-3)
-            )  # half a step on the log scale, to avoid oscillation
+            factor = np.sqrt(tried * np.maximum(solve(asked, tried), 1e-3))  # half a log step, against oscillation
         final: Floats = np.maximum(
             solve(
                 self.asked(
