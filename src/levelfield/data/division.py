@@ -1,4 +1,4 @@
-"""How classes are divided: by the official split or in order, never within a group."""
+"""Division of classes: by the official split or in order, never within a group."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def blocks(catalog: Catalog, units: list[np.ndarray], folds: int, form: str) -> 
     ends = np.cumsum([len(unit) for unit in units])
     cuts: list[int] = []
     for number, edge in enumerate(np.cumsum([len(block) for _, block in wanted])[:-1]):
-        # at least one unit for this block, and one for each that follows
+        # at least one unit for this block and for each later one
         free = np.arange(cuts[-1] + 1 if cuts else 0, len(units) - (folds - 1 - number))
         cuts.append(int(free[np.argmin(np.abs(ends[free] - edge))]))
     parts = np.split(classes, ends[cuts])

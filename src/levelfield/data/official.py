@@ -34,12 +34,11 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """What a reader of the official files returns.
+    """Result of reading the official files.
 
-    class_names: in the order of the official ids, for all classes that may occur.
-    folders: where the images are; a file there that no row names is reported.
-    lines: rows of each annotation file, to be compared with the official counts.
-    groups: of each class, if classes belong together.
+    class_names: in the order of the official ids, for all classes that may occur. folders: folders of the images; files
+    there that are not in any row are reported. lines: rows of each annotation file, to be compared with the official
+    counts. groups: of each class, if classes belong together.
     """
 
     rows: list[Row]

@@ -16,7 +16,7 @@ from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.randomness import drawn_from
 from levelfield.registry import load_from_pml
 
-# Settings that are objects there: in a study they are a name, or one name with its settings.
+# Settings that are objects in PML; in a study they are a name, or a name with settings.
 PARTS = {
     "distance": "distances",
     "reducer": "reducers",

@@ -67,7 +67,7 @@ def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[in
 
 
 def lone_note(catalog: Catalog) -> tuple[str, ...]:
-    """A sentence about queries without a positive, if there are any: classes with one image, or none in the gallery."""
+    """A note about queries without a positive, if any: classes with one image, or with none in the gallery."""
     if catalog.roles is not None:
         roles = np.array(catalog.roles)
         alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")

@@ -18,9 +18,9 @@ from typing import IO, Any
 from levelfield.errors import BadInput, BadSpecification
 
 VARIABLE = "LEVELFIELD_UNPACK"
-RATIO = 50  # times its own size: archives of photographs hold about 1, of drawings and text up to 20
+RATIO = 50  # unpacked size / archive size: photographs have about 1, drawings and text up to 20
 LEAST = 200_000_000  # bytes that any archive may unpack to
-_BLOCK = 512  # bytes that a file counts for at least: empty ones fill a disk, too
+_BLOCK = 512  # minimum bytes counted per file: empty files fill a disk too
 _PART = 1 << 20
 _ENCRYPTED = 1  # bit of a zip member's flags
 _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
@@ -74,8 +74,8 @@ class Allowance:
 def files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
     """Each visible file with its path and its open content, which must be read before the next one is requested.
 
-    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder. Use it
-    inside `damage_told`.
+    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder. Call
+    it inside `damage_told`.
     """
     return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
 
@@ -100,7 +100,7 @@ def damage_told(archive: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGED as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile tells of all it tried
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile lists all its attempts
         raise BadInput(
             f"{archive.name} is damaged or its download is incomplete ({reason}). Nothing was kept; download it again."
         ) from error
@@ -134,7 +134,7 @@ def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
         unpacker = _UNPACKERS.get(raw.read(2))
         raw.seek(0)
         plain = raw if unpacker is None else stack.enter_context(unpacker(raw))
-        # one after the other: to know all names of a compressed tar first is to read it twice
+        # sequentially: listing the names of a compressed tar first would read it twice
         opened = stack.enter_context(tarfile.open(fileobj=_Counted(plain, allowance), mode="r|"))  # type: ignore[call-overload]
         for member in opened:
             place = _place(archive, member.name)
@@ -143,9 +143,9 @@ def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
             if not member.isfile():
                 raise _no_file(archive, member.name, "a link" if member.islnk() or member.issym() else "a device")
             if member.issparse():
-                allowance.take(member.size)  # its holes are not in the archive
+                allowance.take(member.size)  # sparse files: holes are not in the archive
             content = opened.extractfile(member)
-            assert content is not None  # it is a file
+            assert content is not None  # a regular file
             yield place, content
 
 

@@ -1,4 +1,4 @@
-"""Protocols by name: the definition of a fold, and how a name becomes the folds of a catalog."""
+"""Registry of protocols, the definition of a fold, and the folds of a catalog by protocol name."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ register, names, describe = registry.register, registry.names, registry.facts
 def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any) -> list[Fold]:
     """The folds of protocol `name`, or of `my_protocols.py:function`.
 
-    validation: the share of the training classes that validates.
-    settings: what the protocol itself takes, such as `form="rotating"` of mlrc.
+    validation: share of the training classes used for validation. settings: the protocol's own settings, such as
+    `form="rotating"` of mlrc.
 
     >>> from pathlib import Path
     >>> catalog = Catalog("eight", (Path("x"),) * 8, np.repeat(np.arange(4), 2), tuple("abcd"))
@@ -72,7 +72,7 @@ def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
 
 
 def _refuse_overlap(name: str, fold: Fold, catalog: Catalog) -> None:
-    """What `Fold` promises, whoever wrote the protocol: a test class that trains would make every figure too good."""
+    """Check the guarantees of `Fold`: a test class in the training part would make every score too optimistic."""
     parts = {"train": fold.train, "validation": fold.validation, "test": fold.test}
     units = catalog.labels if catalog.groups is None else catalog.groups[catalog.labels]
     for part, images in parts.items():

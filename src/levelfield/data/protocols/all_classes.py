@@ -1,4 +1,4 @@
-"""Every class trains."""
+"""All classes for training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For trials of settings: validation classes give the figure, and the test classes are in no part."""
+"""Protocol for trials of settings: scores come from validation classes; test classes are not used."""
 
 from __future__ import annotations
 

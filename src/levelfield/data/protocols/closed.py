@@ -1,4 +1,4 @@
-"""The same classes train and test."""
+"""The same classes for training and test."""
 
 from __future__ import annotations
 

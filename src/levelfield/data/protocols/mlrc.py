@@ -17,7 +17,7 @@ from levelfield.errors import BadInput, BadSpecification
 def mlrc(
     catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
 ) -> list[Fold]:
-    """reversed: one block trains and the others validate, as stated in zheng2021. Off by default."""
+    """reversed: one block for training and the others for validation, as stated in zheng2021."""
     if validation:
         raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: remove `validation`.")
     train, test = halves(catalog, "mlrc")

@@ -1,4 +1,4 @@
-"""The official split, or the first half of the classes against the second."""
+"""The official split, or the first half of the classes for training and the second for test."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from levelfield.settings import check_keywords, number, whole
 if TYPE_CHECKING:
     import torch
 
-LARGEST = 4096  # pixels of a side
+LARGEST = 4096  # pixels per side
 Written = str | Mapping[str, Any]
-_MAIN = {"flip": "p", "erase": "p"}  # the setting that may stand alone, as in {flip: 0.5}; of the others: size
+_MAIN = {"flip": "p", "erase": "p"}  # the setting that may be given alone, e.g. {flip: 0.5}; for other steps: size
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _parse(written: Written) -> Step:
 
 
 def _value(step: str, key: str, value: Any) -> Any:
-    """The setting, checked; two numbers as a tuple."""
+    """Validate a setting; two numbers become a tuple."""
     if key == "p":
         return number("p", value, least=0, most=1)
     if key == "size" and not (step == "resize" and isinstance(value, list | tuple)):
@@ -184,5 +184,5 @@ def _value(step: str, key: str, value: Any) -> Any:
 
 
 def _side(value: Any) -> int:
-    """Of a picture, in pixels."""
+    """Height and width of a picture, in pixels."""
     return int(number("size", whole("size", value, least=1), most=LARGEST))

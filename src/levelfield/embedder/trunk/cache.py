@@ -26,8 +26,8 @@ from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_json
 from levelfield.progress import SILENT_STAGE, Stage
 
-CHUNK = 512  # rows that a killed process can lose, and that one file holds
-IN_MEMORY = 2 * 1024**3  # bytes up to which rows are read into memory and their checksums compared
+CHUNK = 512  # rows per file, and at most lost by a killed process
+IN_MEMORY = 2 * 1024**3  # bytes: smaller data are read into memory and their checksums verified
 _BUCKETS = 16
 
 _log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class FeatureCache:
 
         chunks: list[Chunk] = []
         pending = sorted(wanted)
-        for wait in (False, True):  # first what nobody else is computing, then what others have computed meanwhile
+        for wait in (False, True):  # first the free buckets, then those that other processes were computing
             held = []
             for bucket in pending:
                 found = _filled(home, bucket, wanted[bucket], computed, wait, stage)
@@ -150,7 +150,7 @@ class FeatureCache:
         note = home / "key.json"
         if not note.exists():
             write_json(note, {"key": key, "description": description or key, "computed_by": COMPUTED_BY})
-        with contextlib.suppress(OSError):  # a store that may only be read is still a store
+        with contextlib.suppress(OSError):  # allow a read-only store
             os.utime(note)
         return home
 
@@ -180,7 +180,10 @@ def _filled(
         if not ours:
             return None
         chunks, damaged = _open(home, bucket)
-        for path in (*damaged, *home.glob(f".{bucket}-*.tmp")):  # with the lock held, a half file is a dead writer's
+        for path in (
+            *damaged,
+            *home.glob(f".{bucket}-*.tmp"),
+        ):  # with the lock held, a temporary file belongs to a dead writer
             path.unlink(missing_ok=True)
         missing = _missing(wanted, chunks)
         stage.advance(len(wanted) - len(missing))
@@ -239,7 +242,7 @@ def _entry(note: Path) -> Entry:
 def _bytes(home: Path) -> int:
     total = 0
     for path in home.glob("*.safetensors"):
-        with contextlib.suppress(FileNotFoundError):  # cleared meanwhile
+        with contextlib.suppress(FileNotFoundError):  # removed by another process
             total += path.stat().st_size
     return total
 

@@ -1,4 +1,4 @@
-"""Which pieces of a trunk are below the cut, and which can be tapped."""
+"""Resolve cuts and taps to the pieces of a trunk."""
 
 from __future__ import annotations
 
