@@ -32,16 +32,16 @@ class Memory:
 
     @property
     def mean_age(self) -> float:
-        """Steps since a row was written, on average."""
+        """Mean number of steps since the rows were written."""
         return float(self.steps - self._written.mean())
 
     def fill(self, rows: np.ndarray) -> None:
-        """All rows at once."""
-        self.rows = checked(rows, len(self._written), "image").astype(np.float32)  # a copy: others may go on writing
+        """Store all rows."""
+        self.rows = checked(rows, len(self._written), "image").astype(np.float32)  # a copy of the caller's array
         self._written[:] = self.steps
 
     def write(self, indices: np.ndarray, rows: np.ndarray) -> None:
-        """The rows of a step."""
+        """Store the rows of a step."""
         rows = checked(rows, len(indices), "image of the batch")
         if self.is_empty:
             raise BadInput("The memory of embeddings is empty: `fill` it with a row for every image first.")
@@ -70,7 +70,7 @@ class Memory:
 
 
 def checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
-    """`rows`, after checking that there is one finite row for each of `count` images.
+    """Validate that `rows` has one finite row for each of `count` images.
 
     >>> checked(np.array([[1.0], [np.nan]]), 2, "image")
     Traceback (most recent call last):

@@ -17,8 +17,8 @@ from levelfield.settings import number
 class Pairs(Batching):
     """Pairs of distinct classes, dealt as in `spc` with n = 2, with the roles `anchor` and `positive`.
 
-    same_image: chance that the positive is the anchor's own image, in another view (0.1 in the released
-    code of fehervari2019, for N-pair and angular).
+    same_image: probability that the positive is the anchor's own image in another view (0.1 in the released code of
+    fehervari2019, for N-pair and angular).
     small: a class with one image: `repeat` it (counted in `repeating`), `skip` the class, or `error`.
 
     >>> batches = Pairs([0, 0, 1, 1], batch_size=4)

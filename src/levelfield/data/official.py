@@ -36,9 +36,10 @@ class Row(NamedTuple):
 class Listing:
     """Result of reading the official files.
 
-    class_names: in the order of the official ids, for all classes that may occur. folders: folders of the images; files
-    there that are not in any row are reported. lines: rows of each annotation file, to be compared with the official
-    counts. groups: of each class, if classes belong together.
+    class_names: in the order of the official ids, for all classes that may occur.
+    folders: folders of the images; files there that are not in any row are reported.
+    lines: rows of each annotation file, to be compared with the official counts.
+    groups: of each class, if classes belong together.
     """
 
     rows: list[Row]

@@ -1,7 +1,7 @@
-"""Every point in which a method can depart from the conditions, in one table.
+"""All possible deviations of a method from the conditions, in one table.
 
-A new one is a new entry here: what everybody has, what a run really did, when that is known, and what it means. The
-ledger (`levelfield.training.ledger`) compares what a method declares with what its run did.
+A new deviation is a new entry here: the common value, the value that a run used, when it is known, and its meaning. The
+ledger (`levelfield.training.ledger`) compares the declaration of a method with its run.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 from levelfield.batching import Choice
 
-_Conditions: TypeAlias = Any  # `levelfield.training` knows their types, and is above this room
+_Conditions: TypeAlias = Any  # the types are in `levelfield.training`, a higher layer
 _Measured: TypeAlias = Any
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point in which a method can depart from the conditions."""
+    """A possible deviation from the conditions."""
 
     name: str
     """A name that ends with `_of` refers to a parameter group of the method: `lr_of_proxies`."""
@@ -188,7 +188,7 @@ _BY_NAME = {point.name: point for point in POINTS}
 
 @dataclass(frozen=True)
 class Deviation:
-    """A point in which a method departs from the conditions.
+    """A deviation of a method from the conditions.
 
     >>> Deviation("dim", 128, 3840).text
     'dim 3840 (128)'
@@ -213,7 +213,7 @@ class Deviation:
 
 
 def point_of(what: str) -> Point:
-    """The point that a deviation is about; any other condition that a method may have of its own is one, too.
+    """The point of a deviation; any other condition can be a point too.
 
     >>> point_of("lr_of_proxies").name, point_of("image").name
     ('lr_of', 'image')
@@ -224,7 +224,7 @@ def point_of(what: str) -> Point:
 
 
 def done_by(measured: _Measured, conditions: _Conditions, *, declared: bool) -> dict[str, Any]:
-    """What a run did, by name: of the points that a method has to declare, or of those that nobody declares."""
+    """Values that a run used, by name: of the points that a method must declare, or of those that are not declared."""
     found: dict[str, Any] = {}
     for point in POINTS:
         if (point.declared != "never") is declared:

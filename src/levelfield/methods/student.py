@@ -1,4 +1,4 @@
-"""Students (seidenschwarz2021 C.4): an objective that also learns what a finished run says of each training image."""
+"""Students (seidenschwarz2021 C.4): an objective that also learns from a finished run's outputs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ FORMS = ("distill", "imitate", "relational")
 
 @dataclass(frozen=True)
 class Lesson:
-    """Whose student it is, and what it is told: class probabilities (`distill`), rows (`imitate`) or the distances
+    """The teacher and the form of distillation: class probabilities (`distill`), rows (`imitate`) or the distances
     among the rows of a batch (`relational`)."""
 
     teacher: str
     form: str
     weight: float = 1.0  # seidenschwarz2021 C.4 (released relational: 0.01)
     temperature: float = 1.0  # distill
-    delta: float = 1.0  # of Huber's function: imitate, relational
+    delta: float = 1.0  # of the Huber loss: imitate, relational
     released: bool = False  # relational as in seidenschwarz2021's code
 
     @classmethod
     def of(cls, said: Any) -> Lesson:
-        """From what a study says.
+        """Create from the entry of a study.
 
         >>> Lesson.of({"teacher": "big", "form": "imitate"}).wants
         'rows'
@@ -60,16 +60,16 @@ class Lesson:
 
     @property
     def wants(self) -> str:
-        """What of the teacher it needs."""
+        """The teacher outputs it needs."""
         return "logits" if self.form == "distill" else "rows"
 
     @property
     def text(self) -> str:
-        """For the ledger."""
+        """Description for the ledger."""
         return f"{self.teacher}, {self.form}, training time of the teacher not included"
 
     def loss(self, student: Tensor, teacher: Tensor) -> Tensor:
-        """The term before it is weighted; both are logits (b, C) or rows (b, d)."""
+        """The unweighted term; both inputs are logits (b, C) or rows (b, d)."""
         if self.form == "distill":
             return soft_cross_entropy(student, teacher, temperature=self.temperature)
         if self.form == "imitate":
@@ -78,10 +78,10 @@ class Lesson:
 
 
 class Student(Method):
-    """An objective's own loss plus weight * what the teacher says. The teacher is a constant, one row per image.
+    """An objective's loss plus weight * distillation loss. The teacher is constant, one row per image.
 
-    `distill` compares the softmax of class logits as each objective trains them, its own temperature included:
-    seidenschwarz2021's T = 1, which leaves that out, is here `temperature: 5` for two objectives of temperature 0.2.
+    `distill` compares the softmax of class logits including each objective's own temperature: seidenschwarz2021's T =
+    1, which excludes it, is here `temperature: 5` for two objectives of temperature 0.2.
     """
 
     def __init__(self, objective: nn.Module, *, student: Any, num_classes: int, dim: int, **shared: Any) -> None:
@@ -95,16 +95,16 @@ class Student(Method):
 
     @classmethod
     def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """Its teacher.
+        """The teacher.
 
         >>> Student.requires({"student": {"teacher": "big", "form": "imitate"}})
         ('big',)
         """
-        said = settings.get("student")  # what else is wrong with it is said when it is created
+        said = settings.get("student")  # validated on creation
         return (str(said["teacher"]),) if isinstance(said, Mapping) and "teacher" in said else ()
 
     def taught(self, outputs: np.ndarray) -> None:
-        """Take the teacher's outputs, one row for each training image; they are no part of the method's state."""
+        """Receive the teacher's outputs, one row per training image; they are not part of the method's state."""
         if self._width is not None and outputs.shape[1] != self._width:
             what = "classes" if self.wants == "logits" else "embedding dimensions"
             raise BadInput(
@@ -131,7 +131,7 @@ class Student(Method):
 
 
 def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:
-    """Class logits of rows (b, d), by an objective that has such.
+    """Class logits of rows (b, d), from an objective that has them.
 
     >>> from levelfield import objectives
     >>> class_logits(objectives.create("softmax", num_classes=3, dim=4), torch.zeros(2, 4)).shape

@@ -30,8 +30,8 @@ from levelfield.settings import number, one_of
 class Semihard(BaseMiner):
     """`random`: one uniform positive per anchor, then a uniform semi-hard negative (any negative if there is none).
 
-    `closest`: for every positive pair the nearest negative beyond it (the farthest of all if there is none). `all`:
-    every triplet with 0 < d_an - d_ap <= margin. `margin=None` removes the upper bound.
+    `closest`: for every positive pair the nearest negative beyond it (the farthest of all if there is none).
+    `all`: every triplet with 0 < d_an - d_ap <= margin. `margin=None` removes the upper bound.
 
     >>> line = Geometry(torch.tensor([[0.0], [1.0], [1.1], [9.0]]), normalize=False)
     >>> labels = torch.tensor([0, 0, 1, 1])
@@ -57,9 +57,7 @@ class Semihard(BaseMiner):
         distance = geometry.distance.detach()
         if self.mode == "closest":
             table = class_table(labels, len(geometry.rows))
-            few = (
-                table.others.shape[1] <= 24 and distance.device.type == "cpu"
-            )  # elsewhere ties may resolve to any index
+            few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may go to any index
             return (
                 _closest_of_few(distance, table)
                 if few

@@ -18,8 +18,8 @@ from levelfield.objectives import Objective
 class Filler:
     """Maintains the memory of `batching`, if it has one.
 
-    embed: raw rows of all training images in the order of the data, in evaluation mode and under the test view. unit:
-    whether the loss uses rows of length 1 (see `sees_unit_rows`); the memory then stores such rows.
+    embed: raw rows of all training images in the order of the data, in evaluation mode and under the test view.
+    unit: whether the loss uses rows of length 1 (see `sees_unit_rows`); the memory then stores such rows.
     """
 
     def __init__(self, batching: Batching, embed: Callable[[], np.ndarray] | None, *, unit: bool) -> None:

@@ -73,10 +73,7 @@ class _Memory:
 
     def __init__(self, catalog: Catalog, cache: Path | None) -> None:
         self._places = [os.path.abspath(path) for path in catalog.paths]
-        ends = (
-            min(self._places, default=""),
-            max(self._places, default=""),
-        )  # the common prefix of these two is common to all
+        ends = min(self._places, default=""), max(self._places, default="")  # their common prefix is that of all
         home = os.path.commonpath([os.path.dirname(end) for end in ends])
         self._shelf = (cache or default_cache_folder()) / "seen"
         self._file = self._shelf / _hash(home).hex()

@@ -40,8 +40,8 @@ register, names, describe = registry.register, registry.names, registry.facts
 def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any) -> list[Fold]:
     """The folds of protocol `name`, or of `my_protocols.py:function`.
 
-    validation: share of the training classes used for validation. settings: the protocol's own settings, such as
-    `form="rotating"` of mlrc.
+    validation: share of the training classes used for validation.
+    settings: the protocol's own settings, such as `form="rotating"` of mlrc.
 
     >>> from pathlib import Path
     >>> catalog = Catalog("eight", (Path("x"),) * 8, np.repeat(np.arange(4), 2), tuple("abcd"))

@@ -35,8 +35,8 @@ def spectral_decay(rows: Arrays, drop_largest: int = 0, direction: str = "unifor
 
     0: all directions are used equally; larger: more compressed; infinite with a dead direction (a singular value of at
     most max(n, d) 2^-52 of the largest). Rows are used as given: roth2020 uses rows of unit length and measures the
-    training set. drop_largest: number of largest values to drop first. direction: "spectrum-uniform" is the other
-    divergence, which stays finite.
+    training set. drop_largest: number of largest values to drop first.
+    direction: "spectrum-uniform" is the other divergence, which stays finite.
 
     >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]]), spectral_decay([[1.0, 0.0], [1.0, 0.0]])
     (0.0, inf)

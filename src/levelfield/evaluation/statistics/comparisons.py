@@ -21,9 +21,9 @@ class Comparison:
 
     low, high: 95 % interval of the difference, uncorrected. p: uncorrected; adjusted: after Holm's correction for all
     pairs. All are None if no test is possible: fewer than 5 classes, or the same difference in every class. retrained:
-    whether the test covers retraining; if not, it applies only to these runs. missing: for a tie, the factor that
-    prevents a decision ("classes", "seeds", "both", "" if unknown), and the number that would give 80 % power if the
-    true difference were the observed one.
+    whether the test covers retraining; if not, it applies only to these runs.
+    missing: for a tie, the factor that prevents a decision ("classes", "seeds", "both", "" if unknown), and the number
+    that would give 80 % power if the true difference were the observed one.
     """
 
     first: str

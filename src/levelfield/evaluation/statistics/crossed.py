@@ -53,8 +53,8 @@ class Variance:
 class Differences:
     """All pairs of a table: positions of the two rows, their difference, and its variance.
 
-    tested: whether a test is possible (at least 5 classes, and not the same difference in all of them). retrained:
-    whether the variance includes retraining.
+    tested: whether a test is possible (at least 5 classes, and not the same difference in all of them).
+    retrained: whether the variance includes retraining.
     """
 
     labels: list[str]

@@ -1,4 +1,4 @@
-"""A way to refine embeddings at test time with its settings, as a study or the command line names it."""
+"""A refinement of embeddings at test time with its settings, as given by a study or the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from levelfield.settings import number, one_of, whole
 
 @dataclass(frozen=True)
 class Refinement:
-    """Messages among test embeddings (seidenschwarz2021 C): how their groups are found.
+    """Message passing among test embeddings (seidenschwarz2021 C): the way to form groups, with its settings.
 
     >>> Refinement("nearest", {"size": 5}).text
     'nearest size=5'
@@ -37,7 +37,7 @@ class Refinement:
 
     @classmethod
     def of(cls, said: Any) -> Refinement:
-        """From a study: the name of a way, or `by` with settings.
+        """Create from the entry of a study: a name, or `by` with settings.
 
         >>> Refinement.of({"by": "kmeans", "clusters": 40}).text
         'kmeans clusters=40'
@@ -52,7 +52,7 @@ class Refinement:
 
     @classmethod
     def parse(cls, text: str) -> Refinement:
-        """From the command line: the way, then its settings.
+        """Create from the text of the command line: the name, then its settings.
 
         >>> Refinement.parse("reciprocal:k=20:size=5")
         Refinement(by='reciprocal', settings={'k': 20, 'size': 5})
@@ -73,7 +73,7 @@ class Refinement:
         self.width(objective)
 
     def width(self, objective: nn.Module | None) -> int:
-        """How many numbers a refined row has; refuses an objective that cannot refine."""
+        """Size of a refined row; refuses an objective that cannot refine."""
         if not isinstance(objective, MessagePassing):
             raise BadSpecification(
                 "'refine' needs the objective 'message_passing', whose network passes messages between test images."
@@ -98,7 +98,7 @@ class Refinement:
 
 
 def _check_kind(name: str, value: Any, usual: Any) -> None:
-    """A value is of the kind of the default; whether it is in bounds is said where it is used."""
+    """Check that a value has the type of the default; its bounds are checked where it is used."""
     if isinstance(usual, bool):
         one_of(name, value, (True, False))
     elif isinstance(usual, int):

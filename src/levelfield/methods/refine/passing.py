@@ -1,6 +1,6 @@
-"""Message passing at test time (seidenschwarz2021 C.1-C.3): which stored rows are refined together, and the result.
+"""Message passing at test time (seidenschwarz2021 C.1-C.3): groups of stored rows and their refinement.
 
-No image is embedded again. All groups are pure functions of the rows (and of a seed where something is drawn).
+No image is embedded again. Groups are pure functions of the rows (and of a seed, if random).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
     "ways",
 ]
 
-_ENTRIES = 2**21  # numbers of the widest layer that are computed at a time
+_ENTRIES = 2**21  # values of the widest layer computed at a time
 
 
 def ways() -> list[str]:
-    """Names of the ways to find groups.
+    """Names of the ways to form groups.
 
     >>> ways()[:3]
     ['reciprocal', 'nearest', 'kmeans']
@@ -59,7 +59,7 @@ def settings_of(by: str) -> dict[str, Any]:
 
 
 def check_settings(by: str, settings: Iterable[str]) -> None:
-    """Refuse a setting that a way does not have.
+    """Refuse unknown settings.
 
     >>> check_settings("nearest", ["sise"])
     Traceback (most recent call last):
@@ -80,8 +80,8 @@ def refine(
 ) -> Array:
     """Refined unit rows of `embeddings`, by the trained network of a `message_passing` objective.
 
-    With a gallery (only `by="reciprocal"`) the embeddings are queries, their companions come from the gallery, and the
-    gallery's own rows stay what they are. `settings` are those of the groups, such as `k` or `clusters`.
+    With a gallery (only `by="reciprocal"`) the embeddings are queries, the other members of a group come from the
+    gallery, and the gallery rows are unchanged. `settings` are those of the groups, such as `k` or `clusters`.
 
     >>> objective = MessagePassing(num_classes=2, dim=4)
     >>> refine(objective, np.eye(4), k=2, size=3).shape
@@ -105,7 +105,7 @@ def refine(
 
 
 def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
-    """The groups that `rows` form, by the way of that name.
+    """Groups of `rows` by the named way.
 
     >>> groups_of(np.array([[0.0], [1.0], [2.0]]), "nearest", chunks=1, size=2).members.shape
     (3, 2)
@@ -131,7 +131,7 @@ def refined_rows(
     *,
     progress: Progress = SILENT,
 ) -> Array:
-    """The refined row of everyone whose place in a group is kept; the first, if it is kept more than once.
+    """Refined rows of the kept columns of all groups; if a row is kept more than once, the first result.
 
     Memory: the result and a few groups at a time.
     """
@@ -147,7 +147,7 @@ def refined_rows(
         members = groups.members[some]
         if gallery is None:
             given = rows[members]
-        else:  # the first is a query, the others are rows of the gallery
+        else:  # the first member is a query, the others are gallery rows
             given = np.concatenate((rows[members[:, :1]], gallery[members[:, 1:]]), axis=1)
         found = objective.refine(torch.from_numpy(given).to(device), groups.kept).cpu().numpy()
         if result is None:
@@ -159,8 +159,8 @@ def refined_rows(
 
 
 def nearest_groups(rows: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
-    """C.2: everyone with its `size` - 1 nearest; so many such `chunks`, drawn, make a group, and the first of each
-    chunk is kept. The paper gives no numbers: those of training on CUB.
+    """C.2: a chunk is a row with its `size` - 1 nearest rows; `chunks` random chunks form a group, and the first row of
+    each chunk is kept. The paper gives no numbers; the defaults are those of training on CUB.
 
     >>> nearest_groups(np.array([[0.0], [1.0], [5.0], [7.0]]), chunks=2, size=2).members.shape
     (2, 4)
@@ -173,8 +173,8 @@ def nearest_groups(rows: Array, *, chunks: int = 6, size: int = 9, seed: int = 0
 
 
 def cluster_groups(labels: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
-    """C.1: clusters take the place of classes, and groups are made as batches of training are, from `chunks` of `size`
-    rows of one cluster each. All are kept, the first time they appear.
+    """C.1: clusters replace classes, and groups are formed like training batches, from `chunks` of `size` rows of one
+    cluster each. All rows are kept at their first occurrence.
 
     >>> cluster_groups(np.array([0, 0, 1, 1]), chunks=2, size=2).members.shape
     (1, 4)

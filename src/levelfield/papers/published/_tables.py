@@ -19,8 +19,8 @@ class Line:
     """One published number, in per cent, with our names.
 
     method, metric: our names; empty if not implemented. settings: settings in the published name (miner, variant).
-    value: None if the paper has a dash or is illegible. spread: the number after ±. origin: `own` (trained by the
-    paper), `quoted`, `reproduced` (third-party code run again) or `not stated`.
+    value: None if the paper has a dash or is illegible. spread: the number after ±.
+    origin: `own` (trained by the paper), `quoted`, `reproduced` (third-party code run again) or `not stated`.
     """
 
     paper: str
