@@ -40,7 +40,7 @@ CASES = [
     Case("FrozenStatistics", "changes BatchNorm's statistics below the cut", "which is frozen under these conditions"),
     Case("HiddenMemory", "remembers rows of earlier batches in a list", "a hidden memory or network"),
     Case("AveragedByHook", "averages weights after the optimiser's step", "hooks into the optimiser"),
-    Case("AveragedWhenSaved", "saves other weights than it trained", "is not the one that was trained"),
+    Case("AveragedWhenSaved", "saves other weights than it trained", "differs from the trained model"),
     Case("WhereNobodyLooks", "steps by hand between the seeded looks", "changes the weights 'head.linear.weight'"),
     Case("InjectedGradient", "leaves a gradient at the weights", "leaves a gradient at the weights"),
     Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser's memory"),

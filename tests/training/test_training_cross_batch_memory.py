@@ -65,7 +65,7 @@ def test_the_ledger_declares_the_numbers_that_the_memory_holds(tmp_path):
         ("proxy_anchor", {"memory": 12}, "cannot be combined with 'proxy_anchor'"),
         ("contrastive", {"memory": {"sise": 12}}, "Did you mean 'size'"),
         ("contrastive", {"memory": "large"}, "size"),
-        ("contrastive", {"memory": 12, "mixup": True}, "do not go together"),
+        ("contrastive", {"memory": 12, "mixup": True}, "cannot be combined"),
         ("contrastive", {"memry": 12}, "Did you mean 'memory'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""CosFace: classification by cosines, the true one lowered by a margin."""
+"""CosFace: classification by cosines, with a margin subtracted from the true class's cosine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProxyNCA: each sample nearer to its own proxy than to the proxies of the other classes."""
+"""ProxyNCA: each sample closer to its own proxy than to the proxies of the other classes."""
 
 from __future__ import annotations
 

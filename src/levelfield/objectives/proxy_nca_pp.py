@@ -43,7 +43,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
 class ProxyNCAPlusPlus(ProxyObjective):
     """Cross-entropy over squared distances to proxies, the true class included. Labels are 0..num_classes-1.
 
-    What else makes it "++" is not in the loss: maximum pooling, plain layer norm in the head, balanced batches, fast
+    The other parts of "++" are not in the loss: max pooling, plain layer norm in the head, balanced batches, fast
     proxies and a warm-up. Memory: O(batch * classes).
 
     >>> loss = ProxyNCAPlusPlus(num_classes=2, dim=4)
