@@ -1,4 +1,4 @@
-"""What JSON files hold is text that can be written and printed again."""
+"""Text from JSON files can be written and printed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of somebody's own, of every kind: from a file that the user names, and from an installed package."""
+"""User-defined parts of every kind: from a named file, and from an installed package."""
 
 from __future__ import annotations
 

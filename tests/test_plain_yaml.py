@@ -1,4 +1,4 @@
-"""One reader for every YAML text: people's numbers and dates, and hostile texts that may neither crash nor hang."""
+"""One reader for all YAML: numbers and dates as people write them, and hostile texts that must not crash or hang."""
 
 from __future__ import annotations
 

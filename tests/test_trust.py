@@ -1,4 +1,4 @@
-"""Which files of code may run, and that one is run once."""
+"""Permission to run code files, and running each file once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits together, how a study names a batching, and roles on their way to the loss."""
+"""Fit of batching and objective, the batching entry of a study, and roles passed to the loss."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The memory of embeddings, and the plan that is made from it once an epoch."""
+"""The memory of embeddings, and the plan made from it once per epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPC-R: free images and one pair."""
+"""SPC-R: random images and one pair."""
 
 import numpy as np
 import pytest

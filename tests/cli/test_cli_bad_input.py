@@ -1,4 +1,4 @@
-"""Bad input gets one clear message, a code that is not 0, and loses nothing."""
+"""Bad input gives one clear message and a non-zero exit code, and loses nothing."""
 
 from __future__ import annotations
 

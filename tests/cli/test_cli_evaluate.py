@@ -1,4 +1,4 @@
-"""`levelfield evaluate`: figures of runs and of anybody's arrays, as tables, JSON and CSV; refusals in one message."""
+"""`levelfield evaluate`: scores of runs and of any arrays, as tables, JSON and CSV; refusals in one message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile values on the command line: each is one message with what is wrong, and none is a fault of ours (code 70)."""
+"""Hostile values on the command line: each gives one error message, none an internal error (code 70)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`levelfield compare` and `levelfield report` say what crosses the split of somebody's own data."""
+"""`levelfield compare` and `levelfield report` report leaks across the split of a user's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`levelfield ranks`: methods over datasets, in words, as JSON and as a diagram."""
+"""`levelfield ranks`: methods over datasets, as text, JSON and diagram."""
 
 from __future__ import annotations
 

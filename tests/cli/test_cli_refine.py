@@ -1,4 +1,5 @@
-"""`levelfield evaluate RUN --refine`: messages among the test images of a finished run, beside its plain figures."""
+"""`levelfield evaluate RUN --refine`: message passing among the test images of a finished run, next to its plain
+scores."""
 
 from __future__ import annotations
 

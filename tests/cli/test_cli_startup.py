@@ -1,4 +1,4 @@
-"""Light commands stay light: which heavy packages they import, and that what they repeat of the rooms is true."""
+"""Light commands stay light: the heavy packages they import, and the facts they duplicate from other packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder from a stranger is data: no command runs code that only a folder names."""
+"""An untrusted folder is data: no command runs code that only a folder names."""
 
 from __future__ import annotations
 

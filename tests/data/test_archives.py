@@ -1,4 +1,4 @@
-"""Archives from strangers: unpacked within an allowance, below their folder, or refused with nothing left."""
+"""Untrusted archives: unpacked within a size limit, inside their folder, or refused without remains."""
 
 from __future__ import annotations
 

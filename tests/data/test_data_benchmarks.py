@@ -1,4 +1,4 @@
-"""The benchmarks, read as their makers gave them out."""
+"""The benchmarks, read in their official form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of file becomes an upright RGB image, or an error that names it."""
+"""Every kind of file becomes an upright RGB image or an error that names it."""
 
 import struct
 import sys

@@ -1,4 +1,4 @@
-"""What crosses the split, and whether a copy is the official one."""
+"""Leaks across the split, and whether a dataset is the official one."""
 
 from __future__ import annotations
 

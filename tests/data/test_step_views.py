@@ -1,4 +1,4 @@
-"""Views by name: what each step does, and which lists of steps make no sense."""
+"""Views by name: the effect of each step, and invalid lists of steps."""
 
 import numpy as np
 import pytest

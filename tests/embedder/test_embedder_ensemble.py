@@ -1,4 +1,4 @@
-"""Several models in one folder: the same rows, everything inside, computed once where it is shared."""
+"""Several models in one self-contained folder: the same rows, with shared layers computed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of retrieval metrics: right on average, blind to the order of queries, and none where nothing is known."""
+"""Intervals of retrieval metrics: correct coverage, independent of the order of queries, none without enough data."""
 
 from __future__ import annotations
 

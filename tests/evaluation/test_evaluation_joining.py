@@ -1,4 +1,4 @@
-"""Members side by side: no member decides alone, and a row depends on itself alone."""
+"""Joined members: no member dominates, and a row depends only on its image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search against a full sort of every list, in both of its ways, whatever the sizes of classes and blocks."""
+"""Both implementations of the search against a full sort of every list, for all sizes of classes and blocks."""
 
 from __future__ import annotations
 

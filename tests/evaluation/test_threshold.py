@@ -1,4 +1,4 @@
-"""Same or not: thresholds against plain loops over all pairs, intervals that hold, and what is refused."""
+"""Thresholds for "same class": against plain loops over all pairs, coverage of intervals, and refusals."""
 
 from __future__ import annotations
 

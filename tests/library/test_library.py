@@ -1,4 +1,4 @@
-"""The studies that ship: each has a name, can be read and copied, and an older name is answered with the new one."""
+"""The built-in studies: each has a name and can be read and copied; former names are answered with the new ones."""
 
 from __future__ import annotations
 

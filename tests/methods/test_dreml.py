@@ -1,4 +1,4 @@
-"""DREML: how classes are divided, what a member learns, and what it declares."""
+"""DREML: division of classes, training of a member, and its declaration."""
 
 from __future__ import annotations
 

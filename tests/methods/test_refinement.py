@@ -1,4 +1,4 @@
-"""A way to refine with its settings: as a study says it, as the command line says it, and as a part of a method."""
+"""A refinement with its settings: from a study, from the command line, and as a part of a method."""
 
 from __future__ import annotations
 

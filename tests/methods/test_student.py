@@ -1,4 +1,4 @@
-"""Students: the three losses against loops over their definitions, and what a study may say."""
+"""Students: the three losses against loops over their definitions, and valid entries of a study."""
 
 from __future__ import annotations
 

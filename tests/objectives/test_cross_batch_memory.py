@@ -1,4 +1,4 @@
-"""Cross-batch memory: by a slow loop over batch and queue, and by pytorch-metric-learning."""
+"""Cross-batch memory against a slow loop over batch and queue, and against pytorch-metric-learning."""
 
 from __future__ import annotations
 

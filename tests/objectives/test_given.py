@@ -1,4 +1,4 @@
-"""What goes into a call: what is refused in a sentence, and what is understood however it lies in memory."""
+"""Inputs of a call: refusals, and support of any memory layout."""
 
 from __future__ import annotations
 

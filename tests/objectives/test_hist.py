@@ -1,4 +1,4 @@
-"""HIST against its equations written as loops, its ablations, and what is easy to get wrong in it."""
+"""HIST against its equations as loops, its ablations, and its pitfalls."""
 
 from __future__ import annotations
 

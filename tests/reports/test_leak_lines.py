@@ -1,4 +1,4 @@
-"""What the leaderboard says about its data: how queries were looked for, and what crosses the split."""
+"""Notes of the leaderboard about its data: how queries were searched, and leaks across the split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminal, Markdown, CSV and JSON are made from the same rows, and say what was found in words."""
+"""Terminal, Markdown, CSV and JSON come from the same rows and state the result in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own code that cheats with knowledge of levelfield: each is refused, exposed, or finds nothing to take.
+"""User code that cheats with knowledge of levelfield's internals: refused, exposed, or without effect.
 
 CASES is also the table of docs/own-loss.md.
 """

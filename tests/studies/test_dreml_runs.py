@@ -1,4 +1,4 @@
-"""DREML in a study: members are runs of their own, and one more joins them."""
+"""DREML in a study: each member is a run, and one more run joins them."""
 
 from __future__ import annotations
 

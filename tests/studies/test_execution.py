@@ -1,4 +1,4 @@
-"""Execution: crashes stay where they happen, finished work is kept, and several commands share what is left."""
+"""Execution: crashes are isolated, finished work is kept, and several commands share the remaining work."""
 
 from __future__ import annotations
 

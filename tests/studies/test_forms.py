@@ -1,4 +1,4 @@
-"""`mini` and `also`: what is wrong with them is told in one message."""
+"""`mini` and `also`: errors give one message."""
 
 from __future__ import annotations
 

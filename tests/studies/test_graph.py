@@ -1,4 +1,4 @@
-"""Runs that need others: what is planned, in which order it is done, and what becomes of failures."""
+"""Runs that need other runs: planning, order, and failures."""
 
 from __future__ import annotations
 

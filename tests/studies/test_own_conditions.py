@@ -1,4 +1,4 @@
-"""Conditions that one method has for itself: it trains under them, and the leaderboard says so."""
+"""Conditions of a single method: it trains under them, and the leaderboard lists them."""
 
 from __future__ import annotations
 

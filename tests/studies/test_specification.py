@@ -1,4 +1,4 @@
-"""A study is read with care: every wrong key, value or override is refused in words, the nearest right one named."""
+"""Every invalid key, value or override of a study is refused with a message that names the nearest valid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Teachers and students in a study: what is taught, that a killed student learns the same, and what is refused."""
+"""Teachers and students in a study: teacher outputs, resuming a killed student, and refusals."""
 
 from __future__ import annotations
 

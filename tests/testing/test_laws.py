@@ -1,4 +1,4 @@
-"""Witness 3: laws, walked over the registry, so that a new objective is under all of them at once."""
+"""Witness 3: laws for the whole registry, so that they cover every new objective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that contradict themselves are refused with what to set instead."""
+"""Contradictory conditions are refused with the setting to use instead."""
 
 from __future__ import annotations
 

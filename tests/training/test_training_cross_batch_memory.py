@@ -1,4 +1,4 @@
-"""A cross-batch memory in the loop: it is declared, it trains otherwise, and an interruption changes nothing."""
+"""A cross-batch memory in the loop: it is declared, changes the training, and survives an interruption."""
 
 from __future__ import annotations
 

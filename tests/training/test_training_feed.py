@@ -1,4 +1,4 @@
-"""The feed: which images and which views come, whatever interrupts it and whoever loads them."""
+"""The feed: the same images and views despite interruptions and with any workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: nobody departs from the conditions unseen. Whole runs of methods that cheat, and of honest ones."""
+"""The ledger detects every deviation. Whole runs of cheating and of honest methods."""
 
 from __future__ import annotations
 

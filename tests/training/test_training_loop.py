@@ -1,4 +1,4 @@
-"""The loop: what it refuses, what it counts, and that accumulation and clipping do what they say."""
+"""The loop: refusals, counts, gradient accumulation and clipping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batching with a memory in the loop: when it is filled, what it is told, what it costs, and that it resumes."""
+"""A batching with a memory in the loop: filling, updates, cost, and resuming."""
 
 from __future__ import annotations
 

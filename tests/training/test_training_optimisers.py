@@ -1,4 +1,4 @@
-"""Groups, rates and optimisers: nobody is left out, nobody comes twice, and the rate follows its formula."""
+"""Groups, rates and optimisers: every parameter is in exactly one group, and the rate follows its formula."""
 
 from __future__ import annotations
 

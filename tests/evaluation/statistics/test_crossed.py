@@ -1,4 +1,4 @@
-"""The crossed test against plain loops, and where it must say nothing."""
+"""The crossed test against plain loops, and cases without a test."""
 
 from __future__ import annotations
 
