@@ -1,8 +1,7 @@
-"""What a command costs before it does anything: `python benchmarks/startup.py`.
+"""Startup cost of commands: `python benchmarks/startup.py`.
 
-CPU seconds of a whole process and of those it waits for, commands taking turns, medians; beside them how many times as
-much that is as `python -c pass` and as `import torch`, which stay the same whatever else the machine does. `report` is
-measured on studies that this script makes.
+Median CPU seconds of a process and its children, commands interleaved; also as multiples of `python -c pass` and
+`import torch`, which do not depend on other load. `report` is measured on studies created by this script.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ STUDY = "{data: emoji, methods: [triplet], conditions: {dim: 8}}"
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and the most CPU seconds that it may take: so many, on top of what `import torch` takes if it may."""
+    """A command and its limit in CPU seconds, in addition to `import torch` if it may import torch."""
 
     words: tuple[str, ...]
     most: float
@@ -35,7 +34,7 @@ class Command:
 
 
 def commands(folder: Path) -> dict[str, Command]:
-    """By the name that is printed. folder: where the study file and the studies to report are."""
+    """Commands by printed name. folder: location of the study file and of the studies to report."""
     study = str(folder / "study.yaml")
     return {
         "--version": Command(("--version",), 0.5),
