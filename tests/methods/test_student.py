@@ -198,7 +198,7 @@ def test_other_refusals() -> None:
         )
     with pytest.raises(BadInput, match="8 embedding dimensions but the student has 4"):
         made(form="imitate").taught(np.zeros((2, 8), np.float32))
-    with pytest.raises(BadInput, match="5 classes and the student 3"):
+    with pytest.raises(BadInput, match="5 classes but the student has 3"):
         made(form="distill").taught(np.zeros((2, 5), np.float32))
     with pytest.raises(BadInput, match="no teacher outputs yet"):
         made(form="imitate").step(Known(), batch_of(torch.zeros(2, 4), [0, 1]), stream(0, "x"))
