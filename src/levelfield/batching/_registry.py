@@ -22,7 +22,7 @@ _Entry = TypeVar("_Entry", bound=type[Batching])
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a batching: a sentence, its full text, its settings with defaults, and the ranges worth searching."""
+    """Facts about a batching: a sentence, its full text, its settings with defaults, and its search ranges."""
 
     what: str
     text: str

@@ -46,7 +46,9 @@ class Memory:
         if self.is_empty:
             raise BadInput("The memory of embeddings is empty: `fill` it with a row for every image first.")
         if rows.shape[1] != self.rows.shape[1]:
-            raise BadInput(f"The memory holds rows of {self.rows.shape[1]} numbers; the new rows have {rows.shape[1]}.")
+            raise BadInput(
+                f"The memory has rows of {self.rows.shape[1]} dimensions; the new rows have {rows.shape[1]}."
+            )
         self.rows[indices] = rows
         self._written[indices] = self.steps + 1
 
@@ -75,12 +77,12 @@ def checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
     >>> checked(np.array([[1.0], [np.nan]]), 2, "image")
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadInput: The embedding of image 1 holds NaN or infinity.
+    levelfield.errors.BadInput: The embedding of image 1 contains NaN or infinity.
     """
     rows = np.asarray(rows)
     if rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
         raise BadInput(f"One embedding per {what} is needed: expected shape ({count}, dim), got {rows.shape}.")
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
-        raise BadInput(f"The embedding of {what} {int(np.argmin(finite))} holds NaN or infinity.")
+        raise BadInput(f"The embedding of {what} {int(np.argmin(finite))} contains NaN or infinity.")
     return rows

@@ -131,7 +131,7 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
             "anchors_per_class": [1, 2, 3],
             "weight_lr_multiplier": (0.1, 1000, "log"),
         },
-        tags={"order_of_the_batch_is_irrelevant": "anchors are drawn by their place in the batch"},
+        tags={"order_of_the_batch_is_irrelevant": "the draw of anchors depends on their position in the batch"},
     ),
 )
 class GroupLoss(Objective):

@@ -65,7 +65,9 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
             "network_lr_multiplier": (0.1, 100, "log"),
             "head_lr_multiplier": (0.1, 1000, "log"),
         },
-        tags={"order_of_the_batch_is_irrelevant": "dropout is drawn by place in the batch; without dropout it holds"},
+        tags={
+            "order_of_the_batch_is_irrelevant": "dropout depends on the position in the batch; without dropout it holds"
+        },
     ),
 )
 class MessagePassing(Objective):

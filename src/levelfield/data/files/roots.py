@@ -84,7 +84,7 @@ def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
     if not shelf:
         raise MissingData(
             f"No location is given for the dataset '{name}'. Write `data: {{name: {name}, root: DIR}}` or --root DIR, "
-            f"or set {VARIABLE} to the folder that holds {facts.folders[0]}. {_page(facts)}"
+            f"or set {VARIABLE} to the folder that contains {facts.folders[0]}. {_page(facts)}"
         )
     folder = expanded(shelf)
     known = [folder / entry for entry in (*facts.folders, *facts.archives)]

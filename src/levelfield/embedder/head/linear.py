@@ -31,8 +31,8 @@ def whitened_components(
     rows, width = features.shape
     if dim > width:
         raise BadSpecification(
-            f"A PCA start gives at most as many dimensions as the features have: got dim {dim} for {width} features. "
-            "Use the random start (head_init: random) or a smaller dim."
+            f"A PCA initialisation cannot have more dimensions than features: got dim {dim} for {width} features. "
+            "Use head_init: random or a smaller dim."
         )
     if rows < 2:
         raise BadInput(f"A PCA needs at least 2 training images, got {rows}.")

@@ -24,11 +24,11 @@ class Number:
     """A number in a metric's name, such as `drop` in `rho[drop=1]`.
 
     >>> print(Number(0, above=-1, whole=True))
-    a whole number from 0 (default 0)
+    an integer from 0 (default 0)
     >>> Number(2, above=0).checked("alpha", -1)
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadSpecification: alpha=-1: a number above 0 is needed.
+    levelfield.errors.BadSpecification: alpha=-1: expected a number above 0.
     """
 
     default: float
@@ -38,8 +38,8 @@ class Number:
 
     @property
     def range(self) -> str:
-        lower = f"whole number from {self.above + 1:g}" if self.whole else f"number above {self.above:g}"
-        return f"a {lower}" + (f" and at most {self.most:g}" if self.most < math.inf else "")
+        lower = f"an integer from {self.above + 1:g}" if self.whole else f"a number above {self.above:g}"
+        return lower + (f" and at most {self.most:g}" if self.most < math.inf else "")
 
     def __str__(self) -> str:
         return f"{self.range} (default {self.default:g})"
@@ -51,7 +51,7 @@ class Number:
         except ValueError:
             number = math.nan
         if not self.above < number <= self.most or math.isinf(number) or (self.whole and number % 1):
-            raise BadSpecification(f"{name}={value}: {self.range} is needed.")
+            raise BadSpecification(f"{name}={value}: expected {self.range}.")
         return number
 
 
