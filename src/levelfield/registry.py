@@ -93,7 +93,7 @@ class Registry(Generic[T]):
         return name in self and not (self._entries[name].__module__ or "").startswith("levelfield.")
 
     def __contains__(self, name: object) -> bool:
-        """Find `name`; plugins are loaded only if levelfield itself does not have it."""
+        """Whether `name` is registered; plugins are loaded only if levelfield itself does not have it."""
         for search in (self._import_home, self._discover):
             if name in self._entries:
                 return True

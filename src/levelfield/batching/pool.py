@@ -41,8 +41,8 @@ def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.ra
 def draw_images(
     groups: Groups, of_image: np.ndarray, *, size: int, least: int, stream: np.random.Generator
 ) -> np.ndarray:
-    """Positions of `size` uniformly drawn images; if they have fewer than `least` classes, add one image of other
-    classes.
+    """Positions of `size` uniformly drawn images; if they have fewer than `least` classes, add one image each of
+    further classes.
 
     of_image: index of each image's class, -1 if the class is excluded.
     """
@@ -76,7 +76,7 @@ def complete(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: 
 
 
 def _complete_one(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """Redraw for a batch in which a class occurs twice: its anchors share the remaining images."""
+    """Complete a batch in which a class occurs twice: its anchors share the remaining images."""
     result = np.empty((len(anchors), groups.n), dtype=np.int64)
     result[:, 0] = anchors
     for label in np.unique(of_image[anchors]):

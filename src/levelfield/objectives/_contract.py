@@ -79,8 +79,7 @@ class Objective(nn.Module):
         return None
 
     def total(self, terms: Mapping[str, Tensor]) -> Tensor:
-        """Sum the named terms to the loss and keep them for the log. They stay tensors, without device
-        synchronisation."""
+        """Add up the named terms and keep them for the log, as tensors, without device synchronisation."""
         self.shown = {name: term.detach() for name, term in terms.items()} if len(terms) > 1 else {}
         return sum_of(terms)
 

@@ -102,7 +102,7 @@ class FastAP(Objective):
 
     @property
     def _nowhere(self) -> int:
-        """Upper limit in units of nodes, beyond which values do not reach the last node. Raw rows may exceed it."""
+        """Position, in units of nodes, from which values add nothing to any node. Raw rows may be that far apart."""
         return self.bins + 1
 
     def _histograms(self, position: Tensor, counted: Tensor) -> Tensor:

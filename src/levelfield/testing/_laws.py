@@ -39,9 +39,9 @@ def terms_add_up_to_the_loss(factory: Factory) -> str | None:
         terms = objective.terms(rows, labels, generator=stream(0, "law"))
         close(torch.stack(list(terms.values())).sum(), value, f"batch '{name}': sum of the terms and loss differ")
         if len(terms) == 1:
-            assert not shown, f"the loss has one term, but `terms` has {sorted(shown)}"
+            assert not shown, f"the loss has one term, but `shown` has {sorted(shown)}"
             return "the loss has one term"
-        assert set(shown) == set(terms), f"batch '{name}': `terms` has {sorted(shown)}, but {sorted(terms)} are defined"
+        assert set(shown) == set(terms), f"batch '{name}': `shown` has {sorted(shown)}, but `parts` has {sorted(terms)}"
         for term, number in shown.items():
             assert not number.requires_grad, f"batch '{name}': the reported term '{term}' requires a gradient"
             close(number, terms[term], f"batch '{name}': the reported term '{term}' has another value")

@@ -140,7 +140,7 @@ class Conditions(BaseModel):
     def batches(self, method: Method) -> tuple[Layout, Choice]:
         """Layout and batching of a method: its own choice, or that of the conditions.
 
-        A method with random batches among methods with class-balanced ones does not use the common batching.
+        The common batching applies only if both layouts are random or both have images per class.
         """
         from levelfield.batching import Choice
 

@@ -86,7 +86,7 @@ def _unpack(archive: Path, target: Path) -> None:
 
 
 def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
-    """All files except hidden ones."""
+    """Extract all files except hidden ones."""
     target.mkdir(exist_ok=True)
     size, free = size_of(archive), shutil.disk_usage(target).free
     if size > allowance.left:

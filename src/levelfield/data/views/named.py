@@ -184,5 +184,5 @@ def _value(step: str, key: str, value: Any) -> Any:
 
 
 def _side(value: Any) -> int:
-    """Height and width of a picture, in pixels."""
+    """Validate a side length in pixels."""
     return int(number("size", whole("size", value, least=1), most=LARGEST))

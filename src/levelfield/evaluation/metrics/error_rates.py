@@ -172,7 +172,7 @@ class ByClass:
 
 
 def _between(one: PairRate, other: PairRate) -> PairRate:
-    """Counts of the pairs that two edges decide differently."""
+    """Rate of pairs that two edges decide differently."""
     return PairRate(np.abs(one.errors - other.errors), one.pairs, one.members)
 
 

@@ -135,7 +135,7 @@ def parse(name: str) -> Metric:
 
 
 create = parse
-"""Alias of `options` with the name that all registries use."""
+"""Alias of `parse`, under the name that all registries use."""
 
 
 def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:

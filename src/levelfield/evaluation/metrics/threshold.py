@@ -69,7 +69,7 @@ class Threshold:
         return result
 
     def _rows(self, rows: Any, name: str) -> Array:
-        """Prepared rows of one embedding or several, in float64."""
+        """Validated rows of one embedding or several, in float64."""
         several = rows if np.ndim(rows) > 1 else rows[None] if hasattr(rows, "ndim") else [rows]
         found = finite_rows(several, name, None)
         self._check_columns(found.shape[1], name)

@@ -48,7 +48,7 @@ class PairRate:
 
     @cached_property
     def weights(self) -> ClassWeights:
-        """Rates of the classes that have pairs."""
+        """Weights of the classes that have pairs."""
         return ClassWeights.of(self.pairs[self._has_pairs])
 
     @property
