@@ -72,7 +72,7 @@ def test_rows_of_another_width_than_the_class_vectors_are_refused(name: str) -> 
 def test_rows_that_a_role_names_must_be_there() -> None:
     with pytest.raises(BadInput, match="'prototypical' got row 99 in the query"):
         create("prototypical")(ROWS, LABELS, roles={"support": [0, 1], "query": [99]})
-    with pytest.raises(BadInput, match="'group_loss' got row 99 among the anchors"):
+    with pytest.raises(BadInput, match="'group_loss' got row 99 in the anchors"):
         create("group_loss")(ROWS, LABELS, roles={"anchors": [99]})
 
 
