@@ -138,7 +138,7 @@ def test_an_override_and_a_variation_reach_them(photos: Path) -> None:
         ),
         ({"select": "map@r"}, "selection and validation are the same for all methods"),
         ({"dim": 0}, "the conditions of method 'margin': dim: Input should be greater than or equal to 1"),
-        ({"image": 40, "test_view": [{"resize": [32, 32]}]}, "test_view ends with 32 pixels, and image is 40"),
+        ({"image": 40, "test_view": [{"resize": [32, 32]}]}, "test_view ends with 32 pixels, but image is 40"),
         ({"codes": "bits"}, "codes: Input should be 'float32' or 'binary' (got 'bits')"),
     ],
 )
