@@ -1,9 +1,9 @@
-"""Speed of batch construction: one core, computing time, measured in turns.
+"""Speed of batch construction: one core, CPU time, interleaved measurements.
 
     python benchmarks/batching.py [--only frd] [--quick] [--set KEY=VALUE]
 
 Embedding-aware batchings against straightforward ones that choose the same batches (see straightforward.py); SPC
-against a training step of the demo. Prints a table and writes results/batching.json beside this file.
+against a training step of the demo. Prints a table and writes results/batching.json next to this file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SOP = np.repeat(np.arange(11318), np.resize([2, 3, 4, 5, 6, 7, 8, 9, 2, 6, 6], 1
 
 @dataclass(frozen=True)
 class Contest:
-    """A batching against the straightforward one: how many times as fast it must be at each of DIMS."""
+    """A batching against the straightforward one: required speedup for each of DIMS."""
 
     name: str
     what: str
@@ -66,7 +66,7 @@ PARTS = (*dict.fromkeys(contest.name for contest in CONTESTS), "spc", "spc_r")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is measured and how often. `changes`: of the study whose training step is measured."""
+    """Measurements and their repetitions. `changes`: settings of the study whose training step is measured."""
 
     quick: bool
     changes: Sequence[str]
@@ -76,13 +76,13 @@ class Benchmark:
         return 2 if self.quick else 7
 
     def contest(self, contest: Contest) -> Iterator[Figure]:
-        """Plans of the same epochs by both; they must be equal."""
+        """Plan the same epochs with both; the plans must be equal."""
         labels = CUB[:600] if self.quick else CUB
         for dim, target in zip((8, 16) if self.quick else DIMS, contest.targets, strict=True):
             memory = embeddings(labels, dim)
             common = {"batch_size": 12 if self.quick else BATCH, "pool": 60 if self.quick else 512}
             batches = min(contest.batches, 4) if self.quick else contest.batches
-            # the straightforward one has no use for a shared pool: it computes everything for each batch
+            # the straightforward version computes everything per batch and cannot use a shared pool
             own = {**common, **contest.settings}
             other = {key: value for key, value in own.items() if key != "shared"}
             ours = contest.ours(labels, batches_per_epoch=batches, **own)
@@ -129,7 +129,7 @@ class Benchmark:
         yield self.epoch_of_sop(RandomWithPair(SOP, batch_size=BATCH), target=200)
 
     def epoch_of_sop(self, batching: Batching, target: float) -> Figure:
-        """Milliseconds that planning it takes."""
+        """Planning time in milliseconds."""
         epochs = interleave({"epoch": planning(batching, None)}, self.rounds)["epoch"]
         return Figure(
             part=batching.name,
@@ -143,7 +143,7 @@ class Benchmark:
 
 
 def embeddings(labels: np.ndarray, dim: int) -> np.ndarray:
-    """Unit rows, those of a class near each other."""
+    """Unit rows, clustered by class."""
     drawn = np.random.default_rng(0)
     rows = drawn.normal(size=(labels.max() + 1, dim))[labels] + drawn.normal(size=(len(labels), dim))
     unit: np.ndarray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -151,7 +151,7 @@ def embeddings(labels: np.ndarray, dim: int) -> np.ndarray:
 
 
 def planning(batching: Batching, memory: np.ndarray | None) -> Callable[[], Sample]:
-    """Plans an epoch, another one each time; gives what a batch took."""
+    """Plan a new epoch at each call; return the time per batch."""
     epoch = iter(range(1_000_000))
 
     def lane() -> Sample:
@@ -163,7 +163,7 @@ def planning(batching: Batching, memory: np.ndarray | None) -> Callable[[], Samp
 
 
 def check_same_batches(contest: Contest, labels: np.ndarray, memory: np.ndarray, settings: dict[str, Any]) -> None:
-    """Two batches of each; what is faster must not choose others."""
+    """Check that both choose the same two batches."""
     kinds = contest.ours, contest.peer
     if not np.array_equal(*(kind(labels, batches_per_epoch=2, **settings).plan(7, memory) for kind in kinds)):
         raise AssertionError(f"{contest.name}, {contest.what}: the straightforward batching chooses other batches.")

@@ -1,7 +1,7 @@
-"""How often the verdicts are wrong: leaderboards of equal methods, simulated and made from real runs; rates of pairs.
+"""Error rates of the verdicts: leaderboards of equal methods, simulated and from real runs; rates of pairs.
 
-`python benchmarks/calibration.py` writes benchmarks/results/calibration.json, from which docs/calibration.md has its
-tables. `--boards 200` is quick and rough. `--runs runs/again` adds the runs of a study with many seeds
+`python benchmarks/calibration.py` writes benchmarks/results/calibration.json, the source of the tables in
+docs/calibration.md. `--boards 200` is fast and rough. `--runs runs/again` adds the runs of a study with many seeds
 (benchmarks/calibration.yaml): labels shuffled, and every method against itself.
 """
 
@@ -29,17 +29,17 @@ from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Table, chances,
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 CLASSES = (2, 4, 5, 6, 8, 10, 20, 50, 100, 400, 774)
-HIGHEST, AGAIN = 40, 2000  # scenarios with the most false verdicts, and how many leaderboards they are made of again
+HIGHEST, AGAIN = 40, 2000  # scenarios with the most false verdicts to repeat, and leaderboards of each
 UNEQUAL = ((2, 2, 3), (2, 2, 10), (2, 3, 10), (3, 2, 3), (3, 2, 10), (3, 3, 10), (10, 3, 5), (10, 3, 10))  # rows, seeds
-SMALL = ((2, 0), (2, 1), (3, 0), (3, 1))  # boards of few rows: how many, and how many of them train nothing
+SMALL = ((2, 0), (2, 1), (3, 0), (3, 1))  # boards of few rows: number of rows, and of untrained rows
 PARTS = ("scenarios", "needed", "rates")
-BOARDS, PEERS = 600, 100  # leaderboards for each scenario, and those that slower tests see
+BOARDS, PEERS = 600, 100  # leaderboards per scenario, and per scenario for slower tests
 
 
 def scenarios() -> list[Scenario]:
-    """Every number of classes with every number of seeds, and then what else may vary.
+    """All combinations of numbers of classes and seeds, and further variations.
 
-    One seed speaks of these runs alone: without noise of seeds, equal methods are equal runs.
+    A verdict from one seed applies only to these runs: without seed noise, equal methods are equal runs.
     """
     found = [Scenario(classes, 1, "none") for classes in CLASSES]
     found += [
@@ -73,9 +73,10 @@ def scenarios() -> list[Scenario]:
 
 
 def measure(scenario: Scenario, boards: int = BOARDS, peers: int = PEERS, seed: int = 0) -> dict[str, Any]:
-    """Share of leaderboards with a false verdict, and of intervals that hold the truth; for S = 3 the peers', too.
+    """Share of leaderboards with a false verdict, and coverage of intervals; for S = 3 also of the other tests.
 
-    One of hundreds of scenarios is above its limit by chance, so such a one is simulated again with four times as many.
+    One of hundreds of scenarios exceeds its limit by chance, so it is simulated again with four times as many
+    leaderboards.
     """
     found = simulate(scenario, boards, peers, seed)
     return again(found, 4 * boards, seed + 1) if found["false_verdicts"] > limit(found["boards"]) else found
@@ -87,7 +88,7 @@ def again(found: dict[str, Any], boards: int, seed: int) -> dict[str, Any]:
 
 
 def confirmed(measured: list[dict[str, Any]], pool: ProcessPoolExecutor) -> list[dict[str, Any]]:
-    """The scenarios with the highest shares, with more leaderboards: of hundreds the highest are so by chance, too."""
+    """Repeat the scenarios with the highest shares with more leaderboards, because some are high by chance."""
     order = sorted(range(len(measured)), key=lambda number: -measured[number]["false_verdicts"])
     weak = [number for number in order[:HIGHEST] if measured[number]["boards"] < AGAIN]
     many, seeds = [AGAIN] * len(weak), [2026] * len(weak)
@@ -122,7 +123,7 @@ def simulate(scenario: Scenario, boards: int, peers: int, seed: int) -> dict[str
 def compare_peers(
     scenario: Scenario, error: np.ndarray, boards: int, random: np.random.Generator, truth: float
 ) -> dict[str, Any]:
-    """The same errors of the old test; and how often each test finds a method that is better, if seeds do nothing."""
+    """The same error rates of the old test, and the power of each test without seed noise."""
     tests = ("crossed", "classes only", "sign flips", "oracle")
     wrong, power, held = 0, dict.fromkeys(tests, 0.0), 0.0
     level = 1 - ALPHA / (2 * len(error))
@@ -157,7 +158,7 @@ def one_board(scenario: Scenario, random: np.random.Generator) -> tuple[Table, n
 
 
 def table_of(values: np.ndarray, queries: np.ndarray, fixed: int = 0, fewer: int = 0) -> Table:
-    """fixed: how many of the last rows no seed changes; they are one run each. fewer: seeds of the first row."""
+    """fixed: number of deterministic rows at the end, with one run each. fewer: seeds of the first row."""
     trained = len(values) - fixed
     rows = {str(method): seeds if method < trained else seeds[:1] for method, seeds in enumerate(values)}
     if fewer:
@@ -166,7 +167,7 @@ def table_of(values: np.ndarray, queries: np.ndarray, fixed: int = 0, fewer: int
 
 
 def scenario_key(scenario: Scenario) -> list[int]:
-    """Numbers that tell scenarios apart, for their random streams."""
+    """Numbers that identify a scenario, for its random stream."""
     text = json.dumps(
         {key: value for key, value in asdict(scenario).items() if key != "fewer" or value}, sort_keys=True
     )
@@ -183,7 +184,7 @@ def limit(boards: int) -> float:
 
 
 def faults(result: dict[str, Any]) -> list[str]:
-    """What does not hold: false verdicts, coverage, power, and the numbers that resolve ties."""
+    """Failed requirements: false verdicts, coverage, power, and the numbers needed to resolve ties."""
     found = []
     for one in result["scenarios"]:
         name = ", ".join(f"{key.name} {one[key.name]}" for key in fields(Scenario) if key.name in one)

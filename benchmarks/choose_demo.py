@@ -1,7 +1,7 @@
 """Choose the demo's hyperparameters: the same number of trials for every method, on validation classes.
 
-A quarter of the training half's classes judges; the test classes are never touched. Writes every trial to
-choose_demo.log.json beside this file and prints the winners as lines for the study file.
+A quarter of the training half's classes is for validation; the test classes are never used. Writes every trial to
+choose_demo.log.json next to this file and prints the winners as lines for the study file.
 
     python benchmarks/choose_demo.py --jobs 2
 """
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 class Line(RunsProgress):
-    """One line for what happened last."""
+    """Show the last event in one line."""
 
     def on_event(self, event: Event) -> None:
         print(f"\r{event.kind:9} run {event.run:3} {event.text:20}", end="", flush=True)

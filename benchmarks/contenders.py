@@ -1,4 +1,4 @@
-"""Who is measured on a set: the product alone (the bound), this package, and PML's calculator with 1000 neighbours."""
+"""Measured on a set: the plain product (the bound), this package, and PML's calculator with 1000 neighbours."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from levelfield.evaluation import evaluate
 
 METRICS = ("recall@1", "recall@2", "recall@10", "recall@100", "recall@1000", "r_precision", "map@r", "map", "mrr")
 SHORT = ("recall@1", "recall@10", "r_precision", "map@r")
-HEIGHT, WIDTH = 512, 1024  # blocks that stay in cache
-BOUND_QUERIES, PML_QUERIES = 8_192, 6_144  # larger sets: so many queries against the whole gallery, and scaled
+HEIGHT, WIDTH = 512, 1024  # blocks that fit in the cache
+BOUND_QUERIES, PML_QUERIES = 8_192, 6_144  # for larger sets: number of queries against the whole gallery, scaled up
 
 
 def product(sample: Sample) -> None:
-    """All blocks of the similarity matrix, one after the other into the same memory."""
+    """Compute all blocks of the similarity matrix into the same buffer."""
     part = slice(BOUND_QUERIES if share("product", sample) < 1 else None)
     query, gallery = torch.from_numpy(sample.query[part]), torch.from_numpy(sample.rows)
     buffer = torch.empty(HEIGHT * WIDTH)
@@ -29,19 +29,19 @@ def product(sample: Sample) -> None:
 
 
 def ours(sample: Sample, metrics: tuple[str, ...] = METRICS) -> Any:
-    """Every retrieval metric, ties and full mAP among them."""
+    """Every retrieval metric, with ties and full mAP."""
     return evaluate(
         sample.query, sample.labels, gallery=sample.gallery, gallery_labels=sample.gallery_labels, metrics=metrics
     )
 
 
 def short(sample: Sample) -> Any:
-    """Metrics that need no more than the first R places."""
+    """Metrics that need only the first R ranks."""
     return ours(sample, SHORT)
 
 
 def in_torch(sample: Sample) -> Any:
-    """As `ours` without numba: rows of the similarity matrix are sorted in torch."""
+    """Like `ours` without numba: sorts rows of the similarity matrix in torch."""
     with patch("levelfield.evaluation.engine.best_way", lambda inputs: "panels"):
         return ours(sample)
 
@@ -71,7 +71,7 @@ def pml(sample: Sample) -> Any:
 
 
 def share(who: str, sample: Sample) -> float:
-    """What part of the queries `who` is measured on: all, unless the set is large."""
+    """Share of the queries that `who` is measured on: all, unless the set is large."""
     most = {"product": BOUND_QUERIES, "PML": PML_QUERIES}.get(who)
     return most / len(sample.query) if most is not None and len(sample.query) > 4 * most else 1.0
 
@@ -90,6 +90,6 @@ def warm_up(who: str) -> None:
 
 
 def pml_missing() -> str | None:
-    """Why PML cannot be run here, or None."""
+    """Reason why PML cannot run here, or None."""
     absent = [name for name in ("pytorch_metric_learning", "faiss") if importlib.util.find_spec(name) is None]
     return f"{' and '.join(absent)} not installed" if absent else None

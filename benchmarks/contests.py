@@ -1,4 +1,4 @@
-"""Who is measured: each objective in the forms that have a target, and its counterpart in pytorch-metric-learning."""
+"""Measured pairs: each objective in the forms with a target, and its counterpart in pytorch-metric-learning."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from levelfield import objectives
 
 @dataclass(frozen=True)
 class Contest:
-    """One form of an objective against `sim`, and against PML wherever `faster` has a number.
+    """One form of an objective against `sim`, and against PML if `faster` has a number.
 
-    `sim` None at a layout: measured, but no number is asked for. pml: settings of `pml.loss`, the class name under
-    "name". noise: how far a class lies apart (see `batch_of`).
+    `sim` None at a layout: measured without a target. pml: settings of `pml.loss`, with the class name as "name".
+    noise: spread of a class (see `batch_of`).
     """
 
     name: str
@@ -33,7 +33,7 @@ class Contest:
 class ProxyContest:
     """An objective with class parameters against its own three products; `centres` vectors for each class.
 
-    `products` None at a size: measured, but no number is asked for. `logits`: whether it may keep them.
+    `products` None at a size: measured without a target. `logits`: whether it may store them.
     """
 
     name: str
@@ -149,7 +149,7 @@ CONTESTS = [
     Contest("snr, distance_weighted", "snr", {}, at.DISTANCE_WEIGHTED),
     Contest("quadruplet, distance_weighted", "quadruplet", {}, at.DISTANCE_WEIGHTED),
     Contest("prototypical", "prototypical"),
-    # Where little is left to learn PML's miners list almost nothing; the targets are the same.
+    # With well-separated classes PML's miners find almost no tuples; the targets are the same.
     Contest(
         "multi_similarity, solved batch",
         "multi_similarity",
@@ -227,7 +227,7 @@ ELSEWHERE = ("structured_clustering",)  # in seconds, see `Benchmark.clustering`
 
 
 def _enter_the_others() -> None:
-    """An objective without a target of its own is measured all the same, with its defaults."""
+    """Objectives without their own target are measured with their defaults."""
     entered = {contest.objective for contest in (*CONTESTS, *PROXY_CONTESTS)} | {*ELSEWHERE}
     for name in objectives.names():
         if name not in entered and "num_classes" in objectives.describe(name).needs:

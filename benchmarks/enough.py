@@ -1,4 +1,4 @@
-"""Whether the number of seeds or classes that would resolve a tie does: 80 % power, and an interval that holds it."""
+"""Check the estimated seeds or classes needed to resolve a tie: 80 % power, and coverage of the interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levelfield.evaluation.statistics import ALPHA, Comparison, Differences, Tab
 from levelfield.evaluation.statistics.crossed import Variance
 from levelfield.evaluation.statistics.needed import Needed, needed
 
-# what is missing, in a study of this size, with a difference of so many standard errors
+# missing factor, size of the study, and difference in standard errors
 CASES = (
     ("seeds", Scenario(200, 3, "dominant"), 2.0),
     ("classes", Scenario(40, 3, "none"), 2.0),
@@ -22,7 +22,7 @@ CASES = (
 
 
 def check_needed(case: int, boards: int) -> dict[str, Any]:
-    """The number that average variances give, the power of a study of that size, and how many intervals hold it."""
+    """The number from average variances, the power of a study of that size, and the coverage of intervals."""
     missing, scenario, errors = CASES[case]
     random = np.random.default_rng(case)
     pilots = [_table(scenario, random) for _ in range(max(boards // 4, 50))]
@@ -78,7 +78,7 @@ def _number(one: Differences, missing: str, pairs: int) -> int:
 
 
 def _found(scenario: Scenario, gain: float, random: np.random.Generator) -> float:
-    """Share of the other methods that the first is found to be better than."""
+    """Share of the other methods that the first one beats significantly."""
     corrected = holm(chances(_table(scenario, random, gain).differences()))
     return float(np.mean([p < ALPHA for p in corrected[: scenario.methods - 1]]))
 

@@ -1,9 +1,9 @@
-"""Speed and memory of the evaluation engine as ratios: one thread, CPU time, best of 3, measured in turns.
+"""Speed and memory of the evaluation engine as ratios: one thread, CPU time, best of 3, interleaved.
 
     python benchmarks/evaluation.py [--only NAME] [--quick] [--no-pml]
 
 The bound is the float32 product of all queries with the gallery in blocks (d = 512). On the SOP-like set the bound and
-pytorch-metric-learning (PML) run on part of the queries against the whole gallery and are scaled; ours runs whole.
+pytorch-metric-learning (PML) run on part of the queries against the whole gallery and are scaled; ours runs in full.
 Peak memory comes from a fresh process per measurement. Prints a table, writes results/evaluation.json.
 """
 
@@ -41,7 +41,7 @@ FASTER_THAN_PML: dict[str, Bound] = {
     "20k": (3, 3.6),
     "SOP-like": (3, 4),
 }
-MEMORY = ((1.3, 64), (1.2, 32))  # times the embeddings, plus megabytes; 16 bytes for each query-positive pair beside
+MEMORY = ((1.3, 64), (1.2, 32))  # times the embeddings, plus megabytes; plus 16 bytes per query-positive pair
 TWO_THREADS = 1.7
 FIRST_CALL = (10_000, 2_000)  # milliseconds
 EVERYTHING = (
@@ -61,12 +61,12 @@ EVERYTHING = (
     "uniformity",
 )
 STARTS, FULL = 3, 2.0  # of k-means; times the sum of the bounds
-WITHOUT_NUMBA, PAYS = ("CUB-like", "20k"), 1.2  # the smallest and a middle set; what numba must gain to stay
+WITHOUT_NUMBA, PAYS = ("CUB-like", "20k"), 1.2  # the smallest and a medium set; required speedup by numba
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is measured and how often."""
+    """Measurements and their repetitions."""
 
     quick: bool
     pml: bool
@@ -148,7 +148,7 @@ class Benchmark:
         return f" (scaled from {part:.0%} of the queries)" if part < 1 else ""
 
     def two_threads(self) -> Iterator[Figure]:
-        """On the clock: two threads against one, beside what two threads gain on independent products alone."""
+        """Wall time: two threads against one, compared with the speedup of two threads on independent products."""
         sample = (QUICK if self.quick else SHAPES)["20k"].sample()
         taken: dict[int, list[Sample]] = {1: [], 2: []}
         products: dict[int, list[Sample]] = {1: [], 2: []}
@@ -176,7 +176,7 @@ class Benchmark:
         )
 
     def full(self) -> Iterator[Figure]:
-        """Every metric there is in one call, against twice the sum of what its parts may take.
+        """All metrics in one call, against twice the sum of the targets of its parts.
 
         The sum: retrieval within its target, three starts of k-means of a good number of passes each, and half of the
         product for uniformity.
@@ -206,7 +206,7 @@ class Benchmark:
         )
 
     def compiling(self) -> Iterator[Figure]:
-        """The first call of all, when the loops are compiled, and the first call of a later process."""
+        """The very first call, which compiles the loops, and the first call of a later process."""
         first, later = first_call.measured()
         yield Figure("first call", "loops compiled", "-", 1e3 * first, FIRST_CALL[0], True, FIRST_CALL[1], "ms")
         yield Figure("first call", "loops kept on disk", "-", 1e3 * later, None, True, unit="ms")
@@ -252,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     for name in chosen.only or names:
         for figure in benchmark.parts()[name]():
             figures.append(figure)
-            if out is not None:  # at once: a long run may be interrupted
+            if out is not None:  # immediately: a long run may be interrupted
                 save(out, [figure])
             say(f"{figure.part}: {figure.what}: {figure.peer}: {figure.shown[0]} {figure.verdict}")
     console.print(table(figures, "Speed of the evaluation"))

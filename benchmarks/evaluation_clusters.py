@@ -1,8 +1,8 @@
-"""k-means for NMI and the clustering metrics as ratios: one thread, CPU time, measured in turns with the bound.
+"""k-means for NMI and the clustering metrics as ratios: one thread, CPU time, interleaved with the bound.
 
     python benchmarks/evaluation_clusters.py [--quick] [--only SOP-like]
 
-A pass is the float32 product of all rows with all centres, in blocks that stay in cache (d = 512); 20 steps and the
+A pass is the float32 product of all rows with all centres, in blocks that fit in the cache (d = 512); 20 steps and the
 last assignment are 21 passes if nothing is skipped. Prints a table, writes results/evaluation_clusters.json.
 """
 
@@ -30,9 +30,9 @@ from levelfield.randomness import numpy_stream
 
 HERE = Path(__file__).parent
 Say = Callable[[str], None]
-# Passes' work, must and good. On the CUB-like set a pass is 7 ms and 0.4 s in all was asked for.
+# Work in passes, must and good. On the CUB-like set a pass takes 7 ms, and the target is 0.4 s in total.
 PASSES = {"CUB-like": (57, 25), "20k": (1.2 * 21, 3.4), "SOP-like": (1.2 * 21, 4)}
-EQUAL_NMI = 0.99  # the start alone moves NMI by a point
+EQUAL_NMI = 0.99  # the random start alone changes NMI by a point
 AMI, FROM_TABLE = (1_000, 100), (50, None)  # milliseconds on the SOP-like set
 PART = 8_192  # rows of a large set that the bound is measured on, and scaled
 
@@ -50,9 +50,9 @@ def figures(*, quick: bool, say: Say, only: Sequence[str] | None = None) -> Iter
 
 
 def of_set(name: str, sample: Sample, *, rounds: int, say: Say) -> Iterator[Figure]:
-    """Work in passes, and speed and NMI beside faiss; every round has another start."""
+    """Work in passes, and speed and NMI compared with faiss; every round has a different start."""
     rows, clusters = sample.query, len(np.unique(sample.labels))
-    kmeans(rows[:500], 20)  # whatever happens only once
+    kmeans(rows[:500], 20)  # warm-up
     with_faiss = importlib.util.find_spec("faiss") is not None
     taken: dict[str, list[Taken]] = {"pass": [], "ours": [], "faiss": []}
     found: dict[str, list[float]] = {"ours": [], "faiss": []}
@@ -84,7 +84,7 @@ def of_set(name: str, sample: Sample, *, rounds: int, say: Say) -> Iterator[Figu
 
 
 def one_pass(rows: Array, clusters: int) -> Taken:
-    """The bound: rows times centres, block after block into the same memory."""
+    """The bound: rows times centres, block by block into the same buffer."""
     part = torch.from_numpy(rows[:PART] if len(rows) > 4 * PART else rows)
     centres, buffer = torch.from_numpy(rows[:clusters]), torch.empty(HEIGHT * WIDTH)
     before = clocks()
@@ -96,7 +96,7 @@ def one_pass(rows: Array, clusters: int) -> Taken:
 
 
 def faiss_kmeans(rows: Array, clusters: int, *, seed: int) -> Array:
-    """As the released codes call it: 20 steps, no row left out."""
+    """As in the released codes: 20 steps, all rows."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -114,7 +114,7 @@ def faiss_kmeans(rows: Array, clusters: int, *, seed: int) -> Array:
 
 
 def beside_plain_lloyd(name: str, sample: Sample) -> Iterator[Figure]:
-    """The share of rows with the label that comparing all with all gives, and what that costs."""
+    """Share of rows whose label equals that of a full comparison, and the cost of the latter."""
     clusters = len(np.unique(sample.labels))
     before = clocks()
     found = kmeans(sample.query, clusters)
@@ -126,7 +126,7 @@ def beside_plain_lloyd(name: str, sample: Sample) -> Iterator[Figure]:
 
 
 def plain_lloyd(rows: Array, clusters: int) -> Array:
-    """From the same start, in blocks of rows; for data that leave no cluster empty."""
+    """Full comparison from the same start, in blocks of rows; for data without empty clusters."""
     order = canonical_order(rows, np.zeros(len(rows)))
     values = torch.from_numpy(rows[order])
     centres = values[torch.from_numpy(numpy_stream(0, "kmeans", 0).choice(len(rows), clusters, replace=False))]
@@ -148,7 +148,7 @@ def plain_lloyd(rows: Array, clusters: int) -> Array:
 
 
 def two_threads(name: str, sample: Sample, *, rounds: int) -> Iterator[Figure]:
-    """On the clock, and whether the labels are the same."""
+    """Wall time, and whether the labels are equal."""
     clusters = len(np.unique(sample.labels))
     taken: dict[int, list[Taken]] = {1: [], 2: []}
     labels: dict[int, Array] = {}
@@ -169,7 +169,7 @@ def two_threads(name: str, sample: Sample, *, rounds: int) -> Iterator[Figure]:
 
 
 def metrics_alone(quick: bool) -> Iterator[Figure]:
-    """AMI, and the others with their table, on the SOP-like set; AMI beside scikit-learn with 2,000 clusters."""
+    """AMI and the other metrics on the SOP-like set; AMI compared with scikit-learn for 2,000 clusters."""
     from sklearn.metrics import adjusted_mutual_info_score
 
     shapes, draw = QUICK if quick else SHAPES, np.random.default_rng(0)
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     measured = []
     for figure in figures(quick=chosen.quick, say=say, only=chosen.only):
         measured.append(figure)
-        if out is not None:  # at once: a long run may be interrupted
+        if out is not None:  # immediately: a long run may be interrupted
             save(out, [figure])
         say(f"{figure.part}: {figure.what}: {figure.peer}: {figure.shown[0]} {figure.verdict}")
     console.print(table(measured, "Speed of clustering"))

@@ -1,4 +1,4 @@
-"""A measured ratio with its target, and how it is shown and kept."""
+"""Measured ratios with their targets: display and storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 class Figure:
     """One line of the table: `value` is ours against the peer, a share of time, or an amount in `unit`.
 
-    `target` must be reached; `good` is what a good implementation reaches. None: nobody asked for a number.
+    `target` is required; a good implementation reaches `good`. None: no target.
 
     >>> half = Figure("loop", "step", "a bare loop", value=0.5, target=1.15, good=0.85, at_most=True)
     >>> half.shown, half.verdict
@@ -71,7 +71,7 @@ def table(figures: Sequence[Figure], title: str) -> Table:
 
 
 def save(path: Path, figures: Sequence[Figure]) -> None:
-    """As JSON. What was not measured this time keeps its older figures."""
+    """Save as JSON. Entries that were not measured this time keep their earlier values."""
     measured = {(figure.part, figure.what, figure.peer) for figure in figures}
     before = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.exists() else []
     kept = [entry for entry in before if (entry["part"], entry["what"], entry["peer"]) not in measured]
@@ -81,7 +81,7 @@ def save(path: Path, figures: Sequence[Figure]) -> None:
 
 
 def machine() -> dict[str, object]:
-    """Where it was measured, and how busy it was."""
+    """The machine and its load."""
     return {
         "cores": os.cpu_count(),
         "cpu": torch.backends.cpu.get_cpu_capability(),

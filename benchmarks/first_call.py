@@ -1,4 +1,4 @@
-"""Seconds of computing that the first evaluation of a process takes: before and after its loops were kept on disk."""
+"""CPU seconds of the first evaluation in a process: before and after its compiled loops are cached on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ print(time.process_time() - before)
 
 
 def measured() -> tuple[float, float]:
-    """(compiling, loading what was compiled)."""
+    """(compiling, loading from the cache)."""
     with tempfile.TemporaryDirectory() as folder:
         first, later = (_seconds(folder) for _ in range(2))
     return first, later

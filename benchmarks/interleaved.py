@@ -1,4 +1,4 @@
-"""Competitors take turns in small slices, so that whatever else the machine does falls on all of them alike."""
+"""Interleave measurements in small slices, so that other load on the machine affects all candidates equally."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds of one step: on the clock, and of this process's own computing."""
+    """Seconds of one step: wall time and CPU time of this process."""
 
     wall: float
     cpu: float
 
 
 def clocks() -> tuple[float, float]:
-    """Now, on the clock and in computing time."""
+    """Current wall time and CPU time."""
     return time.perf_counter(), time.process_time()
 
 
 def between(before: tuple[float, float], after: tuple[float, float], steps: int = 1) -> Sample:
-    """What one of `steps` took."""
+    """Time of one of `steps`."""
     return Sample((after[0] - before[0]) / steps, (after[1] - before[1]) / steps)
 
 
 def keep_freed_memory() -> None:
-    """What is freed stays with the process (glibc; elsewhere nothing happens).
+    """Keep freed memory in the process (glibc; no effect elsewhere).
 
-    Otherwise what a large lane frees goes back to the system, and the small lanes beside it pay for getting it again.
+    Otherwise memory freed by a large lane returns to the system, and small lanes pay for allocating it again.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mmap_threshold, trim_threshold = -3, -1  # numbers of the settings in malloc.h
-        mallopt(mmap_threshold, 2**25)  # the largest it takes
+        mmap_threshold, trim_threshold = -3, -1  # constants of malloc.h
+        mallopt(mmap_threshold, 2**25)  # the maximum
         mallopt(trim_threshold, 2**31 - 1)
 
 
 def interleave(lanes: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[str, list[Sample]]:
-    """Every lane once a round, the order turned round by round; one slice of each before it counts.
+    """Run every lane once per round, reversing the order each round; one warm-up slice of each first.
 
     >>> order = []
     >>> def lane(name):
@@ -61,7 +61,7 @@ def interleave(lanes: Mapping[str, Callable[[], Sample]], rounds: int) -> dict[s
 def take_turns(
     lanes: Mapping[str, Callable[[], Sample]], *, seconds: float, least: int, most: int
 ) -> dict[str, list[Sample]]:
-    """As `interleave`, for lanes of very different cost: each has about `seconds` of its own.
+    """Like `interleave`, for lanes of very different cost: each gets about `seconds`.
 
     A slow lane takes part in fewer rounds, spread over all of them; no lane in fewer than `least`.
 
@@ -84,7 +84,7 @@ def take_turns(
 
 
 def best(samples: list[Sample]) -> float:
-    """The least computing time of a step: what remains when nothing else disturbed it."""
+    """Minimum CPU time of a step, the least disturbed one."""
     return min(sample.cpu for sample in samples)
 
 
@@ -98,5 +98,5 @@ def ratio(ours: list[Sample], peer: list[Sample], *, clock: str = "wall") -> flo
 
 
 def typical(samples: list[Sample], *, clock: str = "wall") -> float:
-    """Median seconds of a step, on the clock or (`cpu`) of computing."""
+    """Median seconds of a step: wall time, or CPU time with `cpu`."""
     return median(getattr(sample, clock) for sample in samples)

@@ -16,7 +16,7 @@ from levelfield.studies.execution.events import Event, RunsProgress
 
 @dataclass
 class Watch(RunsProgress):
-    """When each run was taken up, and when its training began."""
+    """Start times of each run and of its training."""
 
     began: float = field(default_factory=time.perf_counter)
     taken: dict[int, float] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class Watch(RunsProgress):
 
     @property
     def start_up(self) -> float:
-        """Seconds before the first training that later runs of the same process do not spend again."""
+        """Seconds of start-up before the first training, which later runs of the process do not need."""
         first, *later = sorted(self.training)
         again = median(self.training[run] - self.taken[run] for run in later) if later else 0.0
         return self.training[first] - again
 
     @property
     def run_seconds(self) -> float:
-        """Median seconds of a run that a process did not start with."""
+        """Median seconds of a run that is not the first of its process."""
         last = sorted(self.done)[-max(1, len(self.done) // 2) :]
         return median(self.done[run] - self.taken[run] for run in last)
 
@@ -55,5 +55,5 @@ def timed(study: Study, jobs: int) -> tuple[float, Watch]:
 
 
 def load() -> float:
-    """How many processes wanted a core in the last minute."""
+    """Load average of the last minute."""
     return os.getloadavg()[0]

@@ -1,4 +1,4 @@
-"""Who is compared: levelfield's loop, and a bare PyTorch loop that does the same work and nothing else."""
+"""Compared loops: levelfield's, and a bare PyTorch loop with the same work and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from levelfield.training.feed import Feed, Source, StoredRows
 
 
 class Ours:
-    """levelfield's own loop on its own feed, as a run of a study builds them."""
+    """levelfield's loop and feed, as in a run of a study."""
 
     def __init__(self, spec: RunSpec) -> None:
         self.spec = spec
@@ -38,12 +38,12 @@ class Ours:
         self.waiting: list[float] = []  # share of each slice's time
 
     def open_source(self) -> Source:
-        """Where batches come from: the store, read from disk now, or images still to be decoded."""
+        """Source of batches: the store on disk, or images to decode."""
         self.inputs._opened.clear()
         return self.inputs.source(self.spec.seed, 0, SILENT)
 
     def run(self, steps: int) -> tuple[TrainingState, list[tuple[float, float]]]:
-        """`steps` steps in a new folder; the clocks after each of them."""
+        """Run `steps` steps in a new folder; return the clocks after each."""
         conditions = self.spec.conditions.model_copy(update={"steps": steps})
         ticks: list[tuple[float, float]] = []
         with tempfile.TemporaryDirectory() as folder:
@@ -61,14 +61,14 @@ class Ours:
         return state, ticks
 
     def slice(self, steps: int) -> Sample:
-        """One step of the loop, log included. The checkpoint comes every 20 seconds and is counted apart."""
+        """One step of the loop including the log. The checkpoint, every 20 seconds, is counted separately."""
         state, ticks = self.run(steps + 2)
         self.waiting.append(state.waiting / state.seconds)
         return between(ticks[0], ticks[steps], steps)  # neither the first step nor the checkpoint after the last
 
 
 class BareNetwork(nn.Module):
-    """What trains, written by hand: the stages above the cut, each tap flattened and of length 1, one linear map."""
+    """The trained part, written by hand: the stages above the cut, normalised flat taps, one linear map."""
 
     def __init__(self, stages: Sequence[nn.Module], linear: nn.Linear) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class BareNetwork(nn.Module):
 class Bare:
     """A bare PyTorch loop: same rows, batches, cut, objective, optimiser and rates as `ours`; no log, no checks.
 
-    gathered: every batch of an epoch lies in memory ready for use, so that only the trainable part is left.
+    gathered: every batch of an epoch is already in memory, so that only the trainable part is measured.
     """
 
     def __init__(self, ours: Ours, *, gathered: bool = False) -> None:
@@ -140,13 +140,13 @@ class Bare:
 
     @cached_property
     def first_rows(self) -> Tensor:
-        """What the untrained network gives for the first batch."""
+        """Output of the untrained network for the first batch."""
         with torch.no_grad():
             return self.network(self.batch(self.order[0])[0])
 
 
 def with_torchs_gradients(bare: Bare) -> Bare:
-    """A copy that takes torch's own gradients where `bare` has convolutions of ours."""
+    """A copy with torch's own convolution gradients instead of ours."""
     copied = copy.copy(bare)
     copied.network, copied.objective = copy.deepcopy(bare.network), copy.deepcopy(bare.objective)
     for module in copied.network.modules():
@@ -158,7 +158,7 @@ def with_torchs_gradients(bare: Bare) -> Bare:
 
 
 def check_same_work(ours: Ours, bare: Bare) -> None:
-    """Both networks must give the same rows, or the comparison is none."""
+    """Check that both networks give the same rows, so that the comparison is valid."""
     with torch.no_grad():
         expected = ours.embedder(bare.batch(bare.order[0])[0])
     torch.testing.assert_close(bare.first_rows, expected, rtol=1e-4, atol=1e-5)

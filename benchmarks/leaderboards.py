@@ -1,4 +1,4 @@
-"""Simulated leaderboards: methods that are equal, or of which the first is better, with chance of every kind."""
+"""Simulated leaderboards of equal methods, or with a better first method, with all kinds of noise."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 
 METHODS = 10
 LEVELS = {0.5: "0.5", 0.95: "0.95"}
-# standard deviation over seeds that moves all classes, and one that moves single classes, as shares of the room that a
-# figure has towards 0 and 1
+# standard deviations over seeds, common to all classes and per class, as shares of the distance of a score to 0 and 1
 NOISES = {
     "none": (0.0, 0.0),
     "moderate": (0.03, 0.1),
@@ -23,7 +22,7 @@ NOISIER = 10.0
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a leaderboard is like: so many test classes and seeds, and how they vary."""
+    """Properties of a leaderboard: numbers of test classes and seeds, and their variation."""
 
     classes: int
     seeds: int
@@ -32,25 +31,26 @@ class Scenario:
     shape: str = "normal"
     sizes: str = "equal"
     methods: int = METHODS
-    fixed: int = 0  # the last rows, which no seed changes
+    fixed: int = 0  # number of deterministic rows, at the end
     fewer: int = 0  # seeds of the first row, if it has fewer than the others
 
     def factors(self) -> np.ndarray:
-        """How much noisier than the others each method is; 0 for rows that no seed changes."""
+        """Relative noise of each method; 0 for deterministic rows."""
         noisier = {"one method noisier": 1, "half of them noisier": self.methods // 2}.get(self.noise, 0)
         row = np.arange(self.methods)
         return np.where(row >= self.methods - self.fixed, 0.0, np.where(row < noisier, NOISIER, 1.0))
 
     @property
     def truth(self) -> float:
-        """The figure of every method if all classes there are were tested: the mean of the distribution of classes."""
+        """The true score of every method: the mean of the distribution of classes."""
         return float(class_levels(self, 400_000, np.random.default_rng(0)).mean())
 
 
 def draw(scenario: Scenario, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Figures [methods, seeds, classes] of one leaderboard, and the number of queries of each class.
+    """Scores [methods, seeds, classes] of one leaderboard, and the number of queries of each class.
 
-    Every effect is symmetric and as large as the room of the figure allows, so all methods have the same mean.
+    Every effect is symmetric and limited by the distance of the score to 0 and 1, so that all methods have the same
+    mean.
     """
     one = scenario
     queries = np.full(one.classes, 6)
@@ -67,7 +67,7 @@ def draw(scenario: Scenario, random: np.random.Generator) -> tuple[np.ndarray, n
 
 
 def class_levels(scenario: Scenario, count: int, random: np.random.Generator) -> np.ndarray:
-    """How easy classes are: around 0.5 or 0.95, and normal on the logit, skewed or bimodal."""
+    """Difficulty of classes: around 0.5 or 0.95, and normal on the logit, skewed or bimodal."""
     low = scenario.level == 0.5
     if scenario.shape == "skewed":
         return random.beta(0.5, 0.75, count) if low else random.beta(4.75, 0.25, count)
@@ -77,7 +77,7 @@ def class_levels(scenario: Scenario, count: int, random: np.random.Generator) ->
 
 
 def _of_methods(scenario: Scenario, random: np.random.Generator) -> np.ndarray:
-    """What each method makes of each class, beyond what the class gives everybody."""
+    """Interaction of method and class, beyond the effect of the class."""
     shape = (scenario.methods, scenario.classes)
     if scenario.shape == "opposite":  # half of the methods fail on few classes, the others succeed on few
         rare = np.where(random.random(shape) < 0.1, -0.9, 0.1)

@@ -1,4 +1,4 @@
-"""A study's folder with finished runs that nobody trained: figures are random, so that reports can be timed."""
+"""A study's folder with made-up finished runs (random scores), for timing reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METRICS = ("recall@1", "map@r")
 
 
 def make_study(folder: Path, *, rows: int, seeds: int) -> Path:
-    """`rows` methods, of which each is a little better than the one before, with `seeds` runs each."""
+    """`rows` methods, each slightly better than the previous one, with `seeds` runs each."""
     methods = [{"label": f"row {k:03d}", "contrastive": {"neg_margin": 0.1 + k / 1000}} for k in range(rows)]
     content = {"name": folder.name, "data": "emoji", "methods": methods, "seeds": seeds, "metrics": list(METRICS)}
     study = parse_study(content)

@@ -1,11 +1,11 @@
-"""Peak of what torch allocates during a call."""
+"""Peak memory that torch allocates during a call."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 
-# Before torch: the profiler would print when it starts, when it stops, and what was there before it.
+# Set before importing torch, to silence the profiler.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def peak_bytes(call: Callable[[], object]) -> int:
-    """The most that lay in memory at once, beyond what was there before; results count until they are freed."""
+    """Peak allocation during the call, beyond earlier allocations; results count until they are freed."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as taken:
         call()
     events = [event for event in taken.profiler.kineto_results.events() if event.name() == "[memory]"]

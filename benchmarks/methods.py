@@ -1,11 +1,11 @@
-"""Speed and memory of the methods that are more than a loss: one core, CPU time, best of many, measured in turns.
+"""Speed and memory of methods beyond a plain loss: one core, CPU time, best of many, interleaved.
 
     python benchmarks/methods.py [--only hist] [--quick]
 
 Forward and backward of a method (batch 112, d = 512, 100 and 11,318 classes; of drml with its head) against exactly the
-matrix products that its equations need, which method_products.py lists; beside it what normalized softmax takes on the
-same rows, in the same products. Peak memory with twice as many classes: at most twice as much. Refinement of 6,000 test
-embeddings against ranking them once. Prints a table and writes results/methods.json beside this file.
+matrix products that its equations need, which method_products.py lists; also normalized softmax on the same rows, in
+multiples of the same products. Peak memory with twice as many classes: at most twice as much. Refinement of 6,000 test
+embeddings against ranking them once. Prints a table and writes results/methods.json next to this file.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ LANES: dict[str, Callable[[int], Lane]] = {
 
 
 def step(loss: Callable[[], Tensor], rows: Tensor, *modules: nn.Module) -> Callable[[], Sample]:
-    """There and back, timed; gradients are dropped outside the time, as an optimiser would."""
+    """Time forward and backward; gradients are dropped outside the timing, as an optimiser would."""
 
     def once() -> Sample:
         before = clocks()
@@ -109,7 +109,7 @@ def step(loss: Callable[[], Tensor], rows: Tensor, *modules: nn.Module) -> Calla
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is measured and how often."""
+    """Measurements and their repetitions."""
 
     quick: bool
 
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     for name in chosen.only or parts:
         for figure in benchmark.refine() if name == "refine" else benchmark.of_method(name):
             figures.append(figure)
-            if out is not None:  # at once: a long run may be interrupted
+            if out is not None:  # immediately: a long run may be interrupted
                 save(out, [figure])
             console.print(f"{figure.part}: {figure.what}: {figure.shown[0]} {figure.verdict}", highlight=False)
     console.print(table(figures, "Speed of the methods"))

@@ -2,10 +2,10 @@
 
     python benchmarks/objectives.py [--quick] [--only triplet] [--batch 512] [--no-pml]
 
-Each is measured in turns with its bound (see targets.py), where it has a closed form with its own definition (median
-of the rounds; below 1.2 a closed form does not pay), and, where that is installed and can be run at all, with
-pytorch-metric-learning. Rows of 512 numbers, float32, classes in random order. Prints a table and writes
-results/objectives.json beside this file; figures that were not measured this time are kept there.
+Each is interleaved with its bound (see targets.py), with its own definition if it has a closed form (median of the
+rounds; below 1.2 a closed form does not pay), and with pytorch-metric-learning if that is installed and can run. Rows
+of 512 numbers, float32, classes in random order. Prints a table and writes results/objectives.json next to this file;
+entries that were not measured this time are kept there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DIM = 512
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: seconds for each competitor, and rounds."""
+    """Amount of measurement: seconds per candidate, and rounds."""
 
     seconds: float
     least: int
@@ -50,7 +50,7 @@ QUICK = Size(seconds=0.02, least=2, most=3)
 
 @dataclass
 class Benchmark:
-    """Gives the figures of one contest after another; says what is left out and why."""
+    """Measures one contest after another; reports what is skipped and why."""
 
     size: Size
     batches: Sequence[int]
@@ -119,7 +119,7 @@ class Benchmark:
         labels: Tensor,
         **sizes: int,
     ) -> dict[str, Callable[[], Sample]]:
-        """PML's lane, if it is wanted and can be run."""
+        """PML's lane, if requested and possible."""
         if not self.with_pml or contest.pml is None:
             return {}
         if size not in contest.faster:
@@ -139,7 +139,7 @@ class Benchmark:
 def batch_of(batch: int, per_class: int, noise: float = at.YOUNG) -> tuple[Tensor, Tensor]:
     """Raw rows around the centres of their classes, in random order; the labels are 0, 1, 2, ...
 
-    noise: how far rows lie from their centre, as a multiple of how far centres lie from each other's mean.
+    noise: distance of rows from their centre, as a multiple of the distance of centres from their mean.
     """
     draw = torch.Generator().manual_seed(0)
     labels = (torch.arange(batch) // per_class)[torch.randperm(batch, generator=draw)]
@@ -149,7 +149,7 @@ def batch_of(batch: int, per_class: int, noise: float = at.YOUNG) -> tuple[Tenso
 
 
 def spread(labels: Tensor, classes: int) -> Tensor:
-    """The same batch with its classes anywhere among `classes`; where these are too few, several become one."""
+    """The same batch with its classes at random among `classes`; if these are too few, some are merged."""
     places = torch.randperm(classes, generator=torch.Generator().manual_seed(0))
     return places[labels % classes]
 
@@ -173,7 +173,7 @@ class _ByDefinition(nn.Module):
 def _definition(
     name: str, settings: Any, rows: Tensor, labels: Tensor, classes: int
 ) -> dict[str, Callable[[], Sample]]:
-    """The lane of the objective's own definition, if a batch such as this is computed in closed form."""
+    """The lane of the objective's definition, if this batch would use the closed form."""
     objective = objectives.create(name, num_classes=classes, dim=DIM, **settings)
     draw = torch.Generator().manual_seed(0)
     given = Given(rows.detach(), labels, None, None, None, draw)
@@ -183,7 +183,7 @@ def _definition(
 
 
 def _lane(loss: nn.Module, rows: Tensor, labels: Tensor, **more: Any) -> Callable[[], Sample]:
-    """A call that goes there and back, timed; gradients are dropped outside the time, as an optimiser would."""
+    """Time forward and backward of a call; gradients are dropped outside the timing, as an optimiser would."""
 
     def once() -> Sample:
         before = clocks()
@@ -232,7 +232,7 @@ def _times(part: str, what: str, peer: str, taken: dict[str, list[Sample]], boun
 
 
 def _over_definition(part: str, what: str, taken: dict[str, list[Sample]]) -> Iterator[Figure]:
-    """What a closed form gains over the definition."""
+    """Speedup of a closed form over the definition."""
     if "definition" in taken:
         gained = typical(taken["definition"], clock="cpu") / typical(taken["ours"], clock="cpu")
         yield Figure(part, what, "definition", gained, at.PAYS, False)
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
             continue
         for figure in measure():
             figures.append(figure)
-            if out is not None:  # at once: a long run may be interrupted
+            if out is not None:  # immediately: a long run may be interrupted
                 save(out, [figure])
             say(f"{figure.part}: {figure.what}: {figure.peer}: {figure.shown[0]} {figure.verdict}")
     console.print(table(figures, "Speed of the objectives"))
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
 
 
 def _chosen(benchmark: Benchmark, only: Sequence[str] | None) -> Iterator[tuple[str, Callable[[], Iterator[Figure]]]]:
-    """Name of the objective and how to get its figures, contest by contest."""
+    """Name of the objective and a function that measures it, contest by contest."""
     for contest in CONTESTS:
         if not only or contest.objective in only:
             yield contest.objective, lambda contest=contest: benchmark.pairs(contest)  # type: ignore[misc]

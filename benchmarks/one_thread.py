@@ -1,4 +1,4 @@
-"""Imported first: one thread per process, here and in the processes started from here."""
+"""Import this first: one thread per process, here and in child processes."""
 
 import os
 

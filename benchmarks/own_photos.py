@@ -1,10 +1,10 @@
-"""Does the recipe for own photos harm? Random subsets of a folder of classes, compared as `compare --data` does it.
+"""Does the recipe for own photos do harm? Random subsets of a folder of classes, compared as by `compare --data`.
 
     python benchmarks/own_photos.py --images CUB_200_2011/images
 
-For each subset: recall@1 of the untrained features, of the head at its start and of every trained row, and the steps
-that the validation classes chose. Where no class validates, a longer training beside it shows what more steps do.
-Figures go to benchmarks/results/own_photos.json, which docs/own-photos.md prints.
+For each subset: recall@1 of the untrained features, of the initial head and of every trained row, and the steps chosen
+by validation. Without validation classes, an additional longer training shows the effect of more steps. Results go to
+benchmarks/results/own_photos.json, the source of docs/own-photos.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from levelfield.studies.runs.run import Options
 SIZES = ("14x20", "20x20", "50x20", "100x30")
 RESULTS = Path(__file__).parent / "results" / "own_photos.json"
 METRIC = "recall@1"
-LONGER = 60  # steps, where the recipe has a small fixed number
+LONGER = 60  # steps, if the recipe has a small fixed number
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ def draw_subset(images: Path, size: str, draw: int, folder: Path) -> Path:
 
 
 def measured(photos: Path, out: Path, *, steps: int | None = None) -> dict[str, Any]:
-    """The figures of one subset. steps: instead of the recipe's."""
+    """Results of one subset. steps: instead of the recipe's."""
     content, _, _ = fit_to(photos)
     content["conditions"] |= {} if steps is None else {"steps": steps}
     study = parse_study(content | {"metrics": [METRIC], "figures": []})

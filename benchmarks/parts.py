@@ -1,4 +1,4 @@
-"""What is measured: each part gives figures."""
+"""The parts of the training benchmark."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from levelfield.training.state import Checkpointer
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: rounds, steps in a slice (by what they cost), and the study of part `jobs`.
+    """Amount of measurement: rounds, steps per slice (by cost), and the study of part `jobs`.
 
-    casts: how often the competitors are built anew. Where their weights come to lie in memory is luck, and worth some
-    percent of a step.
+    casts: how often the candidates are rebuilt. The memory addresses of their weights are random and change a step by
+    some percent.
     """
 
     casts: int
@@ -47,7 +47,7 @@ QUICK = Size(
 
 
 class Parts:
-    """The parts by name. Two parts that need the same trained thing share it."""
+    """The parts by name. Parts that need the same trained object share it."""
 
     def __init__(self, study: Study, size: Size) -> None:
         self.study, self.size = study, size
@@ -63,7 +63,7 @@ class Parts:
         }
 
     def loop(self) -> Iterator[Figure]:
-        """The loop against a bare one. The checkpoint, every 20 seconds, is added by its share."""
+        """The loop against a bare one. The checkpoint, every 20 seconds, is added proportionally."""
         for cut in ("frozen", "last-1"):
             samples = self._pooled(cut, lambda ours: {"bare": Bare(ours)})
             ours = self.ours(cut)
@@ -79,7 +79,7 @@ class Parts:
             )
 
     def cached(self) -> Iterator[Figure]:
-        """A run that opens the store and trains on it, against the trainable part on batches that lie in memory."""
+        """A run that opens the store and trains on it, against the trainable part on batches in memory."""
         for cut in ("frozen", "last-1", "last-2"):
             ours = self.ours(cut)
             ours.waiting.clear()
@@ -112,7 +112,7 @@ class Parts:
             )
 
     def gradients(self) -> Iterator[Figure]:
-        """What our weight gradient of depthwise convolutions gains on a step; below 1.2 it would not pay."""
+        """Speedup of a step by our weight gradient of depthwise convolutions; below 1.2 it would not pay."""
         for cut in ("last-1", "last-2"):
             bare = Bare(self.ours(cut), gathered=True)
             lanes = {
@@ -131,7 +131,7 @@ class Parts:
             )
 
     def against_no_cache(self) -> Iterator[Figure]:
-        """The same training with and without the store: an epoch has equally many steps in both."""
+        """The same training with and without the store, with equal steps per epoch."""
         for cut, target in (("last-1", 4.0), ("last-2", 1.7)):
             stored, decoded = self.ours(cut), self.ours(cut, cached=False)
             steps = {"stored": self.size.trunk_steps, "decoded": self.size.image_steps}
@@ -153,11 +153,11 @@ class Parts:
             )
 
     def jobs(self) -> Iterator[Figure]:
-        """A study of equal runs with one process and with two, in turns."""
+        """A study of equal runs with one process and with two, interleaved."""
         content = self.study.model_dump(mode="json")
         content["conditions"]["steps"] = self.size.study_steps
         study = parse_study({**content, "seeds": self.size.study_runs, "metrics": ["recall@1"]})
-        self.ours("frozen")  # features are stored before anything is timed
+        self.ours("frozen")  # cache features before timing
         taken = [(timed(study, 1), timed(study, 2)) for _ in range(self.size.study_repeats)]
         yield Figure(
             part="jobs",
@@ -177,9 +177,9 @@ class Parts:
         )
 
     def _pooled(self, cut: str, peers: Callable[[Ours], dict[str, Bare]]) -> dict[str, list[Sample]]:
-        """Slices of our loop and of its peers, in turns, with several casts."""
+        """Interleaved slices of our loop and its peers, with several casts."""
         pooled: dict[str, list[Sample]] = {}
-        kept = []  # alive, so that the next cast lies elsewhere
+        kept = []  # kept alive, so that the next cast has other addresses
         steps, ours = self._steps(cut), self.ours(cut)
         for number in range(self.size.casts):
             cast = ours if number == 0 else self._ours(cut)
@@ -226,5 +226,5 @@ def _milliseconds(samples: dict[str, list[Sample]]) -> dict[str, float]:
 
 
 def _computing(samples: dict[str, list[Sample]], ours: str, peer: str) -> dict[str, float]:
-    """The same ratio in computing time, which other processes on the machine disturb less."""
+    """The same ratio in CPU time, which other processes disturb less."""
     return {"ratio_of_computing_time": ratio(samples[ours], samples[peer], clock="cpu")}

@@ -1,4 +1,4 @@
-"""Peak memory of one call in a process of its own: `python peak.py ours "CUB-like" [--quick]` prints bytes as JSON."""
+"""Peak memory of one call in its own process: `python peak.py ours "CUB-like" [--quick]` prints bytes as JSON."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import torch
 
 
 def in_a_fresh_process(who: str, name: str, *, quick: bool) -> int:
-    """Bytes beyond what lay in memory before the call."""
+    """Bytes beyond the memory in use before the call."""
     command = [sys.executable, str(Path(__file__)), who, name, *(["--quick"] if quick else [])]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(json.loads(finished.stdout.splitlines()[-1])["bytes"])
 
 
 def measured(who: str, name: str, *, quick: bool) -> int:
-    """The same in this process, which should have done nothing else. Linux only."""
+    """The same in this process, which should be fresh. Linux only."""
     from contenders import CALLS, warm_up
     from samples import QUICK, SHAPES
 
     torch.set_num_threads(1)
     sample = (QUICK if quick else SHAPES)[name].sample()
-    warm_up(who)  # imports, compiled loops and the libraries' own buffers are not counted
+    warm_up(who)  # exclude imports, compiled loops and the libraries' own buffers
     gc.collect()
-    ctypes.CDLL("libc.so.6").malloc_trim(0)  # memory that was freed and kept would hide what the call takes
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is there now
+    ctypes.CDLL("libc.so.6").malloc_trim(0)  # freed but retained memory would hide the call's usage
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak to the current size
     before = _kilobytes("VmRSS")
     CALLS[who](sample)
     return 1024 * (_kilobytes("VmHWM") - before)

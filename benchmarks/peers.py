@@ -1,4 +1,4 @@
-"""Other tests of the same data: the ones levelfield had, the textbook's, an exact one, one that knows all."""
+"""Other tests of the same data: levelfield's former ones, the textbook's, an exact one, and an oracle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scipy.special import ndtr, stdtr
 
 from levelfield.evaluation.statistics.classes import ClassWeights
 
-DRAWS = 2000  # enough for a p that survives 45 pairs, 2 / (draws + 1); the old test took 10,000 or more
+DRAWS = 2000  # enough for a p-value that survives 45 pairs, 2 / (draws + 1); the old test used 10,000 or more
 
 
 def percentile_bootstrap(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """p of every pair as levelfield had it: classes drawn again, seeds held fixed."""
+    """p-value of every pair by levelfield's former test: classes resampled, seeds fixed."""
     class_means = values.mean(axis=1)
     counts = _drawn(values.shape[2])
     sums = counts @ np.concatenate([class_means * queries, queries[None]]).T
@@ -26,16 +26,16 @@ def percentile_bootstrap(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 
 def percentile_interval(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """95 % of every figure as levelfield had it, [2, methods]."""
+    """95 % interval of every score by levelfield's former method, [2, methods]."""
     sums = _drawn(values.shape[2]) @ np.concatenate([values.mean(axis=1) * queries, queries[None]]).T
     return np.quantile(sums[:, :-1] / sums[:, -1:], [0.025, 0.975], axis=0)
 
 
 def percentile_rate(errors: np.ndarray, pairs: np.ndarray) -> tuple[float, float]:
-    """95 % of a rate of wrong pairs as levelfield had it: classes drawn again.
+    """95 % interval of a rate of wrong pairs by levelfield's former method: classes resampled.
 
-    errors, pairs: [classes] for pairs of one class, [classes, classes] above the diagonal for pairs of two (those of
-    two copies of a class are left out).
+    errors, pairs: [classes] for pairs of one class, [classes, classes] above the diagonal for pairs of two (pairs of
+    two copies of a class are excluded).
     """
     counts = _drawn(len(errors))
     if errors.ndim == 1:
@@ -48,7 +48,7 @@ def percentile_rate(errors: np.ndarray, pairs: np.ndarray) -> tuple[float, float
 
 
 def classes_only(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """p of every pair by Student's test over classes; nothing about seeds."""
+    """p-value of every pair by Student's t-test over classes, ignoring seeds."""
     differences, weights = _differences(values, queries)
     figures = differences @ weights.shares
     error = np.sqrt((differences - figures[:, None]) ** 2 @ weights.influence)
@@ -58,7 +58,7 @@ def classes_only(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 
 def sign_flips(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """p of every pair by flipping the signs of the classes' differences: exact if those are symmetric."""
+    """p-value of every pair by flipping the signs of the classes' differences: exact if these are symmetric."""
     differences, weights = _differences(values, queries)
     parts = differences * weights.shares
     flipped = np.abs(_signs(values.shape[2]) @ parts.T)
@@ -66,7 +66,7 @@ def sign_flips(values: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 
 def oracle(difference: np.ndarray, true_error: np.ndarray) -> np.ndarray:
-    """p of every pair if the standard errors were known."""
+    """p-value of every pair with known standard errors."""
     return 2 * ndtr(-np.abs(difference) / true_error)
 
 
@@ -78,7 +78,7 @@ def _differences(values: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, C
 
 @lru_cache(maxsize=2)
 def _drawn(classes: int) -> np.ndarray:
-    """How often each class is in each draw of as many classes, [draws, classes]."""
+    """Count of each class in each bootstrap draw, [draws, classes]."""
     chosen = np.random.default_rng(0).integers(classes, size=(DRAWS, classes)) + np.arange(DRAWS)[:, None] * classes
     return np.bincount(chosen.ravel(), minlength=DRAWS * classes).reshape(DRAWS, classes).astype(np.float64)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-warnings.filterwarnings("ignore", module="pytorch_metric_learning")  # its own advice, for every call
+warnings.filterwarnings("ignore", module="pytorch_metric_learning")  # repeated advice at every call
 
 
 def installed() -> bool:
@@ -16,7 +16,7 @@ def installed() -> bool:
 
 
 class Mined(nn.Module):
-    """A loss on what a miner finds."""
+    """A loss on mined tuples."""
 
     def __init__(self, loss: nn.Module, miner: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Real runs of a study with many seeds, made into leaderboards of equal methods: the verdicts on them must be ties."""
+"""Leaderboards of equal methods from real runs of a study with many seeds: all verdicts must be ties."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = 3
 
 
 def against_itself(study: Path, *, repeats: int = 400) -> list[dict[str, Any]]:
-    """Every method with as many competitors as its seeds give, three seeds each: none is better than another."""
+    """Every method against itself, in groups of three seeds: no group is better than another."""
     result = []
     for label, entries in _many_seeds(study).items():
         means = np.stack([entry.class_means(METRIC)[0] for entry in entries])
@@ -33,7 +33,7 @@ def against_itself(study: Path, *, repeats: int = 400) -> list[dict[str, Any]]:
 
 
 def shuffled_labels(study: Path, *, repeats: int = 200) -> list[dict[str, Any]]:
-    """All methods, three seeds each, on few classes whose labels were dealt out anew: all are at chance."""
+    """All methods, three seeds each, on few classes with shuffled labels: all are at chance level."""
     found = _many_seeds(study)
     stored = {label: [_embedded(entry) for entry in entries[:SEEDS]] for label, entries in found.items()}
     result = []

@@ -1,6 +1,6 @@
-"""How the time of a leaderboard grows with its rows: `python benchmarks/report.py`.
+"""Growth of a leaderboard's time with its rows: `python benchmarks/report.py`.
 
-All pairs are compared, so the time may grow with the pairs, and no faster.
+All pairs are compared, so the time may grow at most like the number of pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST = 1.5
 
 
 def seconds(rows: int) -> float:
-    """From class means to all verdicts."""
+    """Time from class means to all verdicts."""
     random = np.random.default_rng(0)
     values = (
         0.5 + 0.1 * random.standard_normal((rows, 1, CLASSES)) + 0.02 * random.standard_normal((rows, SEEDS, CLASSES))
@@ -29,7 +29,7 @@ def seconds(rows: int) -> float:
 
 
 def main() -> None:
-    seconds(FEW)  # what is imported on the first call is not counted
+    seconds(FEW)  # exclude imports of the first call
     few, many = seconds(FEW), seconds(MANY)
     grown = many / few / (MANY * (MANY - 1) / (FEW * (FEW - 1)))
     verdict = "good" if grown <= MOST else "TOO SLOW"

@@ -38,13 +38,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shape:
-    """How a set is drawn. `noise` is chosen for an R@1 between 0.66 and 0.84."""
+    """Parameters of a set. `noise` is chosen for an R@1 between 0.66 and 0.84."""
 
     queries: int
     classes: int
     noise: float
     gallery: int = 0
-    sizes: tuple[int, int] | None = None  # of classes, from and to; None: equal ones
+    sizes: tuple[int, int] | None = None  # smallest and largest class; None: equal sizes
     dim: int = DIM
 
     def sample(self) -> Sample:
@@ -67,12 +67,12 @@ class Shape:
         return Sample(rows(labels), labels, rows(theirs), theirs)
 
     def _labels(self, draw: np.random.Generator, count: int) -> Array:
-        """Every class is there, in no order."""
+        """Labels with every class, in random order."""
         if self.sizes is None:
             return draw.permutation(np.resize(np.arange(self.classes), count))
         low, high = self.sizes
         sizes = draw.integers(low, high + 1, self.classes)
-        while sizes.sum() != count:  # one more or less in classes at random, until the number of rows is right
+        while sizes.sum() != count:  # adjust random classes until the number of rows matches
             step = 1 if sizes.sum() < count else -1
             able = np.flatnonzero((sizes + step >= low) & (sizes + step <= high))
             sizes[draw.choice(able, min(abs(int(sizes.sum()) - count), len(able)), replace=False)] += step

@@ -1,9 +1,8 @@
-"""What a command costs before it does anything: `python benchmarks/startup.py`.
+"""Startup cost of commands: `python benchmarks/startup.py`.
 
-CPU seconds of a whole process and of those it waits for, commands taking turns, medians; beside them how many times as
-much that is as `python -c pass` and as `import torch`, which stay the same whatever else the machine does. `report` is
-measured on studies that this script makes; `compare` until its first step, on stored features of the demo's trunk: what
-its own process computes until then, and after it the worker. Writes results/startup.json beside this file.
+Median CPU seconds of a process and its children, commands interleaved; also as multiples of `python -c pass` and
+`import torch`, which do not depend on other load. `report` is measured on studies created by this script; `compare` up
+to its first step on stored features of the demo's trunk: CPU time of its own process and then of the worker. Writes results/startup.json beside this file.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ main(sys.argv[1:])
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and the most CPU seconds that it may take: so many, on top of what `import torch` takes if it may."""
+    """A command and its limit in CPU seconds, in addition to `import torch` if it may import torch."""
 
     words: tuple[str, ...]
     most: float
@@ -61,7 +60,7 @@ class Command:
 
 
 def commands(folder: Path) -> dict[str, Command]:
-    """By the name that is printed. folder: where the study file and the studies to report are."""
+    """Commands by printed name. folder: location of the study file and of the studies to report."""
     study = str(folder / "study.yaml")
     return {
         "--version": Command(("--version",), 0.5),

@@ -1,6 +1,6 @@
-"""Embedding-aware batchings as one would write them first: the same pools and batches, chosen the long way.
+"""Straightforward versions of the embedding-aware batchings: the same pools and batches, computed directly.
 
-Each takes the place of a scorer (or of what chooses anchors) in our batching, so everything else is the same work.
+Each replaces a scorer (or the choice of anchors) in our batching, so that all other work is the same.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StraightDDM(DistanceMatching):
 
 
 class StraightGC(GreedyCoreset):
-    """All distances, and at each pick a look at those to everything chosen so far."""
+    """All distances; each pick compares those to all chosen rows."""
 
     def _prepare(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[override]
         return distances(rows)
@@ -67,7 +67,7 @@ class StraightGC(GreedyCoreset):
 
 
 class StraightD2(D2Coreset):
-    """scipy's normal distribution, and at each draw the squared distances to everything chosen so far."""
+    """scipy's normal distribution; each draw computes the squared distances to all chosen rows."""
 
     def _prepare(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[override]
         return rows
@@ -84,7 +84,7 @@ class StraightD2(D2Coreset):
         selected = [int(((prepared - drawn) ** 2).sum(axis=1).argmin())]
         for uniform in stream.random(self.classes_per_batch - 1):
             sums = (distances(prepared, prepared[selected]) ** 2).sum(axis=1)
-            with np.errstate(divide="ignore"):  # the chosen one itself
+            with np.errstate(divide="ignore"):  # the chosen row itself
                 weight = density + self.power * np.log(sums)
             weight[np.isin(classes, classes[selected])] = -np.inf
             chance = np.exp(weight - weight.max())

@@ -1,9 +1,9 @@
-"""The speed that is asked of each objective, as (must, good).
+"""Speed targets of each objective, as (must, good).
 
-Multiples of the bound are upper limits: `sim` (unit rows, the similarity matrix, and the way back from a dense random
-slope: three products) or, for objectives with class parameters, their own three products. Multiples of
-pytorch-metric-learning (PML) are lower limits; where no number stands, PML is not run: it needs more than 7 GB or has
-no such form.
+Multiples of the bound are upper limits: `sim` (unit rows, the similarity matrix, and the backward pass from a dense
+random slope: three products) or, for objectives with class parameters, their own three products. Multiples of
+pytorch-metric-learning (PML) are lower limits; without a number, PML is not run: it needs more than 7 GB or has no such
+form.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 Bound = tuple[float, float]
 
-# Noise of a batch around its centres: as a young network gives it, and where little is left to learn.
+# Noise of a batch around its centres: early and late in training.
 YOUNG, SOLVED = 2.0, 1.0
 
 
 class Layout(NamedTuple):
-    """A batch of pair objectives: so many images, so many of each class."""
+    """A batch of pair objectives: number of images, and of images per class."""
 
     batch: int
     per_class: int = 4
@@ -62,7 +62,7 @@ def few(targets: dict[Layout, Bound]) -> dict[Layout, Bound]:
     return {layout: bound for layout, bound in targets.items() if layout.per_class == 4}
 
 
-PAYS = 1.2  # times faster than its own definition: what a closed form must gain
+PAYS = 1.2  # required speedup of a closed form over its definition
 
 # times faster than PML
 PML_TRIPLETS = {SMALL: (3.5, 4.5), MIDDLE: (18, 26), LARGE: (5.5, 7.5)}

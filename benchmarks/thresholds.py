@@ -1,4 +1,4 @@
-"""Do the rates of a threshold hold? Simulated test sets in which classes differ in how often their pairs go wrong."""
+"""Coverage of a threshold's error rates, on simulated test sets whose classes differ in their error rates."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from peers import percentile_rate
 from levelfield.evaluation.statistics import PairRate
 
 CLASSES, RATES, SETS, BEFORE = (5, 10, 20, 50, 200), (0.2, 0.05, 0.01, 0.001), 600, 60
-# how the classes differ: little, so much that few have most errors, or a tenth of them by far
+# variation of classes: little, strong (few classes have most errors), or a tenth of them outliers
 MISSES = ("alike", "few have most", "a tenth is hard")
-# false matches: classes that are like many others, single pairs of classes that are alike, a tenth like all others
+# false matches: classes similar to many others, single pairs of similar classes, a tenth similar to all others
 MATCHES = ("hubs of every size", "alike in pairs", "a tenth are hubs")
 
 
 @dataclass(frozen=True)
 class RateScenario:
-    """A rate of wrong pairs: of two classes (`false matches`) or of one (`false non-matches`)."""
+    """An error rate of pairs: negative (`false matches`) or positive (`false non-matches`)."""
 
     kind: str
     classes: int
@@ -29,7 +29,7 @@ class RateScenario:
 
     @property
     def truth(self) -> float:
-        """The rate over all classes there are."""
+        """The true rate over all classes."""
         if self.shape not in ("hubs of every size", "a tenth are hubs"):
             return self.rate
         random = np.random.default_rng(0)
@@ -68,7 +68,7 @@ def rate_of(errors: np.ndarray, pairs: np.ndarray) -> PairRate:
 
 
 def measure_rate(scenario: RateScenario, sets: int = SETS, before: int = BEFORE) -> dict[str, Any]:
-    """How often the 95 % interval holds the true rate, and how often the percentiles did."""
+    """Coverage of the 95 % interval, and of the former percentile interval."""
     random = np.random.default_rng([len(scenario.shape), *str(scenario).encode()])
     truth, held, held_before = scenario.truth, 0, 0
     for number in range(sets):
@@ -92,6 +92,6 @@ def _misses(scenario: RateScenario, random: np.random.Generator) -> np.ndarray:
 
 
 def _hubs(shape: str, count: int, random: np.random.Generator) -> np.ndarray:
-    """How much more often than others a class is taken for another one; 1 on average."""
+    """Relative frequency of confusions of a class; 1 on average."""
     return random.gamma(1.0, 1.0, count) if shape == "hubs of every size" else np.where(
         random.random(count) < 0.1, 4.0, 2 / 3)  # fmt: skip

@@ -1,8 +1,8 @@
-"""Speed of training as ratios against named peers, measured in turns within one run.
+"""Speed of training as ratios against named peers, interleaved within one run.
 
     python benchmarks/training.py [--quick] [--only loop] [--only jobs]
 
-Prints a table and writes results/training.json beside this file. Features come from the cache (LEVELFIELD_CACHE) and
+Prints a table and writes results/training.json next to this file. Features come from the cache (LEVELFIELD_CACHE) and
 are computed first if they are missing. One thread per process.
 """
 

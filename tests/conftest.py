@@ -1,5 +1,5 @@
-"""For all tests: what one command says aloud is not silenced by another that ran in the same process before, what was
-imported for all of them is not searched for garbage again and again, and coverage is measured in fast tests only."""
+"""Fixtures of all tests: reset logging between commands in one process, exclude imported modules from garbage
+collection, and measure coverage only in fast tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of each kind, as somebody would write it, and what makes one of its name."""
+"""One user-defined part of each kind, and a function that creates it by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JSON files hold is text that can be written and printed again."""
+"""Text from JSON files can be written and printed again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levelfield.errors import Damaged
 @pytest.mark.parametrize("character", ["\\ud800", "\\u001b"])
 def test_half_characters_and_orders_to_a_terminal_are_refused(tmp_path: Path, character: str) -> None:
     (tmp_path / "a.json").write_text(f'[{{"label": "margin{character}[31m"}}]')
-    with pytest.raises(Damaged, match=r"a.json has the character .*which no text may have"):
+    with pytest.raises(Damaged, match=r"a.json contains the character .*which is not allowed in text"):
         read_json(tmp_path / "a.json")
 
 

@@ -1,4 +1,4 @@
-"""What holds for the parts of every kind: the tests walk the registries, so that a new part is under them at once.
+"""Laws of all kinds of parts: the tests iterate over the registries, so that they cover every new part.
 
 Objectives, miners and batchings have more laws: `tests/testing`, `tests/miners/test_miner_alone.py` and
 `tests/batching/test_batching_laws.py`.

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and only where a plain file may be."""
+"""Files are written completely or not at all, and only where a regular file may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loss in somebody's loop must not bring half of the scientific world with it."""
+"""Importing a loss must not import heavy scientific packages."""
 
 from __future__ import annotations
 

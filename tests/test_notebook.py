@@ -1,4 +1,4 @@
-"""What a notebook gets: text that is escaped, and columns for pandas, which need not be installed here."""
+"""Notebook output: escaped text, and columns for pandas, which need not be installed here."""
 
 from __future__ import annotations
 

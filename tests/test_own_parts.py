@@ -1,4 +1,4 @@
-"""A part of somebody's own, of every kind: from a file that the user names, and from an installed package."""
+"""User-defined parts of every kind: from a named file, and from an installed package."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_edited_file_is_another_part(mine: Path) -> None:
 
 
 def test_a_backbone_of_a_file_needs_weights_that_somebody_named(mine: Path) -> None:
-    with pytest.raises(BadInput, match=r"no pretrained weights of 'mine\.py:backbone'"):
+    with pytest.raises(BadInput, match=r"'mine\.py:backbone' has no pretrained weights"):
         backbones.create("mine.py:backbone")
     assert torch.equal(*(backbones.create("mine.py:backbone", weights="random").network.weight for _ in range(2)))
 

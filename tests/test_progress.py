@@ -1,4 +1,4 @@
-"""Progress: what the implementations make of stages."""
+"""Progress: reports of the implementations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What people may import, by room. A name that comes or goes is a decision: it changes this table.
+"""Public names by package. Adding or removing a name is a decision: it changes this table.
 
-The classes of objectives, miners and batchings are not listed: their registries know them.
+The classes of objectives, miners and batchings are not listed: their registries list them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Named streams, and global generators that are put back."""
+"""Named streams, and restoring of the global generators."""
 
 from __future__ import annotations
 

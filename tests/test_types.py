@@ -1,4 +1,4 @@
-"""What a type checker, and so an editor, says of a user's script: the right lines pass, each wrong one is named."""
+"""Type checking of a user's script: correct lines pass, each wrong line is reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""levelfield: which way of learning an embedding is best here, how sure is that, and what did it cost?
+"""levelfield: which embedding method works best on your data, how certain is the result, and what did it cost?
 
-Train and compare: `compare`. Use a finished run: `load`. Measure embeddings: `evaluate`. Parts for one's own loop are
-in `objectives`, `miners`, `batching` and `geometry`; `dir(levelfield)` lists everything.
+Train and compare: `compare`. Use a finished run: `load`. Measure embeddings: `evaluate`. Parts for your own training
+loop are in `objectives`, `miners`, `batching` and `geometry`; `dir(levelfield)` lists everything.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Load a public function or room when it is first asked for, so that one room does not import all."""
+        """Import a public function or subpackage on first access."""
         if name in _HOMES:
             return getattr(importlib.import_module(_HOMES[name]), name)
         if name in __all__:

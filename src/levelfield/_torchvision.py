@@ -1,8 +1,8 @@
-"""Makes `import torchvision` work where its compiled part does not fit the installed torch.
+"""Make `import torchvision` work when its compiled operators do not match the installed torch.
 
-On a CPU-only torch the registry's torchvision cannot load its compiled operators and fails with
-"operator torchvision::nms does not exist". We use none of them; declaring the two names is enough.
-Import this module before torchvision or timm.
+With a CPU-only torch, torchvision from PyPI cannot load its compiled operators and fails with "operator
+torchvision::nms does not exist". levelfield uses none of them, so declaring the two names is enough. Import this module
+before torchvision or timm.
 """
 
 from __future__ import annotations

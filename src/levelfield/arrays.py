@@ -1,4 +1,4 @@
-"""Arrays from .npy and .npz files. Nothing is unpickled, and what a header promises is compared with what is there."""
+"""Read arrays from .npy and .npz files. Nothing is unpickled, and headers are checked against the file size."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ import numpy as np
 from levelfield.contents import MEGABYTE, damaged, opened
 from levelfield.errors import BadInput
 
-NUMBERS = "biuf"  # kinds of numpy's types: bool, int, unsigned, float
+NUMBERS = "biuf"  # numpy dtype kinds: bool, int, unsigned, float
 PLAIN = NUMBERS + "US"  # and text
 _SUFFIX = ".npy"
 _MEMBERS = 1_000
-_UNPACKED = 1_000 * MEGABYTE  # bytes of a compressed array that need no reason
+_UNPACKED = 1_000 * MEGABYTE  # bytes a compressed array may unpack to, whatever its file size
 _RATIO = 100
 _DIRECTORY_END = struct.Struct("<4s4H2LH")
 _FAULTS = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, KeyError, IndexError, RuntimeError,
     NotImplementedError, OverflowError, MemoryError,
-)  # fmt: skip  # of zipfile, for damaged archives
+)  # fmt: skip  # raised by zipfile for damaged archives
 
 
 class _Header(NamedTuple):
@@ -42,7 +42,7 @@ class _Header(NamedTuple):
 
 
 def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
-    """The array of a .npy file, mapped: only what is used is read. kinds: numpy's letters of the types it may have."""
+    """Memory-map the array of a .npy file. kinds: allowed numpy dtype kinds."""
     with opened(path) as file:
         header = _header(file, path, kinds, os.fstat(file.fileno()).st_size)
         if not header.size:
@@ -53,9 +53,9 @@ def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
 
 
 def read_arrays(path: Path, *, kinds: str = NUMBERS, compressed: bool = False) -> dict[str, np.ndarray]:
-    """All arrays of a .npz file, by name, once their checksums were compared.
+    """Read all arrays of a .npz file by name and verify their checksums.
 
-    compressed: whether they may be; one may then unpack to 1 GB, or to 100 times the size of the file.
+    compressed: whether arrays may be compressed; each may then unpack to 1 GB or 100 times the file size.
     """
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -69,51 +69,53 @@ def read_arrays(path: Path, *, kinds: str = NUMBERS, compressed: bool = False) -
         except BadInput:
             raise
         except _FAULTS as error:
-            raise damaged(path, f"is no sound .npz file: {str(error).rstrip('.') or type(error).__name__}") from error
+            raise damaged(
+                path, f"is not a valid .npz file: {str(error).rstrip('.') or type(error).__name__}"
+            ) from error
 
 
 def _check_directory(file: IO[bytes], path: Path, size: int) -> None:
-    """Refuse what is no archive of few files, before its list of files is read."""
+    """Refuse a file that is not a small archive, before reading its list of members."""
     tail_size = min(size, _DIRECTORY_END.size + 20)
     file.seek(size - tail_size)
     tail = file.read(tail_size)
     if len(tail) < _DIRECTORY_END.size:
-        raise damaged(path, "is no .npz file: it is empty" if not size else "is no .npz file: it is too short")
+        raise damaged(path, "is not an .npz file: it is empty" if not size else "is not an .npz file: it is too short")
     mark, *_, count, length, _, _ = _DIRECTORY_END.unpack(tail[-_DIRECTORY_END.size :])
     if mark != b"PK\5\6":
-        raise damaged(path, "is no .npz file, or its end is missing")
+        raise damaged(path, "is not an .npz file, or it is truncated")
     if count > _MEMBERS or length > MEGABYTE or tail.startswith(b"PK\6\7"):
-        raise damaged(path, f"holds more than {_MEMBERS:,} arrays or 4 GB; save a large array as .npy")
+        raise damaged(path, f"contains more than {_MEMBERS:,} arrays or 4 GB; save a large array as .npy")
     file.seek(0)
 
 
 def _check_size(member: zipfile.ZipInfo, path: Path, size: int, compressed: bool) -> None:
     stored = member.compress_type == zipfile.ZIP_STORED
     if not (stored or compressed):
-        raise damaged(path / member.filename, "is compressed, and such files are written without that")
+        raise damaged(path / member.filename, "is compressed; only uncompressed files are supported")
     if member.file_size > (size if stored else max(_UNPACKED, _RATIO * size)):
-        raise damaged(path / member.filename, f"would unpack to {member.file_size:,} bytes out of a file of {size:,}")
+        raise damaged(path / member.filename, f"declares {member.file_size:,} bytes, but the file has only {size:,}")
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds: str) -> np.ndarray:
-    inside = path / member.filename  # as errors name it
+    inside = path / member.filename  # the name in error messages
     with archive.open(member) as file:
         header = _header(file, inside, kinds, member.file_size)
-        content = file.read()  # to the end, where its checksum is compared
+        content = file.read()  # to the end, where zipfile compares the checksum
     if len(content) != header.size:
-        raise damaged(inside, "is cut off")
+        raise damaged(inside, "is truncated")
     return np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.by_columns else "C")
 
 
 @lru_cache(256)
 def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """What a header of version 1.0 says: a piece of Python, which takes long to parse. Those of runs are all alike."""
+    """Parse a header of version 1.0. Cached: parsing is slow, and the headers of runs are all alike."""
     found: tuple[tuple[int, ...], bool, np.dtype] = np.lib.format.read_array_header_1_0(io.BytesIO(text))
     return found
 
 
 def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
-    """What the header of an array says, once it fits the size of the file."""
+    """Parse the header of an array and check it against the file size."""
     try:
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
@@ -122,19 +124,17 @@ def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
             header = _Header(*_parsed(text), begin=np.lib.format.MAGIC_LEN + len(text))
         else:
             header = _Header(*np.lib.format.read_array_header_2_0(file), begin=file.tell())
-    except Exception as error:  # a header is a piece of Python, and numpy raises nearly anything for a damaged one
-        raise damaged(path, "is empty" if not size else "is no array: its header cannot be read") from error
+    except Exception as error:  # numpy parses a header as Python and can raise almost anything
+        raise damaged(path, "is empty" if not size else "is not an array: its header is invalid") from error
     if header.dtype.hasobject:
         raise damaged(
             path,
-            "holds Python objects, which are never read, for they can run code. Save numbers or text: "
+            "contains Python objects, which are not loaded because they can run code. Save numbers or text: "
             "np.save('y.npy', labels.astype(str))",
         )
     if header.dtype.kind not in kinds or header.dtype.subdtype is not None:
-        raise damaged(
-            path, f"holds {header.dtype}, and {'numbers' if kinds == NUMBERS else 'numbers or text'} are needed"
-        )
+        raise damaged(path, f"contains {header.dtype}; expected {'numbers' if kinds == NUMBERS else 'numbers or text'}")
     if min(header.shape, default=0) < 0 or header.size != size - header.begin:
-        promised = f"an array {header.shape} of {header.dtype}"
-        raise damaged(path, f"promises {promised} and holds {size - header.begin:,} bytes: it is cut off or damaged")
+        declared = f"an array {header.shape} of {header.dtype}"
+        raise damaged(path, f"declares {declared} but has {size - header.begin:,} bytes: it is truncated or damaged")
     return header

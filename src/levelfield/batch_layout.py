@@ -1,4 +1,4 @@
-"""How many classes a batch has, and how many images of each."""
+"""The number of classes in a batch and of images per class."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from levelfield.errors import BadSpecification
 
-LARGEST = 1_000_000  # images of a batch
+LARGEST = 1_000_000  # images per batch
 
 
 @dataclass(frozen=True)
 class Layout:
     """`classes` x `per_class` images, or `classes` images at random (per_class 0).
 
-    `change` is a sentence on what differs from the request (empty: nothing).
+    `change` is a sentence that describes the difference from the request (empty: none).
 
     >>> classes, per_class = Layout.parse("25x4")
     >>> str(Layout.parse("100")), Layout.parse("100").batching
@@ -43,12 +43,12 @@ class Layout:
 
     @property
     def batching(self) -> str:
-        """The batching that makes such batches."""
+        """Name of the batching that gives this layout."""
         return "spc" if self.per_class else "random"
 
     @property
     def settings(self) -> dict[str, int]:
-        """Settings of that batching besides the batch size."""
+        """Settings of the batching besides the batch size."""
         return {"samples_per_class": self.per_class} if self.per_class else {}
 
     def __iter__(self) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What a file holds: its kind and size are checked before anything in it is believed."""
+"""Read file contents after checking the file's type and size."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import IO, Any
 from levelfield.errors import Damaged
 
 MEGABYTE = 1_000_000
-_UNFIT = re.compile("[\ud800-\udfff]|\\\\u001b")  # no UTF-8 may have them, or they are orders to a terminal
+_UNFIT = re.compile("[\ud800-\udfff]|\\\\u001b")  # invalid in UTF-8, or terminal control characters
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A plain file, open for reading. A folder, a pipe or a loop of links is refused, and so is what is not there."""
+    """Open a regular file for reading; refuse folders, pipes, link loops and missing files."""
     try:
-        # without waiting: opening a pipe would last until somebody writes into it
+        # non-blocking: opening a pipe would otherwise wait for a writer
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # a ValueError: the path has a NUL
+    except (OSError, ValueError) as error:  # ValueError: the path contains NUL
         raise damaged(path, reason(error)) from error
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
@@ -35,7 +35,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_bytes(path: Path, *, most: int) -> bytes:
-    """The bytes of a file that has at most `most`.
+    """Read the bytes of a file of at most `most` bytes.
 
     >>> import tempfile
     >>> written = Path(tempfile.mkdtemp()) / "a.txt"
@@ -43,42 +43,42 @@ def read_bytes(path: Path, *, most: int) -> bytes:
     >>> read_bytes(written, most=4)
     Traceback (most recent call last):
     ...
-    levelfield.errors.Damaged: ...a.txt has 5 bytes; at most 4 are read.
+    levelfield.errors.Damaged: ...a.txt has 5 bytes; the limit is 4.
     """
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise damaged(path, f"has {size:,} bytes; at most {most:,} are read")
+            raise damaged(path, f"has {size:,} bytes; the limit is {most:,}")
         return file.read(most)
 
 
 def read_text(path: Path, *, most: int = 8 * MEGABYTE) -> str:
-    """The text of a file in UTF-8."""
+    """Read a UTF-8 text file."""
     content = read_bytes(path, most=most)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise damaged(path, f"is no text in UTF-8: byte {error.start:,} is 0x{content[error.start]:02x}") from error
+        raise damaged(path, f"is not UTF-8 text: byte {error.start:,} is 0x{content[error.start]:02x}") from error
 
 
 def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
-    """The content of a JSON file."""
+    """Read a JSON file."""
     text = read_text(path, most=most)
     try:
         content = json.loads(text)
         if "\\u" in text and (unfit := _UNFIT.search(json.dumps(content, ensure_ascii=False))):
-            raise damaged(path, f"has the character {unfit[0]!a}, which no text may have")
+            raise damaged(path, f"contains the character {unfit[0]!a}, which is not allowed in text")
         return content
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise damaged(path, f"is no JSON: {error.msg} ({place})" if text.strip() else "is empty") from error
-    except (RecursionError, ValueError) as error:  # a ValueError: a number with thousands of digits
-        what = "is nested too deeply" if isinstance(error, RecursionError) else f"is no JSON: {error}"
+        raise damaged(path, f"is not valid JSON: {error.msg} ({place})" if text.strip() else "is empty") from error
+    except (RecursionError, ValueError) as error:  # ValueError: a number with thousands of digits
+        what = "is nested too deeply" if isinstance(error, RecursionError) else f"is not valid JSON: {error}"
         raise damaged(path, what) from error
 
 
 def checksum(path: Path) -> str:
-    """A digest of all bytes of a file."""
+    """Digest of a file's content."""
     with opened(path) as file:
         found = hashlib.blake2b(digest_size=16)
         while block := file.read(MEGABYTE):
@@ -87,7 +87,7 @@ def checksum(path: Path) -> str:
 
 
 def damaged(path: Path, why: str) -> Damaged:
-    """The error of a file; `why` is the end of a sentence that begins with the file's name.
+    """Create the error for an unusable file; `why` completes a sentence that starts with the path.
 
     >>> print(damaged(Path("run/metrics.json"), "is empty"))
     run/metrics.json is empty.
@@ -96,11 +96,11 @@ def damaged(path: Path, why: str) -> Damaged:
 
 
 def reason(error: Exception) -> str:
-    """Why a file could not be opened or read, as the end of a sentence that begins with its name."""
+    """Reason why a file could not be opened or read, to complete a sentence that starts with the path."""
     if isinstance(error, FileNotFoundError):
         return "does not exist"
     if isinstance(error, IsADirectoryError):
         return "is a folder"
     if isinstance(error, NotADirectoryError):
-        return "lies below a file, not below a folder"
+        return "has a file, not a folder, as its parent"
     return f"cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"

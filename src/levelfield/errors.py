@@ -1,4 +1,4 @@
-"""Messages for people: one root, and the class tells what to do about it."""
+"""Exceptions: one root class; each subclass implies a remedy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
 
 
 class LevelfieldError(Exception):
-    """Root of every error that levelfield raises on purpose. Its text is one clear message."""
+    """Base class of all errors that levelfield raises deliberately."""
 
 
 class UnknownName(LevelfieldError):
-    """A name that no part answers to: correct the spelling."""
+    """An unknown name: correct the spelling."""
 
 
 class BadInput(LevelfieldError):
@@ -35,35 +35,35 @@ class BadInput(LevelfieldError):
 
 
 class UnreadableImage(BadInput):
-    """An image that cannot be decoded: mend it, remove it, or leave it out."""
+    """An image that cannot be decoded: repair, remove or skip it."""
 
 
 class Damaged(BadInput):
-    """A file that does not hold what it should: get it again, or make it again."""
+    """A damaged file: download or create it again."""
 
 
 class MissingData(BadInput):
-    """Data or weights that are not on this machine: get them from their official page, or say where they are."""
+    """Data or weights that are not on this machine: download them from the official page, or set their location."""
 
 
 class BadSpecification(LevelfieldError):
-    """A study, condition or hyperparameter that makes no sense: correct the study."""
+    """An invalid study, condition or hyperparameter: correct the study."""
 
 
 class MissingExtra(LevelfieldError):
-    """An optional dependency is needed: install it."""
+    """A missing optional dependency: install it."""
 
 
 class Unfair(LevelfieldError):
-    """A method departs from the conditions without declaring it: declare the deviation or remove it."""
+    """An undeclared deviation from the conditions: declare it or remove it."""
 
 
 class NotTrusted(LevelfieldError):
-    """Code that a folder names and nobody allowed to run: read the file, then name it with --trust."""
+    """Code named by a folder without permission to run: read the file, then pass it to --trust."""
 
 
 class RunFailed(LevelfieldError):
-    """A run stopped (non-finite loss, crash): see the run's folder."""
+    """A failed run (non-finite loss, crash): see the run's folder."""
 
 
 def nearest(name: object, names: Iterable[str]) -> str | None:
@@ -78,7 +78,7 @@ def nearest(name: object, names: Iterable[str]) -> str | None:
 
 
 def unknown(kind: str, name: object, names: Iterable[str], *, see: str | None = None) -> UnknownName:
-    """The error for a name that does not exist: says the nearest one and where to see all.
+    """Create the error for an unknown name; it suggests the nearest name and where to see all names.
 
     >>> print(unknown("objective", "margn", ["margin", "triplet"], see="levelfield list objectives"))
     Unknown objective 'margn'. Did you mean 'margin'? See `levelfield list objectives`.

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: written under a temporary name, flushed, renamed."""
+"""Atomic file writes: write under a temporary name, flush, rename."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from typing import IO, Any
 
 from levelfield.errors import BadInput
 
-LONGEST_NAME = 255  # bytes that a file system gives a name
+LONGEST_NAME = 255  # bytes, the limit of common file systems
 
 
 def expanded(path: Path | str) -> Path:
-    """With `~` replaced by a home folder; refuses what cannot be a path.
+    """Expand `~` to the home folder and validate the path.
 
     >>> expanded("~nobody-of-this-name/photos")
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadInput: There is no home folder for '~nobody-of-this-name/photos': write the whole path.
+    levelfield.errors.BadInput: Cannot expand '~nobody-of-this-name/photos': no home folder. Use an absolute path.
     """
     if not isinstance(path, str | Path):
-        raise BadInput(f"A path is needed, and this is none: {path!r}.")
+        raise BadInput(f"Expected a path, got {path!r}.")
     if "\0" in str(path) or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(path).parts):
         shown = f"{str(path)[:40]!a}{'...' if len(str(path)) > 40 else ''}"
-        raise BadInput(f"{shown} is no path: a name in it has a NUL, or more than {LONGEST_NAME} bytes.")
+        raise BadInput(f"{shown} is not a valid path: a name in it contains NUL or has more than {LONGEST_NAME} bytes.")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise BadInput(f"There is no home folder for '{path}': write the whole path.") from error
+        raise BadInput(f"Cannot expand '{path}': no home folder. Use an absolute path.") from error
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Call `write` with an open binary file that becomes `path` only once it is complete and on disk.
+    """Call `write` with an open binary file, which becomes `path` only when it is complete and on disk.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "a.txt"
@@ -46,33 +46,33 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     'whole'
     """
     if not path.name:
-        raise BadInput(f"Cannot write {path}: this names no file.")
+        raise BadInput(f"Cannot write {path}: this is not a file name.")
     if path.exists() and not path.is_file() and not path.is_dir():
         return _write_to_device(path, write)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.unlink(missing_ok=True)
-        with temporary.open("xb") as file:  # a new file: not what a link of that name leads to
+        with temporary.open("xb") as file:  # a new file: never follow an existing link
             write(file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         raise BadInput(
-            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another place "
-            "or make room and start again."
+            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
+            "or free some space, then run the command again."
         ) from error
     finally:
-        with suppress(OSError):  # where nothing can be written, nothing is left
+        with suppress(OSError):  # if nothing could be written, there is nothing to remove
             temporary.unlink(missing_ok=True)
 
 
 def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Into /dev/null or a terminal, which no file may replace. Pipes, and links to such things, are refused."""
+    """Write into /dev/null or a terminal, which must not be replaced; refuse pipes and links to devices."""
     if not stat.S_ISCHR(path.lstat().st_mode):
         raise BadInput(f"Cannot write {path}: it is not a regular file.")
-    content = io.BytesIO()  # some formats go back in their file
+    content = io.BytesIO()  # some formats seek backwards
     write(content)
     try:
         with path.open("wb", buffering=0) as device:
@@ -83,7 +83,7 @@ def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
-        return "a file stands where a folder is needed"
+        return "a parent of this path is a file, not a folder"
     return error.strerror or str(error)
 
 
@@ -92,7 +92,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
-    """Write indented JSON. in_lines: a key of `content`, a list with one entry a line, as indenting takes Python long.
+    """Write indented JSON. in_lines: a key of `content` whose list is written one entry per line (indenting is slow).
 
     >>> import tempfile
     >>> written = Path(tempfile.mkdtemp()) / "pairs.json"
@@ -110,12 +110,12 @@ def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
         write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         return
     rest = json.dumps({**content, in_lines: []}, indent=2, ensure_ascii=False)
-    before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # no text has a line break, which is \\n there
+    before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # JSON strings have no raw line breaks
     write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n    {_lines(content[in_lines])}\n  ]{after}\n")
 
 
 def _lines(entries: list[Any]) -> str:
-    """The JSON of each entry on a line of its own. One call for all is faster, with a mark between them.
+    """The JSON of each entry on a line of its own. One call for all entries is faster, with a marker between them.
 
     >>> print(_lines([{"a": 1}, ["b", "\\0", "c"]]))
     {"a": 1},
@@ -123,16 +123,16 @@ def _lines(entries: list[Any]) -> str:
     """
     marked = [part for one in entries for part in (one, "\0")]
     lines = json.dumps(marked[:-1], ensure_ascii=False)[1:-1].split(', "\\u0000", ')
-    if len(lines) != len(entries):  # somebody else's text is like the mark
+    if len(lines) != len(entries):  # an entry contains the marker
         lines = [json.dumps(one, ensure_ascii=False) for one in entries]
     return ",\n    ".join(lines)
 
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock file `path`; yields False at once if somebody else has it and `wait` is off.
+    """Hold the lock file `path`; yield False immediately if another process holds it and `wait` is False.
 
-    The kernel releases the lock when the process ends, however it ends.
+    The kernel releases the lock whenever the process ends, even if it is killed.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,10 +152,9 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def link_whole(source: Path, target: Path) -> None:
-    """`target` becomes the file `source`: a second name for it, or a copy where the file system has no such thing.
+    """Make `target` a hard link to `source`, or a copy if the file system does not support links.
 
-    Two names of one file are safe here, because no file is ever changed in place: whoever writes gives the name to a
-    new file.
+    Sharing a file is safe because files are never changed in place: a write always creates a new file.
 
     >>> import tempfile
     >>> home = Path(tempfile.mkdtemp())
@@ -167,8 +166,7 @@ def link_whole(source: Path, target: Path) -> None:
     """
     if source.is_symlink():
         raise BadInput(
-            f"{source} is a link to another place ({source.resolve()}), which may hold anything: what is "
-            "joined must lie in its own folder."
+            f"{source} is a link to {source.resolve()}. All files to combine must be inside their own folder."
         )
     real = source.resolve()
     if target.exists() and target.samefile(real):

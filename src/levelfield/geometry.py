@@ -1,4 +1,4 @@
-"""Similarities and distances between rows and columns, each computed once, on demand, with finite gradients."""
+"""Similarities and distances between rows and columns, computed on demand, cached, with finite gradients."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = [
     "unit",
 ]
 
-TINY = 1e-12  # a row no longer than this counts as the zero row
+TINY = 1e-12  # a row of at most this length counts as a zero row
 _HALVES = (torch.float16, torch.bfloat16)
 
 
 def working(rows: Tensor) -> Tensor:
-    """Half precision is computed in float32: exponentials and squares overflow there."""
+    """Convert half precision to float32, because exponentials and squares overflow in half precision."""
     return rows.float() if rows.dtype in _HALVES else rows
 
 
 def full_precision(device: str) -> AbstractContextManager[None]:
-    """Autocast is off inside: exponentials and squares overflow in half precision."""
+    """Disable autocast, because exponentials and squares overflow in half precision."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def unit(rows: Tensor) -> Tensor:
-    """Every row divided by its length; a zero row stays zero and gets gradient 0, not 1e12.
+    """Divide every row by its length; a zero row stays zero and gets gradient 0 instead of 1e12.
 
     rows: (n, d)
 
@@ -49,23 +49,23 @@ def lengths_of(rows: Tensor) -> Tensor:
 
 
 def _root(squared: Tensor, coincident: Tensor) -> Tensor:
-    """The root, of 1 where points coincide: its slope there would be infinite, and infinity times 0 is nan."""
+    """Square root, with 1 substituted where points coincide: the infinite slope there times 0 would be NaN."""
     return squared.masked_fill(coincident, 1).sqrt().masked_fill(coincident, 0)
 
 
 def gather(embeddings: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What the objective sees of a batch spread over processes; with one process, the batch itself."""
+    """The batch gathered from all processes; with one process, the batch itself."""
     return embeddings, labels, indices
 
 
 class Geometry:
-    """Similarities and distances of rows and columns: one batch with itself, with proxies, support with query.
+    """Similarities and distances between rows and columns: a batch and itself, proxies, or support and query.
 
-    Each matrix (n, m) is computed when it is first asked for and then kept; gradients flow back to the rows, and those
-    of coincident points are 0 instead of infinite. Memory: O(n * m) for each matrix that is asked for.
+    Each matrix (n, m) is computed on first access and then cached. Gradients flow back to the rows; gradients at
+    coincident points are 0 instead of infinite. Memory: O(n * m) for each matrix used.
 
-    A miner or an objective makes its own from plain embeddings. Make one where several parts should share the
-    matrices, or where a miner should compare raw rows (`normalize=False`).
+    Miners and objectives create a geometry from plain embeddings. Create one yourself to share the matrices between
+    several parts, or to let a miner compare raw rows (`normalize=False`).
 
     Args:
         rows: (n, dim) raw embeddings.
@@ -130,18 +130,18 @@ class Geometry:
         n, width = self.rows.shape
         m = self.columns.shape[0]
         few = first.numel() * width <= 4 * n * m or (not self._has_product and 8 * first.numel() <= n * m)
-        if few:  # the coordinates' differences, cheaper and exact when near
+        if few:  # coordinate differences: cheaper, and exact for near points
             difference = self.rows.index_select(0, first) - self.columns.index_select(0, second)
             squares = difference.square().sum(1)
             return squares if squared else _root(squares, squares.detach() == 0)
         places = first * m + second
-        if self._is_plain and "distance" not in self.__dict__:  # the root of a few instead of all
+        if self._is_plain and "distance" not in self.__dict__:  # take the root of a few entries instead of all
             squares = self.squared_distance.reshape(-1).index_select(0, places)
             return squares if squared else squares.sqrt_()
         return (self.squared_distance if squared else self.distance).reshape(-1).index_select(0, places)
 
     def detached(self) -> Geometry:
-        """The same geometry without gradients, for miners; what was computed already is shared."""
+        """The same geometry without gradients, for miners; shares matrices that are already computed."""
         if not (self.rows.requires_grad or self.columns.requires_grad):
             return self
         copy = Geometry(self.rows.detach(), None if self.with_itself else self.columns.detach(), normalize=False)
@@ -153,7 +153,7 @@ class Geometry:
 
     @property
     def _has_product(self) -> bool:
-        """Whether distances can be had without another matrix product."""
+        """Whether distances need no further matrix product."""
         known = self.__dict__.keys()
         return "squared_distance" in known or "distance" in known or (self.normalized and "similarity" in known)
 
@@ -162,7 +162,7 @@ class Geometry:
         return self.with_itself and not self.rows.requires_grad
 
     def _plain_squares(self) -> Tensor:
-        """As `_raw_squares` without gradients: in place, and what is nothing but rounding set to 0."""
+        """Like `_raw_squares`, but in place and without gradients; pure rounding errors are set to 0."""
         if self.normalized:
             lengths = self.similarity.diagonal()
             squared = (lengths[:, None] + lengths[None, :]).add_(self.similarity, alpha=-2)
@@ -171,7 +171,9 @@ class Geometry:
         squared = rows @ rows.T
         lengths = squared.diagonal().clone()
         noise = 4 * torch.finfo(squared.dtype).eps
-        for part, own in zip(squared.split(128), lengths.split(128), strict=True):  # a few rows at a time stay in cache
+        for part, own in zip(
+            squared.split(128), lengths.split(128), strict=True
+        ):  # a few rows at a time, to stay in cache
             total = own[:, None] + lengths
             torch.add(total, part, alpha=-2, out=part)
             part.mul_(torch.gt(part, total.mul_(noise), out=total))
@@ -179,13 +181,13 @@ class Geometry:
 
     @cached_property
     def _raw_squares(self) -> tuple[Tensor, Tensor]:
-        """|x|^2 + |y|^2 - 2 x.y, and where it is nothing but rounding."""
+        """|x|^2 + |y|^2 - 2 x.y, and a mask of entries that are pure rounding error."""
         if self.normalized:
             product = self.similarity
             rows, columns = self.rows.detach(), self.columns.detach()  # a unit row's length has no gradient
         else:
-            # Far from the origin the products lose all digits, so all is moved by the first row, which changes no
-            # distance (and keeps equal ones equal on a grid, as the mean would not).
+            # Far from the origin the products lose all digits, so subtract the first row from all rows, which changes
+            # no distance. (Unlike subtracting the mean, it keeps equal distances equal on a grid.)
             origin = self.rows.detach()[:1]
             rows = self.rows - origin if len(origin) else self.rows
             columns = rows if self.with_itself else self.columns - origin if len(origin) else self.columns

@@ -1,4 +1,4 @@
-"""Labels of a batch: who is a positive of whom, as masks for the definitions and as a table for the closed forms."""
+"""Positives and negatives in a batch: masks for the definitions, a class table for the closed forms."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 
 
 def class_masks(labels: Tensor, anchors: int | None = None) -> tuple[Tensor, Tensor]:
-    """Who is a positive and who a negative of whom: two boolean (n, n) matrices. No item is its own positive.
+    """Masks of positives and negatives: two boolean (n, n) matrices. No item is its own positive.
 
-    anchors: the matrices have only the first so many rows.
+    anchors: number of rows of the matrices; default: all.
 
     >>> positive, negative = class_masks(torch.tensor([7, 7, 2**40]))
     >>> positive.int().tolist(), negative.int().tolist()
@@ -24,11 +24,11 @@ def class_masks(labels: Tensor, anchors: int | None = None) -> tuple[Tensor, Ten
 
 
 class ClassTable(NamedTuple):
-    """The class table: `others` (n, k) names the other members of each row's class, padded with the row itself.
+    """Class table: `others` (n, k) lists the other members of each row's class, padded with the row itself.
 
-    `valid` (n, k) says which entries are no padding, `counts` (n,) how many. k is the largest class less one, at
-    least 1. In `order` (n,) the rows stand class by class, and `start` (n,) says where each row's class begins.
-    A table of some anchors has only their rows; `order` always has all.
+    `valid` (n, k) marks entries that are not padding; `counts` (n,) is their number. k is the size of the largest class
+    minus one, at least 1. `order` (n,) lists the rows class by class, and `start` (n,) is the position where each row's
+    class begins. A table of some anchors has only their rows; `order` always has all rows.
     """
 
     others: Tensor
@@ -39,7 +39,7 @@ class ClassTable(NamedTuple):
 
 
 def class_table(labels: Tensor, anchors: int | None = None) -> ClassTable:
-    """The class table of a batch, or of its first `anchors`. The host reads one number, the size of the largest class.
+    """Class table of a batch, or of its first `anchors`. Only one number is copied to the host: the largest class size.
 
     >>> class_table(torch.tensor([5, 9, 5, 5])).others
     tensor([[2, 3],
@@ -54,18 +54,18 @@ def class_table(labels: Tensor, anchors: int | None = None) -> ClassTable:
 def _table_in_torch(labels: Tensor, anchors: int) -> ClassTable:
     n = len(labels)
     ordered, order = labels.sort(stable=True)
-    start = torch.searchsorted(ordered, labels[:anchors])  # where each row's class begins in this order
+    start = torch.searchsorted(ordered, labels[:anchors])  # where each row's class begins in `order`
     counts = torch.searchsorted(ordered, labels[:anchors], right=True) - start - 1
     own = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=labels.device))[:anchors, None]
     column = torch.arange(max(1, int(counts.max())) if anchors else 1, device=labels.device)
     valid = column < counts[:, None]
     place = start[:, None] + column
-    place += place >= own  # the row itself is left out
+    place += place >= own  # skip the row itself
     return ClassTable(order[torch.where(valid, place, own)], valid, counts, order, start)
 
 
 def _table_in_numpy(labels: Tensor, anchors: int) -> ClassTable:
-    """The same in NumPy, whose small steps take a third of the time; in a batch of 100 that is felt."""
+    """NumPy version, three times as fast for small batches."""
     given = labels.numpy()
     order = given.argsort(kind="stable")
     ordered = given[order]
@@ -83,7 +83,7 @@ def _table_in_numpy(labels: Tensor, anchors: int) -> ClassTable:
 
 
 def hide_(matrix: Tensor, table: ClassTable, value: float) -> Tensor:
-    """Overwrite the entries of positives and the diagonal, so that negatives alone are left."""
+    """Overwrite the entries of positives and the diagonal, so that only negatives are left."""
     return matrix.scatter_(1, table.others, value).fill_diagonal_(value)
 
 
@@ -99,7 +99,7 @@ def put_(matrix: Tensor, table: ClassTable, values: Tensor) -> Tensor:
 
 
 def row_blocks(matrix: Tensor) -> Iterator[slice]:
-    """Some rows at a time, so many that a block (1 MB) stays in the cache."""
+    """Split the rows into blocks of 1 MB, which fit in the cache."""
     step = max(1, 2**18 // max(1, matrix.shape[1]))
     for start in range(0, len(matrix), step):
         yield slice(start, min(len(matrix), start + step))

@@ -1,4 +1,4 @@
-"""How results look in a notebook: one short line, a small HTML table, and tables for pandas."""
+"""Representations of results in a notebook: a short line, a small HTML table, and pandas tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levelfield.errors import MissingExtra
 
 
 def one_line(name: str, facts: Mapping[str, Any]) -> str:
-    """What `repr` gives.
+    """Text for `repr`.
 
     >>> one_line("Model", {"method": "margin", "dim": 128})
     "Model(method='margin', dim=128)"
@@ -20,7 +20,7 @@ def one_line(name: str, facts: Mapping[str, Any]) -> str:
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, notes: Sequence[str] = ()) -> str:
-    """A table with a caption and lines below it. All texts are escaped: a label may hold anything.
+    """HTML table with a caption and lines below it. All texts are escaped.
 
     >>> html_table("<b>", ["metric"], [["recall@1"]])
     '<table><caption>&lt;b&gt;</caption><thead><tr><th>metric</th></tr></thead><tbody><tr><td>recall@1</td></tr></tbody></table>'
@@ -34,7 +34,7 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *
 
 
 def frame(columns: Mapping[str, Any], *, index: str | None = None) -> Any:
-    """A pandas DataFrame of `columns`, one of which may be its index."""
+    """pandas DataFrame of `columns`, one of which may be the index."""
     try:
         pandas = importlib.import_module("pandas")
     except ImportError as error:

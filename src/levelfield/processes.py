@@ -1,8 +1,8 @@
-"""Processes: started clean, and ended with whoever started them.
+"""Worker processes: started clean, and ended together with their parent.
 
-A process is a copy of one that has imported levelfield and done nothing else (a fork server, where the system has one),
-so that it costs milliseconds and not the seconds that importing torch takes. It never imports from the working
-directory, nor runs the script that called us: what it needs is handed to it.
+A process is forked from a server that has imported levelfield and done nothing else (where the system supports it), so
+that it starts in milliseconds instead of the seconds that importing torch takes. It never imports from the working
+directory and never runs the calling script: its inputs are passed to it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from types import ModuleType
 from typing import Any
 
 PRELOADED = ["levelfield.studies.execution.preload"]
-PATIENCE = 2.0  # seconds that a process has to end by itself
+PATIENCE = 2.0  # seconds a process has to exit by itself
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
 @functools.cache
 def context() -> BaseContext:
-    """How processes are started here."""
-    if sys.platform != "linux":  # elsewhere a fork may not use what the system's own libraries have begun
+    """Multiprocessing context for this platform."""
+    if sys.platform != "linux":  # elsewhere, forks are unsafe with system libraries in use
         return multiprocessing.get_context("spawn")
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(PRELOADED)
@@ -39,9 +39,9 @@ def context() -> BaseContext:
 
 
 def warm_up() -> None:
-    """Start the fork server, which imports what runs need while this process goes on with its own work.
+    """Start the fork server, which imports the modules for runs in the background.
 
-    Whoever calls this is about to start processes: the server lives as long as this process.
+    Call this only before starting processes: the server lives as long as this process.
     """
     if context().get_start_method() == "forkserver":
         with _clean():
@@ -49,10 +49,11 @@ def warm_up() -> None:
 
 
 def start(work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
-    """A process that does `work(pipe, *arguments)`, and our end of the pipe. It ends soon after this one."""
+    """Start a process for `work(pipe, *arguments)`; return it and our end of the pipe. It ends soon after its
+    parent."""
     ours, theirs = context().Pipe()
     how: Any = context()
-    # no daemon: those may have no loader workers
+    # not daemonic: a daemonic process cannot have data-loader workers
     process = how.Process(target=_live, args=(work, theirs, dict(os.environ), *arguments))
     with _clean():
         process.start()
@@ -61,7 +62,7 @@ def start(work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Conn
 
 
 def stop(processes: Iterable[BaseProcess], patience: float = PATIENCE) -> None:
-    """End processes; one that does not listen is killed."""
+    """Terminate processes; kill those that do not respond."""
     processes = list(processes)
     for process in processes:
         process.terminate()
@@ -74,26 +75,26 @@ def stop(processes: Iterable[BaseProcess], patience: float = PATIENCE) -> None:
 
 
 def end_of(code: int | None) -> str:
-    """What became of a process that did not say goodbye.
+    """Describe how a process ended without a result.
 
     >>> end_of(7)
-    'its process ended with code 7'
+    'its process exited with code 7'
     """
     if code is not None and code < 0:
-        hint = ", often for lack of memory" if -code == signal.SIGKILL else ""
-        return f"its process was ended by signal {-code} ({signal.Signals(-code).name}{hint})"
-    return f"its process ended with code {code}"
+        hint = ", often due to lack of memory" if -code == signal.SIGKILL else ""
+        return f"its process was killed by signal {-code} ({signal.Signals(-code).name}{hint})"
+    return f"its process exited with code {code}"
 
 
 def end_with_parent(_: object = None) -> None:
-    """End this process when the one that asked for it is gone, whatever it is doing then."""
+    """End this process as soon as its parent is gone."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
     sentinel, born_under = parent.sentinel, os.getppid()
 
     def watch() -> None:
-        # forks of one process hold each other's sentinels open: they see by their parent's number that it is gone
+        # forks of one process keep each other's sentinels open, so compare the parent's process id instead
         while not wait([sentinel], timeout=0.25) and os.getppid() == born_under:
             pass
         os._exit(1)
@@ -102,16 +103,16 @@ def end_with_parent(_: object = None) -> None:
 
 
 def _live(work: Callable[..., None], pipe: Connection, environment: dict[str, str], *arguments: Any) -> None:
-    os.environ.clear()  # a fork server has the one that was there when it began
+    os.environ.clear()  # the fork server still has the environment of its start
     os.environ.update(environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
     end_with_parent()
     _share_the_fork_server()
     work(pipe, *arguments)
 
 
 def _share_the_fork_server() -> None:
-    """A process of a fork server asks that one for more; Python would start another for it (CPython 3.11 to 3.13)."""
+    """Let a forked process reuse its fork server; Python would start another one (CPython 3.11 to 3.13)."""
     server: Any = forkserver._forkserver
     if forkserver.get_inherited_fds() is not None and server._forkserver_pid is None:
         server.ensure_running = lambda: None
@@ -119,7 +120,7 @@ def _share_the_fork_server() -> None:
 
 @contextmanager
 def _clean() -> Iterator[None]:
-    """Inside, what is started hears no Ctrl-C, has no working directory on its path and does not know our script."""
+    """Context in which started processes ignore Ctrl-C, have no working directory on their path and no main script."""
     script, path, safe = sys.modules["__main__"], sys.path, os.environ.get(_SAFE_PATH)
     sys.modules["__main__"] = ModuleType("__main__")
     sys.path = [place for place in path if place]
@@ -127,7 +128,7 @@ def _clean() -> Iterator[None]:
     heard = None
     try:
         if hasattr(signal, "pthread_sigmask"):
-            resource_tracker.ensure_running()  # first: where it starts, it lets every signal through again
+            resource_tracker.ensure_running()  # first: starting the tracker unblocks all signals
             heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:

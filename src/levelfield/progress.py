@@ -1,8 +1,8 @@
-"""How far a long piece of work is: one protocol for everything that takes long, whoever shows it.
+"""Progress reporting: one protocol for all long-running work, independent of the display.
 
-The work says `stage = progress.stage("features", 100)` and then `stage.advance(n)`. What becomes of it is an
-implementation: `Progress` itself is silent, `LoggedProgress` writes to the log, `CallbackProgress` calls a function
-(which may send it to another process), the command line draws bars.
+The work calls `stage = progress.stage("features", 100)` and then `stage.advance(n)`. Implementations: `Progress` itself
+is silent, `LoggedProgress` writes to the log, `CallbackProgress` calls a function (which may send to another process),
+and the command line draws bars.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import time
 from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
-SELDOM = 0.2  # seconds: a person sees no more
+SELDOM = 0.2  # seconds between updates that a person can follow
 
 
 class Progress:
-    """Silence. An implementation overrides `report`."""
+    """Silent progress. Implementations override `report`."""
 
     def stage(self, text: str, total: int) -> Stage:
-        """Begin a stage of the work that has `total` steps; that it has begun is reported."""
+        """Begin and report a stage of `total` steps."""
         return Stage(self, text, total)
 
     def report(self, text: str, done: int, total: int) -> None:
-        """Take in that `done` of the `total` steps of the stage `text` are done."""
+        """Report that `done` of the `total` steps of the stage `text` are done."""
 
 
 class Stage:
-    """A stage of some work: how many of its steps are done.
+    """A stage of the work and its number of finished steps.
 
     >>> stage = CallbackProgress(print).stage("features", 3)
     features 0 3
@@ -43,18 +43,18 @@ class Stage:
         progress.report(text, 0, total)
 
     def advance(self, count: int = 1) -> None:
-        """`count` more steps are done."""
+        """Add `count` finished steps."""
         if count:
             self.reach(self.done + count)
 
     def reach(self, done: int) -> None:
-        """`done` steps are done in all."""
+        """Set the number of finished steps."""
         self.done = done
         self._progress.report(self.text, done, self.total)
 
 
 class CallbackProgress(Progress):
-    """Calls `function(text, done, total)`, at most once in `pause` seconds, and always when a stage is complete.
+    """Call `function(text, done, total)` at most once per `pause` seconds, and always when a stage is complete.
 
     >>> heard = []
     >>> stage = CallbackProgress(lambda text, done, total: heard.append(done), pause=SELDOM).stage("training", 99)
@@ -74,7 +74,7 @@ class CallbackProgress(Progress):
 
 
 class LoggedProgress(Progress):
-    """A line in the log when a stage begins and when it is complete, for work that nobody watches."""
+    """Write a log line when a stage begins and when it is complete."""
 
     def report(self, text: str, done: int, total: int) -> None:
         if done in (0, total):
@@ -82,4 +82,4 @@ class LoggedProgress(Progress):
 
 
 SILENT = Progress()
-SILENT_STAGE = SILENT.stage("", 0)  # for a function whose caller counts nothing
+SILENT_STAGE = SILENT.stage("", 0)  # for functions whose caller reports no progress

@@ -1,4 +1,4 @@
-"""Named streams: what a thing draws depends on its names alone, never on what was drawn before."""
+"""Named random streams: draws depend only on the names of a stream, never on earlier draws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # torch takes seconds, and numpy's streams need none
+if TYPE_CHECKING:  # importing torch takes seconds, and numpy streams do not need it
     import torch
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def _number(seed: int, names: tuple[int | str, ...]) -> int:
-    """63 bits from the seed and the names; 1 and "1" are different names."""
+    """63-bit hash of the seed and the names; 1 and "1" are different names."""
     text = repr((int(seed), *(int(n) if not isinstance(n, str) else n for n in names)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
@@ -46,7 +46,7 @@ def stream(seed: int, *names: int | str) -> torch.Generator:
 
 
 def reseed(generator: torch.Generator, seed: int, *names: int | str) -> torch.Generator:
-    """Turn `generator` into the stream `(seed, *names)`: for a loop, which needs another one at every step."""
+    """Reset `generator` to the stream `(seed, *names)`, for loops that need a new stream at every step."""
     return generator.manual_seed(_number(seed, names))
 
 
@@ -60,7 +60,7 @@ def numpy_stream(seed: int, *names: int | str) -> np.random.Generator:
 
 
 def is_chosen(one_in: int, seed: int, *names: int | str) -> bool:
-    """True for one in so many names, always the same ones.
+    """Choose about one name in `one_in`, deterministically.
 
     >>> sum(is_chosen(4, 0, "look", step) for step in range(1000))
     227
@@ -69,7 +69,7 @@ def is_chosen(one_in: int, seed: int, *names: int | str) -> bool:
 
 
 def seed_globals(seed: int, *names: int | str) -> None:
-    """Turn the global generators of torch, numpy and Python into named streams. For use inside `isolated`."""
+    """Seed the global generators of torch, numpy and Python with named streams. For use inside `isolated`."""
     import torch
 
     number = _number(seed, names)
@@ -82,11 +82,11 @@ def seed_globals(seed: int, *names: int | str) -> None:
 
 @contextmanager
 def isolated(seed: int, *names: int | str) -> Iterator[None]:
-    """Inside, the global generators are named streams; afterwards they are as they were before.
+    """Context in which the global generators are named streams; restores their state afterwards.
 
-    Our own parts never draw globally. Dropout and other people's modules do, and inside this block they
-    too draw the same numbers after an interruption. Saving and restoring takes a while: a loop enters this once and
-    calls `seed_globals` at each step.
+    levelfield's own parts never use the global generators, but dropout and third-party modules do; inside this context
+    they too draw the same numbers after an interruption. Saving and restoring is slow: enter once per loop and call
+    `seed_globals` at each step.
 
     >>> import torch
     >>> with isolated(0, "step", 7):
@@ -112,7 +112,7 @@ def isolated(seed: int, *names: int | str) -> Iterator[None]:
 
 @contextmanager
 def drawn_from(generator: torch.Generator) -> Iterator[None]:
-    """Inside, the global generators follow from one number of `generator`: for other people's parts, which draw there.
+    """Context in which the global generators are seeded from `generator`, for third-party parts that use them.
 
     >>> import torch
     >>> def draw():

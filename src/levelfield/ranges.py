@@ -1,4 +1,4 @@
-"""Search ranges: the values of a setting that are worth trying."""
+"""Search ranges of settings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Range:
 
     @classmethod
     def parse(cls, key: str, written: Any, *, whole: bool = False) -> Range:
-        """`[low, high, log]`, `[low, high, linear]`, or any other list: choices.
+        """Parse `[low, high, log]`, `[low, high, linear]`, or any other list as choices.
 
-        whole: whether the setting takes whole numbers only.
+        whole: whether the setting takes only integers.
 
         >>> Range.parse("hist.tau", [8, 64, "log"])
         Range(low=8.0, high=64.0, log=True, whole=False, choices=())
@@ -42,38 +42,38 @@ class Range:
             return written
         if not isinstance(written, list | tuple):
             raise BadSpecification(
-                f"The search range of '{key}' is {written!r}; write [low, high, log], [low, high, linear] or a list of "
+                f"The search range of '{key}' is {written!r}; use [low, high, log], [low, high, linear] or a list of "
                 "choices."
             )
         if not written:
-            raise BadSpecification(f"The search range of '{key}' is empty: write [low, high, log] or choices.")
+            raise BadSpecification(f"The search range of '{key}' is empty: use [low, high, log] or choices.")
         if len(written) != 3 or written[2] not in _SCALES:
             return cls._of_choices(key, written)
         low, high, scale = written
         for bound in (low, high):
             if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
-                raise BadSpecification(f"The search range of '{key}' has the bound {bound!r}; a number is needed.")
+                raise BadSpecification(f"The search range of '{key}' has the bound {bound!r}; expected a number.")
         text = f"[{low:g}, {high:g}, {scale}]"
         if low > high:
             hint = f"Did you mean [{high:g}, {low:g}, {scale}]?"
             raise BadSpecification(f"The search range of '{key}' is reversed: {text}. {hint}")
         if low == high:
-            raise BadSpecification(f"The search range of '{key}' is empty: {text} holds one value. Set it instead.")
+            raise BadSpecification(f"The search range of '{key}' is {text}, a single value: set the value instead.")
         if scale == "log" and low <= 0:
             raise BadSpecification(f"The search range of '{key}' is {text}; a log scale needs bounds above 0.")
         if whole and math.ceil(low) > math.floor(high):
-            raise BadSpecification(f"The search range of '{key}' is {text}, which holds no whole number.")
+            raise BadSpecification(f"The search range of '{key}' is {text}, which contains no integer.")
         return cls(float(low), float(high), scale == "log", whole)
 
     @classmethod
     def _of_choices(cls, key: str, written: list[Any] | tuple[Any, ...]) -> Range:
         if any(entry in written[:place] for place, entry in enumerate(written)) or len(written) < 2:
-            raise BadSpecification(f"The choices of '{key}' are {list(written)}; at least 2 different ones are needed.")
+            raise BadSpecification(f"The choices of '{key}' are {list(written)}; expected at least 2 different ones.")
         return cls(choices=tuple(written))
 
     @property
     def plain(self) -> list[Any]:
-        """As a study file writes it."""
+        """The range as in a study file."""
         if self.choices:
             return list(self.choices)
         low, high = (int(bound) if bound.is_integer() else bound for bound in (self.low, self.high))
@@ -81,7 +81,7 @@ class Range:
 
     @property
     def text(self) -> str:
-        """In words, for tables.
+        """The range as text, for tables.
 
         >>> Range(8, 64, log=True).text, Range(choices=(False, True)).text
         ('8 to 64 (log)', 'false, true')
@@ -99,7 +99,7 @@ class Range:
         return self.rounded(self.low + share * (self.high - self.low))
 
     def share(self, value: Any) -> float:
-        """Where `value` is between the bounds, from 0 to 1: the inverse of `at`."""
+        """Position of `value` between the bounds, from 0 to 1: the inverse of `at`."""
         if self.choices:
             return self.choices.index(value) / (len(self.choices) - 1)
         if self.log:
@@ -113,7 +113,7 @@ class Range:
         return list(dict.fromkeys(self.at(k / max(1, count - 1)) for k in range(count)))
 
     def rounded(self, value: float) -> Any:
-        """`value` with three digits, within the bounds; a whole number where only these are possible."""
+        """Round `value` to three digits within the bounds; to an integer if only integers are possible."""
         if self.whole:
             return min(max(round(value), math.ceil(self.low)), math.floor(self.high))
         shown = round(value, 2 - math.floor(math.log10(abs(value)))) if value else 0.0

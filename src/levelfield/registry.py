@@ -1,4 +1,4 @@
-"""The registry of every kind of part, and the ways to name a part: by its name, `file.py:Name` or `pml:Name`."""
+"""Registries of parts, and the ways to name a part: by its name, `file.py:Name` or `pml:Name`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from levelfield.trust import permitted
 T = TypeVar("T")
 Entry = TypeVar("Entry", bound=Callable[..., Any])
 _OF_FILES = "levelfield_user_"
-_ASKED = re.compile(r"(@\d+)?(\[[^\[\]]*\])?$")  # what a metric's name says behind the name itself
+_ASKED = re.compile(r"(@\d+)?(\[[^\[\]]*\])?$")  # suffix of a metric's name: @K and [form]
 
 
 class Registry(Generic[T]):
-    """Names and the parts that they stand for. Tests, docs and `levelfield list` read it.
+    """Mapping from names to parts, read by tests, docs and `levelfield list`.
 
-    home: the package whose public files register the parts of this kind; a new file there is found by itself. The files
-    are imported when a name is first asked for, so that a registry costs nothing until then.
+    home: the package whose public files register the parts of this kind; new files are found automatically. The files
+    are imported on the first lookup.
 
     >>> colours = Registry[int]("colour", "colours")
     >>> @colours.register("red")
@@ -55,11 +55,11 @@ class Registry(Generic[T]):
         self._complete = False
 
     def register(self, name: str, facts: Any = None) -> Callable[[Entry], Entry]:
-        """Decorator: enter a class or function under `name`, with `facts` as data beside it."""
+        """Decorator: register a class or function under `name` with its `facts`."""
 
         def enter(entry: Entry) -> Entry:
             known = self._entries.get(name, entry)
-            if known is not entry and not _is_of_a_file(known):  # a file that was edited is run again
+            if known is not entry and not _is_of_a_file(known):  # an edited file registers again
                 raise LevelfieldError(f"The {self.kind} '{name}' is registered twice.")
             self._entries[name] = entry
             self._facts[name] = facts
@@ -68,12 +68,12 @@ class Registry(Generic[T]):
         return enter
 
     def names(self) -> list[str]:
-        """All names, from A to Z."""
+        """All names, sorted."""
         self._discover()
         return sorted(self._entries)
 
     def get(self, name: str) -> Callable[..., T]:
-        """What was registered as `name`, or what `my_parts.py:Name` names in the user's own file."""
+        """The part registered as `name`, or loaded from the user's file with `my_parts.py:Name`."""
         entry = self._entries.get(name)
         if entry is None and is_file_reference(name):
             entry = load_from_file(name)
@@ -82,18 +82,18 @@ class Registry(Generic[T]):
         return self._entries[name] if entry is None else entry
 
     def facts(self, name: str) -> Any:
-        """The facts registered beside `name`; None for a part of the user's own file that is not registered there."""
+        """The facts registered with `name`; None for an unregistered part of a user's file."""
         entry = self.get(name)
         if name in self._facts:
             return self._facts[name]
         return next((self._facts[known] for known, other in self._entries.items() if other is entry), None)
 
     def is_plugin(self, name: str) -> bool:
-        """Whether `name` is known and another package than levelfield entered it."""
+        """Whether a package other than levelfield registered `name`."""
         return name in self and not (self._entries[name].__module__ or "").startswith("levelfield.")
 
     def __contains__(self, name: object) -> bool:
-        """Plugins are loaded only for a name that levelfield itself does not have."""
+        """Whether `name` is registered; plugins are loaded only if levelfield itself does not have it."""
         for search in (self._import_home, self._discover):
             if name in self._entries:
                 return True
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def _discover(self) -> None:
-        """Import the files of the home and the installed plugins; they register themselves."""
+        """Import the files of the home package and the installed plugins, which register their parts."""
         self._import_home()
         load_plugins()
 
@@ -113,7 +113,7 @@ class Registry(Generic[T]):
 
 
 def import_files(package: str) -> list[ModuleType]:
-    """Every public file of a package, imported.
+    """Import every public file of a package.
 
     >>> [module.__name__ for module in import_files("levelfield.data.corruptions")][:2]
     ['levelfield.data.corruptions.holes', 'levelfield.data.corruptions.noise']
@@ -125,9 +125,9 @@ def import_files(package: str) -> list[ModuleType]:
 
 @cache
 def load_plugins() -> None:
-    """Import what installed packages offer under the entry point group `levelfield`; they register themselves.
+    """Import the entry points of the group `levelfield` from installed packages, which register their parts.
 
-    A package in the working directory is not installed, even where Python searches that directory for modules.
+    Packages in the working directory do not count as installed, even if that directory is on Python's path.
     """
     here = os.path.realpath(os.curdir)
     installed = [place for place in sys.path if place and os.path.realpath(place) != here]
@@ -135,13 +135,13 @@ def load_plugins() -> None:
         for point in package.entry_points.select(group="levelfield"):
             try:
                 point.load()
-            except Exception as error:  # somebody's own code may raise anything
-                named = f"The installed package '{package.name}' offers '{point.value}' to levelfield"
+            except Exception as error:  # third-party code can raise anything
+                named = f"The installed package '{package.name}' registers '{point.value}' with levelfield"
                 raise BadInput(f"{named}, which cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def is_file_reference(name: str) -> bool:
-    """Whether `name` points into a Python file, as in `my_losses.py:MyLoss`.
+    """Whether `name` refers to a Python file, such as `my_losses.py:MyLoss`.
 
     >>> is_file_reference("my_losses.py:MyLoss"), is_file_reference("margin")
     (True, False)
@@ -150,7 +150,7 @@ def is_file_reference(name: str) -> bool:
 
 
 def short_name(name: str) -> str:
-    """What a part is called in file names and columns: of `my_parts.py:Name` the last part.
+    """Name of a part in file names and columns; for `my_parts.py:Name` the last part.
 
     >>> short_name("folder/my_figures.py:spread"), short_name("cost")
     ('spread', 'cost')
@@ -159,12 +159,12 @@ def short_name(name: str) -> str:
         return name
     short = name.rpartition(":")[2]
     if not short.isidentifier():
-        raise BadInput(f"'{name}' names nothing that a Python file can hold: FILE.py:Name is needed.")
+        raise BadInput(f"'{name}' is not a Python name; use the form FILE.py:Name.")
     return short
 
 
 def code_of(part: Any) -> str:
-    """A digest of the user's file that a part was written in; empty for parts of levelfield and of plugins."""
+    """Digest of the user's file that defines a part; empty for parts of levelfield and plugins."""
     return part.__module__.rpartition("_")[2] if _is_of_a_file(part) else ""
 
 
@@ -173,7 +173,7 @@ def _is_of_a_file(part: Any) -> bool:
 
 
 def references_in(content: Any) -> Iterator[str]:
-    """Every `file.py:Name` in plain data, such as a study's, wherever it is.
+    """Every `file.py:Name` in nested plain data, such as a study.
 
     >>> list(references_in({"methods": ["margin", {"drml": {"objective": "my_losses.py:MyLoss"}}]}))
     ['my_losses.py:MyLoss']
@@ -191,24 +191,24 @@ def references_in(content: Any) -> Iterator[str]:
 
 
 def load_from_file(reference: str) -> Any:
-    """The object that `path/to/file.py:Name` names. The file is run, once, so the user must have named it."""
+    """Load the object `path/to/file.py:Name`. This runs the file (once), so it must be trusted."""
     path, own_only = permitted(reference)
     path_text, _, name = reference.rpartition(":")
     if not path.is_file():
-        raise BadInput(f"'{reference}' names the file {path_text}, which does not exist.")
+        raise BadInput(f"The file {path_text} of '{reference}' does not exist.")
     module = _module(path, path_text)
     if not hasattr(module, name):
         raise unknown(f"name in {path_text}", name, [n for n in vars(module) if not n.startswith("_")])
     found = getattr(module, name)
     if not callable(found):
-        raise BadInput(f"'{reference}' is {found!r}; a class or a function is needed.")
+        raise BadInput(f"'{reference}' is {found!r}; expected a class or a function.")
     if own_only and getattr(found, "__module__", None) != module.__name__:
-        raise BadInput(f"'{reference}' is not written in {path_text}, only imported there: it is not used.")
+        raise BadInput(f"'{reference}' is imported into {path_text}, not defined there; name the file that defines it.")
     return found
 
 
 def _module(path: Path, path_text: str) -> ModuleType:
-    """The file as a module, run once for each content. Its folder is not searched for further modules."""
+    """Run a file as a module, once per content. Its folder is not added to the module path."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -224,15 +224,15 @@ def _module(path: Path, path_text: str) -> ModuleType:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # somebody's own code may raise anything
+    except (Exception, SystemExit) as error:  # third-party code can raise anything
         del sys.modules[module_name]
         told = f"{type(error).__name__}: {error}"
-        raise BadInput(f"{path_text} cannot be run: {told} (levelfield -v shows where).") from error
+        raise BadInput(f"{path_text} cannot be run: {told} (for the traceback: levelfield -v).") from error
     return module
 
 
 def is_pml_reference(name: str) -> bool:
-    """Whether `name` means a part of pytorch-metric-learning, as in `pml:CircleLoss`.
+    """Whether `name` refers to pytorch-metric-learning, such as `pml:CircleLoss`.
 
     >>> is_pml_reference("pml:CircleLoss"), is_pml_reference("margin")
     (True, False)
@@ -241,7 +241,7 @@ def is_pml_reference(name: str) -> bool:
 
 
 def load_from_pml(reference: str, room: str) -> Any:
-    """The class that `pml:Name` names in `room` ("losses", "miners", ...) of pytorch-metric-learning."""
+    """The class `pml:Name` in the module `room` ("losses", "miners", ...) of pytorch-metric-learning."""
     try:
         found = importlib.import_module(f"pytorch_metric_learning.{room}")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Settings are checked when a part is made, and the message says what would be right."""
+"""Checks of settings, made when a part is created; the error messages state the valid values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
-    """Keywords that `entry` takes with their defaults (`inspect.Parameter.empty` = required); None if it takes any.
+    """Keyword arguments of `entry` with their defaults (`inspect.Parameter.empty`: required); None if it takes any.
 
     >>> def loss(embeddings, *, margin=0.2): ...
     >>> accepted(loss)["margin"]
@@ -49,7 +49,7 @@ def check_keywords(what: str, given: Iterable[str], entry: Callable[..., Any], *
 def number(
     name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf, most: float = math.inf
 ) -> float:
-    """`value` if it is a finite number within the bounds.
+    """Return `value` if it is a finite number within the bounds.
 
     >>> number("temperature", 0.05, above=0)
     0.05
@@ -66,7 +66,7 @@ def number(
 
     kinds = int | float | np.integer | np.floating
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
-        raise BadSpecification(f"'{name}' is {value!r}; a finite number is needed.")
+        raise BadSpecification(f"'{name}' is {value!r}; expected a finite number.")
     if value <= above:
         raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")
     if not least <= value <= most:
@@ -78,20 +78,20 @@ def number(
 
 
 def whole(name: str, value: Any, *, least: int = 0, most: float = math.inf) -> int:
-    """`value` if it is a whole number of at least `least` and at most `most`.
+    """Return `value` if it is an integer from `least` to `most`.
 
     >>> whole("iterations", 1.5)
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadSpecification: 'iterations' is 1.5; a whole number is needed.
+    levelfield.errors.BadSpecification: 'iterations' is 1.5; expected an integer.
     """
     if number(name, value, least=least, most=most) != int(value):
-        raise BadSpecification(f"'{name}' is {value}; a whole number is needed.")
+        raise BadSpecification(f"'{name}' is {value}; expected an integer.")
     return int(value)
 
 
 def one_of(name: str, value: T, choices: Iterable[object]) -> T:
-    """`value` if it is one of `choices`.
+    """Return `value` if it is one of `choices`.
 
     >>> one_of("mode", "nearest", ["random", "closest"])
     Traceback (most recent call last):
@@ -99,7 +99,7 @@ def one_of(name: str, value: T, choices: Iterable[object]) -> T:
     levelfield.errors.BadSpecification: 'mode' is 'nearest'. Choose one of: 'random', 'closest'.
     """
     choices = list(choices)
-    # `in` alone would take 1 for True
+    # `in` alone would accept 1 as True
     if not any(value == choice and type(value) is type(choice) for choice in choices):
         raise BadSpecification(f"'{name}' is {value!r}. Choose one of: {', '.join(map(repr, choices))}.")
     return value

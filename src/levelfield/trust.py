@@ -1,4 +1,4 @@
-"""Whose code may run: files that the user named. A file that only a folder names is data and stays unread."""
+"""Permission to run code: only files named by the user are run, never files named only by a folder."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _allowed: ContextVar[frozenset[str] | None] = ContextVar("levelfield_code_that_m
 
 @contextmanager
 def trusting(*named: str | Path) -> Iterator[None]:
-    """Inside, only the named files are run, and those that are trusted around it.
+    """Context in which only the named files, and those trusted by an outer context, are run.
 
-    named: a file, all of whose own classes and functions may be used, or one of them, `my_losses.py:MyLoss`.
+    named: files, or single classes and functions such as `my_losses.py:MyLoss`.
 
-    Every command works inside, and so does every function that reads a folder. Elsewhere the caller of
-    `objectives.create("my_losses.py:MyLoss")` is the user who names the file, and it is run.
+    All commands and all functions that read a folder use this context. Without it, a call of
+    `objectives.create("my_losses.py:MyLoss")` runs the file, because the caller is the user who names it.
 
     >>> with trusting("my_losses.py:MyLoss"):
     ...     [reference.rpartition("/")[2] for reference in trusted()]
@@ -35,26 +35,27 @@ def trusting(*named: str | Path) -> Iterator[None]:
 
 
 def trust(*named: str | Path) -> None:
-    """Trust more files until the surrounding `trusting` ends; without one nothing is restricted."""
+    """Trust more files until the enclosing `trusting` ends; without one, nothing is restricted."""
     if (already := _allowed.get()) is not None:
         _allowed.set(already | {_absolute(one) for one in named})
 
 
 def trusted() -> tuple[str, ...] | None:
-    """What may run here, to be handed to another process; None if nothing is restricted."""
+    """The trusted files, to pass to another process; None if nothing is restricted."""
     allowed = _allowed.get()
     return None if allowed is None else tuple(sorted(allowed))
 
 
 def as_trusted(allowed: tuple[str, ...] | None) -> AbstractContextManager[None]:
-    """What another process said with `trusted()`, here."""
+    """Apply the result of `trusted()` from another process."""
     return nullcontext() if allowed is None else trusting(*allowed)
 
 
 def permitted(reference: str) -> tuple[Path, bool]:
-    """The file that `path/to/file.py:Name` may run, and whether just what is written in that file may be used.
+    """The file that `path/to/file.py:Name` may run, and whether only objects defined in that file may be used.
 
-    A trusted file stands for one of the same name that lay elsewhere when a folder was made. NotTrusted otherwise.
+    A trusted file replaces a file of the same name that was elsewhere when a folder was written. Raises NotTrusted
+    otherwise.
     """
     path_text, _, name = reference.rpartition(":")
     path = Path(os.path.realpath(expanded(path_text)))
@@ -66,9 +67,10 @@ def permitted(reference: str) -> tuple[Path, bool]:
     moved = [Path(one) for one in allowed if Path(one).name == path.name]
     if len(moved) == 1:
         return moved[0], True
-    where = "Read that file" if path.is_file() else f"The file is not at {path}: find it, read it"
+    where = "Read the file" if path.is_file() else f"The file {path} does not exist: find it, read it"
     raise NotTrusted(
-        f"'{reference}' is code that a folder names, and such code is not run unasked. {where} and, if you trust it, "
+        f"'{reference}' is code named by a folder; levelfield does not run it without permission. {where} and, if "
+        "you trust it, "
         f"add --trust {path_text} (in Python: `with levelfield.trusting(FILE):`)."
     )
 

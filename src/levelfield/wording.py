@@ -1,4 +1,4 @@
-"""Numbers and lists as sentences have them."""
+"""Format numbers and lists for sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FEW = 5
 
 
 def plural(number: int, one: str, many: str) -> str:
-    """A number with the noun (and verb) that fits it.
+    """Format a number with the matching form of a noun (and verb).
 
     >>> plural(1, "class has", "classes have"), plural(1200, "image", "images")
     ('1 class has', '1,200 images')
@@ -28,7 +28,7 @@ def duration(seconds: float) -> str:
 
 
 def first_few(names: Sequence[str], between: str = ", ") -> str:
-    """The first names, and how many more there are.
+    """Format the first names and the number of remaining ones.
 
     >>> first_few(["a", "b"]), first_few(list("abcdefg"))
     ('a, b', 'a, b, c, d, e and 2 more')

@@ -1,4 +1,4 @@
-"""n classes x p images, drawn or covering; m per class with an epoch of its own length."""
+"""n classes x p images, drawn or covering; m per class with a configurable epoch length."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Fresh draws, against the chances that the rule gives."""
+"""Independent draws, against the probabilities of the rule."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What fits together, how a study names a batching, and roles on their way to the loss."""
+"""Fit of batching and objective, the batching entry of a study, and roles passed to the loss."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_the_error_names_what_is_needed_and_what_would_fit():
         r"class.*with their defaults: .*balanced.*n_pair, spc, spc_r",
     ):
         check_fit(make("spc", samples_per_class=1), objectives.create("triplet"))
-    with pytest.raises(BadSpecification, match=r"needs 3 classes in a batch, and batches have at most 1.*These fit"):
+    with pytest.raises(BadSpecification, match=r"needs 3 classes in a batch, but batches have at most 1.*These fit"):
         check_fit(make("m_per_class", batch_size=12, samples_per_class=12), objectives.create("quadruplet"))
 
 

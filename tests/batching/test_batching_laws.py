@@ -1,4 +1,4 @@
-"""What holds for every batching in the registry, whatever the classes look like."""
+"""Laws of every registered batching, for any distribution of classes."""
 
 from itertools import product
 

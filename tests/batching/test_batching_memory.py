@@ -1,4 +1,4 @@
-"""The memory of embeddings, and the plan that is made from it once an epoch."""
+"""The memory of embeddings, and the plan made from it once per epoch."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def test_the_memory_is_a_copy_of_what_it_is_given():
 @pytest.mark.parametrize(
     ("indices", "rows", "words"),
     [
-        ([0, 1], np.ones((2, 4)), "rows of 5 numbers; the new rows have 4"),
+        ([0, 1], np.ones((2, 4)), "rows of 5 dimensions; the new rows have 4"),
         ([0, 1], np.ones((3, 5)), r"per image of the batch is needed: expected shape \(2, dim\)"),
-        ([0, 1], np.full((2, 5), np.nan), "image of the batch 0 holds NaN"),
-        ([0, 1], np.array([[1.0] * 5, [np.inf] * 5]), "image of the batch 1 holds NaN or infinity"),
+        ([0, 1], np.full((2, 5), np.nan), "image of the batch 0 contains NaN"),
+        ([0, 1], np.array([[1.0] * 5, [np.inf] * 5]), "image of the batch 1 contains NaN or infinity"),
     ],
 )
 def test_rows_of_another_width_or_without_a_number_are_refused(indices, rows, words):

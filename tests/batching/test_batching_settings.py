@@ -1,4 +1,4 @@
-"""Wrong labels and settings are refused when a batching is made, and the message says what is needed."""
+"""Invalid labels and settings are refused on creation, and the message states the requirement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPC-R: free images and one pair."""
+"""SPC-R: random images and one pair."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_released_form_draws_with_replacement():
 
 
 def test_what_it_needs_is_said():
-    with pytest.raises(BadInput, match="No class has 2 images"):
+    with pytest.raises(BadInput, match="needs a class with at least 2 images"):
         spc_r([0, 1, 2, 3], 2)
     with pytest.raises(BadSpecification, match="batch_size of 2"):
         spc_r([0, 0, 1, 1], 1)

@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/ run here, in this process: one of their own would import torch for seconds first."""
+"""Run the scripts of benchmarks/ in this process: a new process would first import torch for seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small calibration: equal methods are ties, and the rule that was there before fails the same bounds."""
+"""A small calibration: equal methods are ties, and the former rule fails the same bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the evaluation in its smallest form: that it runs and says what it measured, never how fast."""
+"""The benchmark of the evaluation in its smallest form: it runs and reports its measurements; speed is not tested."""
 
 from __future__ import annotations
 

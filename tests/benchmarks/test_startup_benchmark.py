@@ -1,4 +1,4 @@
-"""The benchmark of starting: that its table says what was measured, and that its studies can be reported."""
+"""The startup benchmark: its table shows the measurements, and its studies can be reported."""
 
 from __future__ import annotations
 

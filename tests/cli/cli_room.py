@@ -1,4 +1,4 @@
-"""What the tests of the commands share: generated photos, and how a command ended."""
+"""Shared by the tests of commands: generated photos, and the result of a command."""
 
 from __future__ import annotations
 

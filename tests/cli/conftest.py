@@ -1,4 +1,4 @@
-"""A reader's place: photos, small studies, and `levelfield` commands run in this process."""
+"""Fixtures: photos, small studies, and `levelfield` commands run in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input gets one clear message, a code that is not 0, and loses nothing."""
+"""Bad input gives one clear message and a non-zero exit code, and loses nothing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
         (["methods=[margn]"], "'margin'"),
         (["methods=[{margin: {bta: 1}}]"], "'beta'"),
         (["metrics=[recal@1]"], "recall@"),
-        (["metrics=[rho]"], "does not say which are better"),
-        (["conditions.select=density", "protocol.validation=0.2"], "does not say which are better"),
+        (["metrics=[rho]"], "descriptive metrics cannot rank embeddings"),
+        (["conditions.select=density", "protocol.validation=0.2"], "descriptive metrics cannot rank embeddings"),
         (["conditions.backbone=test_resnt"], "'test_resnet'"),
         (["conditions.taps=layr4"], "'layer4'"),
         (["data=photo"], "'photos'"),
@@ -59,7 +59,7 @@ def test_an_unknown_or_unusable_name_is_one_line_with_the_nearest(
     [
         ("class Own(:\n", "SyntaxError"),
         ("import nothing_like_this\n", "nothing_like_this"),
-        ("Own = 3\n", "a class or a function is needed"),
+        ("Own = 3\n", "expected a class or a function"),
         ("from torch import nn\nclass Own(nn.Module):\n    def __init__(self, scale): ...\n", "scale"),
         ("class Own:\n    def __init__(self): raise ValueError('not today')\n", "ValueError: not today"),
         ("class Own: ...\n", "Own"),
@@ -102,7 +102,7 @@ def test_folders_without_classes_are_refused(levelfield: Levelfield, room: Path)
 def test_a_class_with_one_image_is_noted_and_the_study_runs(levelfield: Levelfield, room: Path) -> None:
     make_photos(room / "uneven", classes=8, each=[3, 1, 3, 3, 3, 1, 3, 3])
     said = " ".join(levelfield("compare", "--data", "uneven", *TINY).printed.split())
-    assert "2 classes have one image only and cannot be a query: class 01, class 05." in said
+    assert "2 classes have only one image and cannot be a query: class 01, class 05." in said
     assert "9 queries (1 more is left out: no other image of its class) against 10 images" in said
 
 
@@ -143,7 +143,7 @@ def test_a_place_below_a_file_is_refused(levelfield: Levelfield, room: Path) -> 
     ):
         said = levelfield(*words).error
         assert "Cannot write file/" in said
-        assert "a file stands where a folder is needed" in said
+        assert "a parent of this path is a file, not a folder" in said
     assert Path("file").read_text() == "mine"
 
 

@@ -1,4 +1,4 @@
-"""`levelfield check`: the laws on anybody's loss."""
+"""`levelfield check`: the laws on a user's loss."""
 
 from __future__ import annotations
 

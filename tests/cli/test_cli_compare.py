@@ -1,4 +1,4 @@
-"""`levelfield compare` and `train`: from photos to a leaderboard and on."""
+"""`levelfield compare` and `train`: from photos to a leaderboard and beyond."""
 
 from __future__ import annotations
 

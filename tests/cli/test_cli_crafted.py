@@ -1,4 +1,4 @@
-"""Crafted folders: every command that reads the file ends with its result or one message, and nothing else happens."""
+"""Malicious folders: every command that reads the file ends with its result or one message, without side effects."""
 
 from __future__ import annotations
 

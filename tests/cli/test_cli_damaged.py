@@ -1,4 +1,4 @@
-"""Commands on a study with a damaged run: the file is named with the reason, the other runs stay, compare mends it."""
+"""Commands on a study with a damaged run: name the file and the reason, keep the other runs; compare repairs it."""
 
 from __future__ import annotations
 

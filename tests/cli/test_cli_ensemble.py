@@ -1,4 +1,4 @@
-"""`levelfield ensemble`: finished runs joined to one usable model."""
+"""`levelfield ensemble`: finished runs joined into one usable model."""
 
 from __future__ import annotations
 

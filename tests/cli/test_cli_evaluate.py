@@ -1,4 +1,4 @@
-"""`levelfield evaluate`: figures of runs and of anybody's arrays, as tables, JSON and CSV; refusals in one message."""
+"""`levelfield evaluate`: scores of runs and of any arrays, as tables, JSON and CSV; refusals in one message."""
 
 from __future__ import annotations
 
@@ -247,10 +247,10 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         (["--embeddings", "e.npy"], "must be given together"),
         (["--labels", "y.npy"], "must be given together"),
         (["--embeddings", "gone.npy", "--labels", "y.npy"], "File not found: gone.npy"),
-        (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is no array"),
+        (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is not an array"),
         (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is empty"),
         (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds 2 arrays (a, b) instead of one"),
-        (["--embeddings", "e.npy", "--labels", "objects.npy"], "holds Python objects, which are never read"),
+        (["--embeddings", "e.npy", "--labels", "objects.npy"], "contains Python objects, which are not loaded"),
         (["--embeddings", "e.npy", "--labels", "gone.txt"], "File not found: gone.txt"),
         (["--embeddings", "e.npy", "--labels", "two.csv"], "one of them must be called label or class"),
         (["--embeddings", "e.npy", "--labels", "hole.txt"], "hole.txt has no label in row 1"),
@@ -258,14 +258,14 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         (["--embeddings", "e.npy", "--labels", "short.npy"], "12 embeddings but 7 labels"),
         (["--embeddings", "y.npy", "--labels", "y.npy"], "shape (12,)"),
         (["--embeddings", "nan.npy", "--labels", "y.npy"], "the first is row 5"),
-        (["--embeddings", "e.npy", "--labels", "real.npy"], "whole numbers"),
+        (["--embeddings", "e.npy", "--labels", "real.npy"], "expected integers"),
         ([*ARRAYS, "--gallery", "e.npy"], "without gallery_labels"),
-        ([*ARRAYS, "--query-ids", "y.npy"], "belong to a gallery"),
+        ([*ARRAYS, "--query-ids", "y.npy"], "need a gallery"),
         ([*ARRAYS, "--metrics", ","], "--metrics is empty"),
         ([*ARRAYS, "--metrics", "mpa@r"], "Did you mean 'map@r'"),
         ([*ARRAYS, "--distance", "cosin"], "Did you mean 'cosine'"),
         ([*ARRAYS, "--average", "clas"], "Did you mean 'class'"),
-        ([*ARRAYS, "--dim", "64"], "dim=64 was asked of embeddings with 4 columns"),
+        ([*ARRAYS, "--dim", "64"], "dim=64, but embeddings has 4 columns"),
         ([*ARRAYS, "--dim", "two"], "positive integers"),
         ([*ARRAYS, "--k", "0"], "positive integers"),
         ([*ARRAYS, "--ci", "95"], "between 0 and 1"),
@@ -274,7 +274,10 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         ([*ARRAYS, "--distance", "cosine,cosin"], "Did you mean 'cosine'"),
         ([*ARRAYS, "--neighbours", "n.csv", "--nearest", "12"], "there are only 11 other rows"),
         ([*ARRAYS, "--threshold"], "--validation and --validation-labels"),
-        ([*ARRAYS, "--threshold", "--validation", "e.npy", "--validation-labels", "y.npy"], "also chose the threshold"),
+        (
+            [*ARRAYS, "--threshold", "--validation", "e.npy", "--validation-labels", "y.npy"],
+            "used to choose the threshold",
+        ),
         ([*ARRAYS, "--false-match", "2", "--validation", "e.npy", "--validation-labels", "y.npy"], "between 0 and 1"),
         ([*ARRAYS, "--out", "empty.txt/o.json"], "Cannot write"),
     ],
@@ -355,4 +358,4 @@ def test_queries_that_find_themselves_are_warned_of_once_with_what_to_do(levelfi
     assert json.loads(ended.out)[1]["metrics"]["recall@1"]["value"] == 1
     [told] = [line for line in ended.err.splitlines() if line.startswith("Warning:")]
     assert "All 50 queries are also rows of the gallery" in told
-    assert "leave the gallery out" in told
+    assert "leave out the gallery" in told

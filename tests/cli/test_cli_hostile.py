@@ -1,4 +1,4 @@
-"""Hostile values on the command line: each is one message with what is wrong, and none is a fault of ours (code 70)."""
+"""Hostile values on the command line: each gives one error message, none an internal error (code 70)."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ ARRAYS = ["evaluate", "--embeddings", "e.npy", "--labels", "y.npy", "--metrics"]
 IMAGE = "photos/class 00/0.png"
 HOSTILE: list[tuple[list[str], str]] = [
     # YAML in overrides and settings
-    ([*DRY, "conditions.dim=!!int abc"], "has 'abc' where a whole number"),
+    ([*DRY, "conditions.dim=!!int abc"], "has 'abc' where an integer"),
     ([*DRY, "conditions.dim=!!timestamp x"], "uses the tag !!timestamp"),
     ([*DRY, "conditions.dim=2024-13-01"], "conditions.dim"),
-    ([*DRY, "conditions.dim=&a [*a]"], "has the alias *a inside of what it stands for"),
+    ([*DRY, "conditions.dim=&a [*a]"], "has the alias *a inside its own anchor"),
     ([*DRY, "conditions.dim=" + "[" * 3_000], "is nested more than 60 levels deep"),
-    ([*DRY, "conditions.dim=" + "1" * 5_000], "where a whole number of at most 64 bits is needed"),
+    ([*DRY, "conditions.dim=" + "1" * 5_000], "where an integer of at most 64 bits is expected"),
     ([*DRY, "data={2020-01-01: x}"], "data"),
-    ([*DRY, "about=\udcff"], "is not readable YAML"),
-    (["check", "triplet", "margin=!!int abc"], "where a whole number"),
-    (["check", "triplet", "margin=["], "is not readable YAML"),
+    ([*DRY, "about=\udcff"], "is not valid YAML"),
+    (["check", "triplet", "margin=!!int abc"], "where an integer"),
+    (["check", "triplet", "margin=["], "is not valid YAML"),
     # names, labels and paths
     ([*DRY, f"name={LONG}"], "it has 5,000 bytes, at most 200 are allowed"),
-    ([*DRY, 'name="a\\0b"'], "which no text may have"),
+    ([*DRY, 'name="a\\0b"'], "which is not allowed in text"),
     ([*DRY, f"methods=[{{label: {LONG}, lda: {{}}}}]"], "it has 5,000 bytes, at most 200 are allowed"),
-    ([*DRY, "name=\x1b[31m"], "is not readable YAML"),
-    ([*DRY, "data=~nobody-of-this-name/x"], "There is no home folder for"),
-    ([*DRY, f"data={LONG}"], "a name in it has a NUL, or more than 255 bytes"),
-    ([*DRY, "data={name: csv, path: 5}"], "A path is needed, and this is none: 5"),
-    ([*DRY, "data={name: folder, path: [a]}"], "A path is needed, and this is none: ['a']"),
-    ([*DRY, "data={name: cub, root: 5}"], "A path is needed, and this is none: 5"),
-    ([*DRY, "--data", LONG], "is no path"),
+    ([*DRY, "name=\x1b[31m"], "is not valid YAML"),
+    ([*DRY, "data=~nobody-of-this-name/x"], "no home folder"),
+    ([*DRY, f"data={LONG}"], "a name in it contains NUL or has more than 255 bytes"),
+    ([*DRY, "data={name: csv, path: 5}"], "Expected a path, got 5"),
+    ([*DRY, "data={name: folder, path: [a]}"], "Expected a path, got ['a']"),
+    ([*DRY, "data={name: cub, root: 5}"], "Expected a path, got 5"),
+    ([*DRY, "--data", LONG], "is not a valid path"),
     (["embed", LONG, "photos"], "File name too long"),
     (["evaluate", LONG], "File name too long"),
     (["embed", "runs/none", "photos", "--out", "/"], "is not a file name"),
@@ -54,7 +54,7 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "conditions.backbone=local-dir:/tmp"], "For your own weights, set weights: FILE.safetensors"),
     ([*DRY, "conditions.image=5000"], "less than or equal to 1024"),
     ([*DRY, "conditions.image=100000"], "less than or equal to 1024"),
-    ([*DRY, "conditions.dim=99999999999999999999"], "64 bits at most"),
+    ([*DRY, "conditions.dim=99999999999999999999"], "limited to 64 bits"),
     ([*DRY, "conditions.batch=100000x100000"], "at most 1,000,000 images"),
     ([*DRY, "conditions.test_view=[{resize: 100000}, {centre: 32}]"], "at most 4096"),
     ([*DRY, "seeds=100000000"], "must be between 1 and 10,000"),
@@ -62,14 +62,14 @@ HOSTILE: list[tuple[list[str], str]] = [
     ([*DRY, "--device", "meta"], "There is no device 'meta'"),
     # arrays, metrics, pictures
     ([*ARRAYS, "recall@" + "9" * 5_000], "recall@"),
-    ([*ARRAYS, "recall@1", "--out", "/"], "Cannot write /: this names no file"),
-    ([*ARRAYS, "recall@1", "--per-query", ""], "this names no file"),
+    ([*ARRAYS, "recall@1", "--out", "/"], "Cannot write /: this is not a file name"),
+    ([*ARRAYS, "recall@1", "--per-query", ""], "this is not a file name"),
     ([*ARRAYS, "recall@1", "--k", "9" * 5_000], "positive integers"),
     (["evaluate", "--embeddings", "pipe", "--labels", "y.npy"], "pipe is not a regular file"),
     (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is not a regular file"),
     (["corruptions", "pipe"], "it is not a regular file"),
     (["evaluate", "--embeddings", "two.npz", "--labels", "y.npy"], "holds 2 arrays (a, b) instead of one"),
-    (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "is no .npz file, or its end is missing"),
+    (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "is not an .npz file, or it is truncated"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`levelfield compare` and `levelfield report` say what crosses the split of somebody's own data."""
+"""`levelfield compare` and `levelfield report` report leaks across the split of a user's data."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_closed_data_shares_its_classes_on_purpose(levelfield: Levelfield, room:
     Path("closed.yaml").write_text(yaml.safe_dump(study | {"methods": ["lda"], "seeds": 1}))
     levelfield("compare", "closed.yaml")
     assert facts("runs/closed")["text"] == (
-        "The same 8 classes train and test on purpose (protocol 'closed'). No file is on both sides of the split."
+        "The same 8 classes train and test by design (protocol 'closed'). No file is on both sides of the split."
     )
 
 

@@ -1,4 +1,4 @@
-"""Studies that ship, at the command line; and one pipeline: Python, `compare` and `report` write and say the same."""
+"""Built-in studies on the command line; and one pipeline: Python, `compare` and `report` give the same output."""
 
 from __future__ import annotations
 

@@ -22,4 +22,4 @@ def test_rows_are_drawn_for_each_run(levelfield: Levelfield, compared: Path, tra
 def test_a_picture_needs_a_name_of_one(levelfield: Levelfield, compared: Path, trained: Path) -> None:
     photo = next((compared / "photos").rglob("*.png"))
     assert "the file name must end with" in levelfield("maps", trained, "--image", photo, "--out", "maps.txt").error
-    assert "holds no trained model" in levelfield("maps", "photos", "--image", photo, "--out", "maps.png").error
+    assert "contains no trained model" in levelfield("maps", "photos", "--image", photo, "--out", "maps.png").error

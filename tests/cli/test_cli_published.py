@@ -1,4 +1,4 @@
-"""`levelfield published`: all tables, one of them, and what is reported of a method."""
+"""`levelfield published`: all tables, one table, and the published results of a method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`levelfield ranks`: methods over datasets, in words, as JSON and as a diagram."""
+"""`levelfield ranks`: methods over datasets, as text, JSON and diagram."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfiel
 
 
 def test_too_little_to_rank_is_said(levelfield: Levelfield, compared: Path) -> None:
-    assert "Ranks over 1 dataset say nothing: 2 or more are needed." in levelfield("ranks", "runs/small").error
+    assert "Ranks need at least 2 datasets; there is 1." in levelfield("ranks", "runs/small").error
     assert "is not a study folder" in levelfield("ranks", "runs/small", "runs/nowhere").error
     assert "no finished run with the metric mrr" in levelfield("ranks", "runs/small", "--metric", "mrr").error
     assert "recall@1" in levelfield("ranks", "runs/small", "--metric", "recal@1").error

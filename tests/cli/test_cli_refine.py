@@ -1,4 +1,5 @@
-"""`levelfield evaluate RUN --refine`: messages among the test images of a finished run, beside its plain figures."""
+"""`levelfield evaluate RUN --refine`: message passing among the test images of a finished run, next to its plain
+scores."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def test_the_screen_marks_what_was_refined(levelfield: Levelfield, passing: Path
         (["--refine", "reciprocal", "--dim", "4"], "cannot be combined"),
         (["--refine", "reciprocal", "--threshold"], "cannot be combined"),
         (["--refine", ","], "--refine is empty"),
-        (["--refine", "reciprocal:size=4000"], "A group of 4000"),
+        (["--refine", "reciprocal:size=4000"], "group size is 4000"),
     ],
 )
 def test_what_makes_no_sense_is_refused(levelfield: Levelfield, passing: Path, words: list[str], message: str) -> None:
@@ -73,7 +74,7 @@ def test_what_makes_no_sense_is_refused(levelfield: Levelfield, passing: Path, w
 
 def test_a_run_that_cannot_refine_says_so(levelfield: Levelfield, trained: Path) -> None:
     told = " ".join(levelfield("evaluate", trained, "--refine", "reciprocal").error.split())
-    assert "('contrastive') cannot be refined. Only 'message_passing' can refine" in told
+    assert "('contrastive') cannot be refined. 'refine' needs the objective 'message_passing'" in told
     np.save("y.npy", np.zeros(len(np.load(trained / "embeddings.npy")), int))
     arrays = levelfield("evaluate", "--embeddings", trained / "embeddings.npy", "--labels", "y.npy", "--refine", "ward")
     assert "--refine needs a run folder" in arrays.error

@@ -1,4 +1,4 @@
-"""Light commands stay light: which heavy packages they import, and that what they repeat of the rooms is true."""
+"""Light commands stay light: the heavy packages they import, and the facts they duplicate from other packages."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ WRONG = {
     "misspelt key": (["compare", "key.yaml"], 1, "Did you mean 'dim'?"),
     "misspelt override": (["compare", "study.yaml", "conditions.dimm=3"], 1, "Did you mean 'dim'?"),
     "wrong type": (["compare", "study.yaml", "conditions.dim=many"], 1, "conditions.dim"),
-    "no YAML": (["compare", "broken.yaml"], 1, "broken.yaml is not readable YAML"),
+    "no YAML": (["compare", "broken.yaml"], 1, "broken.yaml is not valid YAML"),
     "unknown method": (["compare", "method.yaml"], 1, "Did you mean 'margin'?"),
     "unknown method to train": (["train", "study.yaml", "--method", "tripet"], 1, "Did you mean 'triplet'?"),
 }

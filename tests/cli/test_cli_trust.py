@@ -1,4 +1,4 @@
-"""A folder from a stranger is data: no command runs code that only a folder names."""
+"""An untrusted folder is data: no command runs code that only a folder names."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_only_what_is_written_in_a_trusted_file_can_be_named_by_a_folder(
     places = stranger(compared, shell)
     (compared / "evil.py").write_text("from subprocess import run\n")
     told = levelfield("evaluate", places["RUN"], "--threshold", "--choose-on", "training", "--trust", "evil.py").error
-    assert "only imported there" in told
+    assert "not defined there" in told
     assert not (compared / "pwned").exists()
 
 

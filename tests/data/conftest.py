@@ -1,4 +1,4 @@
-"""Pictures made on the spot, and the emoji decoded once for all tests."""
+"""Generated pictures, and the emoji decoded once for all tests."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Small copies of the benchmarks, laid out as their makers do. Each list begins with the makers' own first rows."""
+"""Small copies of the benchmarks in their official layout. Each list begins with the official first rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives from strangers: unpacked within an allowance, below their folder, or refused with nothing left."""
+"""Untrusted archives: unpacked within a size limit, inside their folder, or refused without remains."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ CRAFTED: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "sparse": (lambda home: sparse(home / "a.tar"), "unpacks to more than"),
     "lying sizes": (lambda home: lying(home / "a.zip"), "damaged"),
-    "too deep": (lambda home: nested(home / "a.zip", 5), "more than 3 deep"),
+    "too deep": (lambda home: nested(home / "a.zip", 5), "more than 3 levels deep"),
     "encrypted": (lambda home: encrypted(home / "a.zip"), "is encrypted"),
     "parent": (lambda home: zipped(home / "a.zip", {"../../stolen.txt": b"x"}), "points outside"),
     "parent by backslashes": (lambda home: zipped(home / "a.zip", {"..\\..\\stolen.txt": b"x"}), "points outside"),

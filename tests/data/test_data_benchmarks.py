@@ -1,4 +1,4 @@
-"""The benchmarks, read as their makers gave them out."""
+"""The benchmarks, read in their official form."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_half_an_archive_is_refused_and_leaves_nothing(tmp_path, kind):
     root, facts = makers.cub(tmp_path / "made")
     archive = Path(shutil.make_archive(str(tmp_path / "CUB_200_2011"), kind, root.parent, root.name))
     archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
-    with pytest.raises(BadInput, match="not downloaded to its end"):
+    with pytest.raises(BadInput, match="its download is incomplete"):
         official.read("cub", archive, facts=facts)
     assert [path.name for path in (tmp_path / "cache" / "unpacked").iterdir() if path.is_dir()] == []
 
@@ -262,7 +262,7 @@ def test_files_without_a_row_are_reported_and_hidden_ones_are_not(tmp_path):
     makers.picture(root / "images" / "__MACOSX" / "copy.jpg", 97)
     reading = official.read("cub", root, facts=facts)
     [remark] = reading.remarks
-    assert remark.startswith("1 image file is in no list: ")
+    assert remark.startswith("1 image file is not in any list: ")
     assert "extra.jpg" in remark
 
 
@@ -330,7 +330,7 @@ def test_drawings_of_two_characters_in_a_folder_and_strange_validation_classes_a
         data.create("omniglot", root=root)
     root, _ = makers.imagenet(tmp_path / "imagenet")
     makers.picture(root / "val" / "n09999999" / "x.JPEG", 1)
-    with pytest.raises(BadInput, match=r"1 classes that .* lacks: n09999999"):
+    with pytest.raises(BadInput, match=r"1 classes that are missing in .*: n09999999"):
         data.create("imagenet", root=root)
 
 

@@ -1,4 +1,4 @@
-"""Catalogs: identity, parts, and a look at every image."""
+"""Catalogs: identity, parts, and the check of every image."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""Corruptions: laws that all nine obey, and what each of them does to a few pixels."""
+"""Corruptions: laws of all nine, and the effect of each on a few pixels."""
 
 import numpy as np
 import pytest

@@ -78,8 +78,8 @@ def test_oddities_are_noted(pets, picture):
     notes = " ".join(data.create(pets).notes)
     assert "1 image is directly" in notes
     assert "1 sub-folder without images ignored: empty" in notes
-    assert "1 file that is no image ignored" in notes
-    assert "1 class has one image only and cannot be a query: lone" in notes
+    assert "1 file that is not an image ignored" in notes
+    assert "1 class has only one image and cannot be a query: lone" in notes
     assert "lone" in data.create(pets).class_names
 
 
@@ -108,7 +108,7 @@ def test_unusable_folders_are_refused(tmp_path, make_folder, picture):
     (archive / "photos.zip").touch()
     with pytest.raises(BadInput, match=r"only photos.zip"):
         data.create(archive)
-    with pytest.raises(BadInput, match=r"2 sub-folders \(a, b\) but none holds an image"):
+    with pytest.raises(BadInput, match=r"2 sub-folders \(a, b\) but none contains an image"):
         data.create(make_folder("hollow", {"a": 0, "b": 0}))
     with pytest.raises(BadInput, match="only one class, 'a'"):
         data.create(make_folder("single", {"a": 3}))
@@ -126,7 +126,7 @@ def test_one_folder_too_high_is_noticed(make_folder):
 
 
 def test_parts_are_not_taken_for_classes(make_folder):
-    with pytest.raises(BadInput, match="test, train, which are parts, not classes"):
+    with pytest.raises(BadInput, match="test, train, which are parts of a split, not classes"):
         data.create(make_folder("parts", {"train/cat": 2, "train/dog": 2, "test/cat": 1, "test/dog": 1}))
 
 
@@ -206,5 +206,5 @@ def test_names_that_are_not_utf_8_are_named_before_anything_else(pets, place):
     odd = pets / place
     odd.parent.mkdir(exist_ok=True)
     shutil.copy(next((pets / "cat").glob("*.png")), odd)
-    with pytest.raises(BadInput, match=r"1 name is not text in UTF-8.*\\xe9.*Rename"):
+    with pytest.raises(BadInput, match=r"1 file name is not UTF-8 text.*\\xe9.*Rename"):
         data.create(pets)

@@ -1,4 +1,4 @@
-"""Every kind of file becomes an upright RGB image, or an error that names it."""
+"""Every kind of file becomes an upright RGB image or an error that names it."""
 
 import struct
 import sys
@@ -169,7 +169,7 @@ BROKEN = [
     ("cut.jpg", truncated_jpeg, "damaged or truncated"),
     ("cut.png", truncated_png, "damaged or truncated"),
     ("empty.jpg", lambda path: path.touch(), "empty"),
-    ("notes.jpg", lambda path: path.write_text("not a picture"), "not in a known image format"),
+    ("notes.jpg", lambda path: path.write_text("not a picture"), "not a known image format"),
     ("bomb.png", bomb, "bomb"),
     ("float.tif", lambda path: Image.new("F", (2, 2)).save(path), "floating-point"),
     ("long.tif", lambda path: Image.fromarray(np.array([[70000]], np.int32)).save(path), "32-bit"),
@@ -227,7 +227,7 @@ def test_only_kinds_of_images_are_opened_and_no_program_is_started(tmp_path, mon
         start = {"psd": b"8BPS\0\1", "wmf": b"\xd7\xcd\xc6\x9a\0\0", "fits": b"SIMPLE  =  T"}[kind]
         path.write_bytes(start + bytes(200))
     monkeypatch.setattr("subprocess.Popen", _no_program)
-    with pytest.raises(BadInput, match="its content is not in a known image format"):
+    with pytest.raises(BadInput, match="its format is not a known image format"):
         read_image(path)
     assert survey(Catalog("one", (path,), np.array([0]), ("a",))).shorter_side is None
 

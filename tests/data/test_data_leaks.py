@@ -1,4 +1,4 @@
-"""What crosses the split, and whether a copy is the official one."""
+"""Leaks across the split, and whether a dataset is the official one."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_complete_copy_is_verified(tmp_path):
     told = []
     found = weights(verify("cub", root, facts=facts, progress=CallbackProgress(lambda _, *step: told.append(step))))
     assert "problem" not in found.values()
-    assert found["The official numbers: train 4 images of 2 classes; test 4 images of 2 classes."] == "good"
+    assert found["Matches the official numbers: train 4 images of 2 classes; test 4 images of 2 classes."] == "good"
     assert found["images.txt is not the official file (its md5 differs)."] == "remark"
     assert found["All 8 images can be read."] == "good"
     assert told[-1] == (8, 8)

@@ -1,4 +1,4 @@
-"""Which classes train, validate and test."""
+"""Protocols: training, validation and test classes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The cache besides features: it is shown and cleared, and nothing that is not ours or not inside it."""
+"""The cache besides features: only our own files inside it are listed and cleared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views by name: what each step does, and which lists of steps make no sense."""
+"""Views by name: the effect of each step, and invalid lists of steps."""
 
 import numpy as np
 import pytest
@@ -114,8 +114,8 @@ def test_a_described_view_is_the_same_view(view):
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
-        ([{"centre": 227}], "takes 227 pixels from an image of any size: put {resize: 227}"),
-        ([{"resize": 100}, {"crop": 224}], "takes 224 pixels from 100 pixels"),
+        ([{"centre": 227}], "needs 227 pixels but gets an image of any size: put {resize: 227}"),
+        ([{"resize": 100}, {"crop": 224}], "needs 224 pixels but gets 100 pixels"),
         ([{"resize": 256}], "end with a square"),
         ([], "end with a square"),
         ([{"resize": 256}, {"erase": 0.5}, {"centre": 224}], "must be the last step"),

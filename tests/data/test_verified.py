@@ -1,4 +1,4 @@
-"""Each image is looked at once, and again whenever its file is another one."""
+"""Each image is checked once, and again whenever its file changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Everything the pages tell a reader to type is typed here: `levelfield` commands, Python blocks, study files.
+"""Run everything that the pages tell a reader to type: `levelfield` commands, Python blocks, study files.
 
 The commands are those of the pages, on a small folder of photos and with a few steps: the settings in SMALL come right
-after the command, so whatever a page sets itself still counts.
+after the command, so that settings of a page override them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts that CONTRIBUTING.md shows, pasted into a copy of the project: one file and its test are enough."""
+"""The example parts of CONTRIBUTING.md in a copy of the project: one file and its test are enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages agree with the project: tables with the code, links with the files, verbs with the Makefile."""
+"""The pages agree with the project: tables with the code, links with the files, targets with the Makefile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures on the page of DRML are those of its log."""
+"""The numbers on the DRML page are those of its log."""
 
 from __future__ import annotations
 

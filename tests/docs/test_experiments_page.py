@@ -1,4 +1,4 @@
-"""The page on experiments shows the studies as they are: every method with its figure, and the pictures."""
+"""The page on experiments matches the studies: every method with its score, and the pictures."""
 
 from __future__ import annotations
 

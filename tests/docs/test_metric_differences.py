@@ -1,4 +1,4 @@
-"""The page about metrics says what is measured today."""
+"""The page on metrics shows the current measurements."""
 
 from __future__ import annotations
 

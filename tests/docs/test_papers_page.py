@@ -1,4 +1,4 @@
-"""The page of papers says what its logs say, and they judge the claims that the studies make."""
+"""The page on papers matches its logs, and the logs judge the claims of the studies."""
 
 from __future__ import annotations
 

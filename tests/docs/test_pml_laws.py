@@ -1,4 +1,4 @@
-"""The page about losses of pytorch-metric-learning says what the laws say."""
+"""The page on losses of pytorch-metric-learning matches the results of the laws."""
 
 from __future__ import annotations
 

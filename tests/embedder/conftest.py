@@ -1,4 +1,4 @@
-"""Small networks, made once."""
+"""Small networks, created once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file `best` of a study: found by its folder, and never followed out of it."""
+"""The file `best` of a study: found by its folder, and never followed outside of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BN-Inception: sizes, names of the public weights file, what its input means, and a trunk made of it."""
+"""BN-Inception: sizes, names of the public weights file, its input format, and its use as a trunk."""
 
 from __future__ import annotations
 

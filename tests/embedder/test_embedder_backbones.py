@@ -61,7 +61,7 @@ def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="does not exist"):
         backbones.create("mobilenetv3_small_050", weights=tmp_path / "missing.safetensors")
     safetensors.torch.save_file({**tensors, "bn1.weight": torch.zeros(3)}, tmp_path / "shape.safetensors")
-    with pytest.raises(BadInput, match="another shape"):
+    with pytest.raises(BadInput, match="wrong shape"):
         backbones.create("mobilenetv3_small_050", weights=tmp_path / "shape.safetensors")
 
 

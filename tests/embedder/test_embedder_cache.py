@@ -297,7 +297,7 @@ def test_no_rows_are_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_computation_that_forgets_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LevelfieldError, match="another number"):
+    with pytest.raises(LevelfieldError, match="a different number"):
         FeatureCache(tmp_path).rows("key", ["aa"], lambda positions: (np.zeros((2, 3)),))
 
 

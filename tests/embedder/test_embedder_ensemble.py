@@ -1,4 +1,4 @@
-"""Several models in one folder: the same rows, everything inside, computed once where it is shared."""
+"""Several models in one self-contained folder: the same rows, with shared layers computed once."""
 
 from __future__ import annotations
 
@@ -156,13 +156,13 @@ def test_the_view_is_asked_of_the_members_where_they_differ(make, tmp_path: Path
 
 def test_a_folder_that_is_not_whole_is_no_model(make, tmp_path: Path) -> None:
     a, b = make("a", 3), make("b", 5)
-    with pytest.raises(BadInput, match=r"nowhere holds no trained model: model\.yaml"):
+    with pytest.raises(BadInput, match=r"nowhere contains no trained model: model\.yaml"):
         save_ensemble(tmp_path / "half", [a, tmp_path / "nowhere"], {})
-    with pytest.raises(BadInput, match="half holds no trained model"):
+    with pytest.raises(BadInput, match="half contains no trained model"):
         load(tmp_path / "half")
     save_ensemble(tmp_path / "ab", [a, b], {})
     (tmp_path / "ab" / "members" / "1" / "model.safetensors").unlink()
-    with pytest.raises(BadInput, match=r"1 holds no trained model: model\.safetensors"):
+    with pytest.raises(BadInput, match=r"1 contains no trained model: model\.safetensors"):
         load(tmp_path / "ab")
     facts = yaml.safe_load((tmp_path / "ab" / "model.yaml").read_text())
     del facts["checksum"]

@@ -83,7 +83,7 @@ def test_pca_of_fewer_images_than_dimensions_fills_up_with_orthogonal_directions
 
 
 def test_pca_says_what_it_cannot_do() -> None:
-    with pytest.raises(BadSpecification, match="at most as many dimensions"):
+    with pytest.raises(BadSpecification, match="cannot have more dimensions than features"):
         whitened_components(features(50, 8), 9)
     with pytest.raises(BadInput, match="2 training images"):
         whitened_components(features(1, 8), 2)

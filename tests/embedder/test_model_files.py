@@ -1,4 +1,4 @@
-"""Files of a model that are damaged, or made to harm: one message, and nothing else happens."""
+"""Damaged or malicious model files: one message, without side effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of retrieval metrics: right on average, blind to the order of queries, and none where nothing is known."""
+"""Intervals of retrieval metrics: correct coverage, independent of the order of queries, none without enough data."""
 
 from __future__ import annotations
 
@@ -118,5 +118,5 @@ def test_clustering_has_its_spread_and_no_interval() -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 95, -0.5, math.nan])
 def test_a_level_that_is_none_is_refused(level: float) -> None:
-    with pytest.raises(BadSpecification, match=r"between 0 and 1, for example 0\.95"):
+    with pytest.raises(BadSpecification, match=r"between 0 and 1, e\.g\. 0\.95"):
         evaluate(np.eye(4), [0, 0, 1, 1], ci=level)

@@ -207,11 +207,11 @@ def test_signature_says_distance_and_length(sample):
 
 
 def test_what_makes_no_sense_is_refused(sample):
-    with pytest.raises(BadSpecification, match="'density' is not defined for distance 'dot': cosine or euclidean"):
+    with pytest.raises(BadSpecification, match="'density' is not defined for distance 'dot'; use cosine or euclidean"):
         evaluate(*sample, metrics=["density"], distance="dot")
     with pytest.raises(UnknownName, match="Did you mean 'euclidean'"):
         density(*sample, distance="euclidian")
-    with pytest.raises(BadSpecification, match="alpha=0: a number above 0 is needed"):
+    with pytest.raises(BadSpecification, match="alpha=0: expected a number above 0"):
         alignment(*sample, alpha=0)
-    with pytest.raises(BadSpecification, match="t=500: a number above 0 and at most 100 is needed"):
+    with pytest.raises(BadSpecification, match="t=500: expected a number above 0 and at most 100"):
         uniformity(sample[0], t=500)

@@ -1,4 +1,4 @@
-"""Members side by side: no member decides alone, and a row depends on itself alone."""
+"""Joined members: no member dominates, and a row depends only on its image."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_separated_is_the_mean():
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ([], "no member"),
-        ([np.zeros((3, 2)), np.zeros((4, 2))], "Member 1 has 4 rows and member 0 has 3"),
+        ([], "No members to join"),
+        ([np.zeros((3, 2)), np.zeros((4, 2))], "Member 1 has 4 rows but member 0 has 3"),
         ([np.zeros(3)], r"shape \(3,\)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The search against a full sort of every list, in both of its ways, whatever the sizes of classes and blocks."""
+"""Both implementations of the search against a full sort of every list, for all sizes of classes and blocks."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_progress_goes_from_nothing_to_all(metrics, total):
 def test_memory_too_small_says_what_is_needed():
     random = np.random.default_rng(7)
     points, labels = grid(random, 600), random.integers(0, 3, 600)
-    with pytest.raises(BadSpecification, match=r"memory='1MB' is too little .* '(\d+)MB' is the least") as error:
+    with pytest.raises(BadSpecification, match=r"memory='1MB' is too little .* minimum is '(\d+)MB'") as error:
         evaluate(points, labels, memory="1MB")
     least = str(error.value).split("'")[-2]
     inputs = check_inputs(points, labels)
@@ -235,7 +235,7 @@ def test_a_long_gallery_needs_more_memory_for_its_panels():
 @pytest.mark.parametrize("metrics", [["nmi"], ["uniformity"]])
 def test_memory_too_small_for_a_copy_is_refused(metrics):
     points = np.random.default_rng(9).normal(size=(300, 4))
-    with pytest.raises(BadSpecification, match=r"'\d+MB' is the least") as error:
+    with pytest.raises(BadSpecification, match=r"minimum is '\d+MB'") as error:
         evaluate(points, np.arange(300) % 7, metrics=metrics, memory="1MB")
     assert evaluate(points, np.arange(300) % 7, metrics=metrics, memory=str(error.value).split("'")[-2])
 

@@ -47,17 +47,17 @@ def test_an_unknown_form_names_the_nearest(name, text):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: a whole number from 0 is needed."),
-        ("rho[drop=1.5]", "drop=1.5: a whole number from 0 is needed."),
-        ("rho[drop=]", "drop=: a whole number from 0 is needed."),
-        ("rho[drop=many]", "drop=many: a whole number from 0 is needed."),
-        ("rho[drop=inf]", "drop=inf: a whole number from 0 is needed."),
-        ("alignment[alpha=0]", "alpha=0: a number above 0 is needed."),
-        ("alignment[alpha=nan]", "alpha=nan: a number above 0 is needed."),
-        ("uniformity[t=101]", "t=101: a number above 0 and at most 100 is needed."),
-        ("rho[drop=1,drop=2]", "says twice which form it is"),
-        ("nmi[min,max]", "says twice which form it is"),
-        ("density[cosine]", "Metric 'density' has one form only: write 'density' instead of 'density[cosine]'."),
+        ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: expected an integer from 0."),
+        ("rho[drop=1.5]", "drop=1.5: expected an integer from 0."),
+        ("rho[drop=]", "drop=: expected an integer from 0."),
+        ("rho[drop=many]", "drop=many: expected an integer from 0."),
+        ("rho[drop=inf]", "drop=inf: expected an integer from 0."),
+        ("alignment[alpha=0]", "alpha=0: expected a number above 0."),
+        ("alignment[alpha=nan]", "alpha=nan: expected a number above 0."),
+        ("uniformity[t=101]", "t=101: expected a number above 0 and at most 100."),
+        ("rho[drop=1,drop=2]", "names its form twice"),
+        ("nmi[min,max]", "names its form twice"),
+        ("density[cosine]", "Metric 'density' has only one form: use 'density' instead of 'density[cosine]'."),
     ],
 )
 def test_a_senseless_form_is_refused(name, text):

@@ -54,7 +54,7 @@ def test_all_others_are_the_most_that_can_be_asked_for():
     others = [[row for row in range(5) if row != query] for query in range(5)]
     assert np.sort(result.neighbours(4).positions, axis=1).tolist() == others
     for k in (0, 5):
-        with pytest.raises(BadSpecification, match="1 to 4 are possible"):
+        with pytest.raises(BadSpecification, match="must be 1 to 4"):
             result.neighbours(k)
 
 

@@ -1,4 +1,4 @@
-"""Where other libraries are right, ours gives their numbers. Where they are not: docs/metrics.md."""
+"""Agreement with other libraries where they are correct. Where they are not: docs/metrics.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that find themselves in the gallery are warned of, and nothing else is."""
+"""A warning if queries find themselves in the gallery, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws that hold for every query of any sample: ties, duplicates, zero rows and lone queries are all drawn."""
+"""Laws for every query of any sample, including ties, duplicates, zero rows and lone queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow way: every metric straight from its definition, on lists in every order that ties allow."""
+"""Slow oracle: every metric from its definition, over all orders of tied rows."""
 
 from __future__ import annotations
 

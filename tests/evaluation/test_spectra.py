@@ -113,5 +113,5 @@ def test_what_makes_no_sense_is_refused(rows):
         spectral_decay(rows, direction="spectrum-unifrm")
     with pytest.raises(BadInput, match="length=0"):
         class_spectra(rows, np.zeros(3000, dtype=int), length=0)
-    with pytest.raises(BadInput, match="rows: 1 of 2 rows have a NaN"):
+    with pytest.raises(BadInput, match="rows: 1 of 2 rows contain NaN"):
         spectrum([[0.0, 1.0], [1.0, math.nan]])

@@ -1,4 +1,4 @@
-"""Same or not: thresholds against plain loops over all pairs, intervals that hold, and what is refused."""
+"""Thresholds for "same class": against plain loops over all pairs, coverage of intervals, and refusals."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_same_decides_as_the_rates_count(distance: str) -> None:
         np.testing.assert_array_equal(found.same(one, tensors), found.same(rows[0], rows))
     with pytest.raises(BadInput, match="second has 5 columns"):
         found.same(rows, rows[:, :5])
-    with pytest.raises(BadInput, match="first: 1 of 1 rows have a NaN"):
+    with pytest.raises(BadInput, match="first: 1 of 1 rows contain NaN"):
         found.same(np.full(6, np.nan), rows)
 
 
@@ -306,7 +306,7 @@ def test_what_cannot_choose_is_refused(rows: Array, labels: list[int], said: str
         ({"false_mach": 0.1}, "false_match"),
         ("false_match", "0.01"),
         ({"false_match": 2}, "between 0 and 1"),
-        ({"balanced": 0.3}, "write"),
+        ({"balanced": 0.3}, "use"),
         ({}, "There are"),
     ],
     ids=str,
@@ -319,11 +319,11 @@ def test_a_rule_that_is_none_is_refused(rule: str | dict[str, float], said: str)
 def test_classes_that_chose_are_not_tested() -> None:
     rows, labels = drawn(0)
     found = same_or_not(rows, labels)
-    with pytest.raises(BadInput, match=r"2 of 12 test classes also chose the threshold \(10, 11\)"):
+    with pytest.raises(BadInput, match=r"2 of 12 test classes were also used to choose the threshold \(10, 11\)"):
         found.rates(rows, labels + 10)
     with pytest.raises(BadInput, match="both be numbers or both be text"):
         found.rates(rows, labels.astype(str))
-    with pytest.raises(BadInput, match="test embeddings has 5 columns and the embeddings that chose the threshold 6"):
+    with pytest.raises(BadInput, match=r"test embeddings has 5 columns, but the threshold was chosen on .* 6"):
         found.rates(rows[:, :5], labels + 100)
     with pytest.raises(BadInput, match="test embeddings are all of one class"):
         found.rates(rows, np.full(len(rows), 99))

@@ -1,4 +1,4 @@
-"""The studies that ship: each has a name, can be read and copied, and an older name is answered with the new one."""
+"""The built-in studies: each has a name and can be read and copied; former names are answered with the new ones."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_old_name_is_answered_with_the_new_one(
 
 @pytest.mark.parametrize(("old", "new"), [("002/cub", "roth2020/cub"), (2, "roth2020"), ("003", "lim2022")])
 def test_an_old_preset_is_answered_with_the_new_one(old: object, new: str) -> None:
-    with pytest.raises(BadSpecification, match=f"is called '{new}' now"):
+    with pytest.raises(BadSpecification, match=f"is now called '{new}'"):
         create("margin", num_classes=4, dim=8, preset=old)
 
 

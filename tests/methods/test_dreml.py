@@ -1,4 +1,4 @@
-"""DREML: how classes are divided, what a member learns, and what it declares."""
+"""DREML: division of classes, training of a member, and its declaration."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_all_ways_to_divide_are_met_once_and_then_it_is_said_that_there_are_no_m
 ):
     drawn = divided(classes, meta_classes, ways, balanced=balanced)
     assert len({division(meta) for meta in drawn}) == ways
-    with pytest.raises(BadSpecification, match=f"only {ways} different ways to divide {classes} classes"):
+    with pytest.raises(BadSpecification, match=f"partitions of {classes} classes into .* is {ways}"):
         partition(classes, meta_classes, ways, seed=0, balanced=balanced)
 
 
@@ -85,7 +85,7 @@ def test_static_proxies_are_the_softmax_of_raw_outputs():
         slow -= math.log(math.exp(row[label]) / sum(math.exp(value) for value in row)) / 7
     assert static_loss(outputs, labels).item() == pytest.approx(slow, abs=1e-12)
     assert static_loss(outputs[:0], labels[:0]).item() == 0
-    with pytest.raises(BadInput, match="4 classes and got the label 4"):
+    with pytest.raises(BadInput, match="4 classes but got the label 4"):
         static_loss(outputs, labels + 1)
 
 
@@ -131,10 +131,10 @@ def test_what_it_declares_and_asks_for():
 
 def test_too_few_classes_are_refused_before_anything_trains():
     few = batching.create("random", np.repeat(np.arange(9), 4), batch_size=8)
-    with pytest.raises(BadSpecification, match="12 meta classes and 9 training classes"):
+    with pytest.raises(BadSpecification, match="'meta_classes' of 'dreml' is 12; it must be at most 9"):
         Dreml().check(None, few)
     Dreml(meta_classes=9, members=1).check(None, few)
-    with pytest.raises(BadSpecification, match="only 1 different ways"):
+    with pytest.raises(BadSpecification, match="into 9 meta classes is 1"):
         Dreml(meta_classes=9, members=2).check(None, few)
 
 

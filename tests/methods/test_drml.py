@@ -294,9 +294,9 @@ def test_wrong_settings_are_refused(settings, message):
 
 def test_a_trunk_with_fewer_features_than_branches_and_another_head_are_refused():
     method = create("cosface")
-    with pytest.raises(BadSpecification, match="4 branches, and this trunk has 3"):
+    with pytest.raises(BadSpecification, match="cannot split 3 features into 4 branches"):
         method.check(SimpleNamespace(width=3), SimpleNamespace(roles=None))
-    with pytest.raises(BadSpecification, match="the head that it makes itself; this is a Head"):
+    with pytest.raises(BadSpecification, match="needs its own head, not a Head"):
         stepped(method, Head(WIDTH, DIM), features(), LABELS)
 
 

@@ -1,4 +1,4 @@
-"""The rows that keep everybody honest: untrained, random projection, start, closed-form LDA."""
+"""Baselines: untrained, random projection, initial head, closed-form LDA."""
 
 from __future__ import annotations
 

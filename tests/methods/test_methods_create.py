@@ -1,4 +1,4 @@
-"""Methods by name, from a file, with their settings; and what a method says about itself."""
+"""Methods by name and from a file, their settings, and their facts."""
 
 from __future__ import annotations
 

@@ -214,13 +214,13 @@ def test_no_mixup_is_the_plain_method_and_mixup_is_declared():
 
 def test_batches_with_a_memory_are_refused():
     made = batching.create("ddm", LABELS.numpy(), batch_size=4)
-    with pytest.raises(BadSpecification, match="'ddm' remembers"):
+    with pytest.raises(BadSpecification, match="'ddm' needs embeddings"):
         create("triplet").check(network("frozen").trunk, made)
 
 
 def test_roles_are_refused_where_the_objective_uses_them_and_nothing_to_the_others():
     made = batching.create("n_pair", LABELS.numpy(), batch_size=4)
     trunk = network("frozen").trunk
-    with pytest.raises(BadSpecification, match=r"'n_pair' gives images in their class \(anchor, positive\)"):
+    with pytest.raises(BadSpecification, match=r"'n_pair' gives to images of a class \(anchor, positive\)"):
         create("n_pair").check(trunk, made)
     create("triplet").check(trunk, made)

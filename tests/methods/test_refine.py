@@ -139,7 +139,7 @@ def test_the_first_of_several_refined_rows_wins() -> None:
     found = refined_rows(objective, rows, None, groups)
     first, second = (objective.refine(torch.from_numpy(rows[members])).numpy() for members in groups.members)
     np.testing.assert_allclose(found, [first[0], first[1], second[1]], atol=1e-6)
-    with pytest.raises(BadInput, match="keep 2 of 3 rows"):
+    with pytest.raises(BadInput, match="contain 2 of 3 rows"):
         refined_rows(objective, rows, None, Groups(np.array([[0, 1]]), (0, 1)))
 
 
@@ -224,7 +224,7 @@ def test_as_many_clusters_as_rows_at_most(by: str) -> None:
 def test_steps_side_by_side_are_as_wide_as_all_of_them() -> None:
     objective, (rows, _) = made(steps=2, concat_steps=True), blobs()
     assert refine(objective, rows, size=3).shape == (24, 6)
-    with pytest.raises(BadSpecification, match="wider than the rows of the gallery"):
+    with pytest.raises(BadSpecification, match="wider than gallery rows"):
         refine(objective, rows, rows)
 
 
@@ -234,10 +234,10 @@ def test_steps_side_by_side_are_as_wide_as_all_of_them() -> None:
         ({"by": "recipocal"}, "Did you mean 'reciprocal'"),
         ({"by": "nearest", "k": 3}, "no setting 'k'"),
         ({"by": "ward", "eps": 3}, "no setting 'eps'.*It takes: chunks, clusters, seed, size"),
-        ({"size": 25}, "group of 25 was asked for, and there are 24"),
-        ({"by": "nearest", "size": 25}, "chunk of 25"),
+        ({"size": 25}, "group size is 25, but there are only 24"),
+        ({"by": "nearest", "size": 25}, "chunk size is 25"),
         ({"by": "dbscan", "noise": "away"}, "'noise' is 'away'"),
-        ({"by": "nearest", "gallery": np.eye(3)}, "no form for queries in a gallery"),
+        ({"by": "nearest", "gallery": np.eye(3)}, "does not support queries with a gallery"),
     ],
 )
 def test_what_cannot_be_is_refused(settings: dict[str, Any], message: str) -> None:
@@ -247,5 +247,5 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], message: str) -> No
 
 def test_other_objectives_refine_nothing() -> None:
     for objective in (objectives.create("triplet"), made(message_weight=0.0)):
-        with pytest.raises(BadSpecification, match="Only 'message_passing'"):
+        with pytest.raises(BadSpecification, match="needs the objective 'message_passing'"):
             refine(objective, np.eye(3))

@@ -1,4 +1,4 @@
-"""A way to refine with its settings: as a study says it, as the command line says it, and as a part of a method."""
+"""A refinement with its settings: from a study, from the command line, and as a part of a method."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_words_and_truths_are_read_from_the_command_line() -> None:
         ("reciprocl", "Did you mean 'reciprocal'"),
         ("nearest:sise=4", "no setting 'sise'. Did you mean 'size'"),
         ("nearest:rows=4", "no setting 'rows'"),
-        ("nearest:size", "'size' in 'nearest:size' is no setting"),
+        ("nearest:size", "'size' in 'nearest:size' is not a setting"),
         ("nearest:size=big", "'size' is 'big'"),
         ("reciprocal:strict=1", "'strict' is 1"),
         ("dbscan:noise=3", "'noise' is 3"),
@@ -55,7 +55,7 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("said", [True, 3, {"size": 5}, ["nearest"]])
 def test_a_study_must_name_a_way(said: Any) -> None:
-    with pytest.raises(BadSpecification, match="name a way"):
+    with pytest.raises(BadSpecification, match="use one of"):
         made(refine=said)
 
 
@@ -74,9 +74,9 @@ def test_wider_rows_are_declared() -> None:
 
 
 def test_only_messages_refine() -> None:
-    with pytest.raises(BadSpecification, match="Only 'message_passing' can refine"):
+    with pytest.raises(BadSpecification, match="needs the objective 'message_passing'"):
         methods.create("softmax", num_classes=3, dim=6, refine="reciprocal")
-    with pytest.raises(BadSpecification, match="no network of messages"):
+    with pytest.raises(BadSpecification, match="message-passing network is not trained"):
         made(message_weight=0, refine="reciprocal")
 
 

@@ -1,4 +1,4 @@
-"""Students: the three losses against loops over their definitions, and what a study may say."""
+"""Students: the three losses against loops over their definitions, and valid entries of a study."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ def test_a_student_says_whose_it_is() -> None:
         ({"teacher": "big", "form": "copy"}, "'form' is 'copy'"),
         ({"teacher": "big", "form": "imitate", "weigt": 2}, "Did you mean 'weight'"),
         ({"teacher": "big", "form": "imitate", "weight": 0}, "'weight' is 0"),
-        ({"teacher": "big", "form": "imitate", "temperature": 2}, "means nothing for imitate"),
-        ({"teacher": "big", "form": "distill", "delta": 2}, "'delta' of 'student' means nothing for distill"),
+        ({"teacher": "big", "form": "imitate", "temperature": 2}, "does not apply to form 'imitate'"),
+        ({"teacher": "big", "form": "distill", "delta": 2}, "'delta' of 'student' does not apply to form 'distill'"),
         ({"teacher": "big", "form": "distill"}, "Contrastive has none"),
     ],
 )
@@ -190,17 +190,17 @@ def test_what_is_wrong_is_named(student: Any, message: str) -> None:
 
 
 def test_other_refusals() -> None:
-    with pytest.raises(BadSpecification, match="do not go together"):
+    with pytest.raises(BadSpecification, match="cannot be combined"):
         methods.create("softmax", num_classes=3, dim=4, mixup=True, student={"teacher": "big", "form": "imitate"})
     with pytest.raises(BadSpecification, match="'distill' needs class logits"):
         methods.create(
             "message_passing", num_classes=3, dim=4, auxiliary_weight=0, student={"teacher": "b", "form": "distill"}
         )
-    with pytest.raises(BadInput, match="8 numbers in an embedding and the student 4"):
+    with pytest.raises(BadInput, match="8 embedding dimensions but the student has 4"):
         made(form="imitate").taught(np.zeros((2, 8), np.float32))
-    with pytest.raises(BadInput, match="5 classes and the student 3"):
+    with pytest.raises(BadInput, match="5 classes but the student has 3"):
         made(form="distill").taught(np.zeros((2, 5), np.float32))
-    with pytest.raises(BadInput, match="before it was"):
+    with pytest.raises(BadInput, match="no teacher outputs yet"):
         made(form="imitate").step(Known(), batch_of(torch.zeros(2, 4), [0, 1]), stream(0, "x"))
-    with pytest.raises(BadSpecification, match="learns from no teacher"):
+    with pytest.raises(BadSpecification, match="does not learn from a teacher"):
         methods.create("softmax", num_classes=3, dim=4).taught(np.zeros((2, 3)))

@@ -1,4 +1,4 @@
-"""Batch hard: by a slow loop, by pytorch-metric-learning, and where distances are equal."""
+"""Batch hard against a slow loop and pytorch-metric-learning, and with equal distances."""
 
 from __future__ import annotations
 

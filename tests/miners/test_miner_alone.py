@@ -1,4 +1,4 @@
-"""A miner in somebody's own loop: plain embeddings and labels are enough, and wrong input is named."""
+"""A miner in a user's own loop: plain embeddings and labels are enough, and invalid input is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random miners: what they draw is what they say they draw, and always a valid triplet."""
+"""Random miners: draws follow the documented distribution and are always valid triplets."""
 
 from __future__ import annotations
 

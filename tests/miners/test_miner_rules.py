@@ -1,4 +1,4 @@
-"""Witness 2: each deterministic rule by a slow loop, and the cases a loop would get wrong."""
+"""Witness 2: each deterministic rule against a slow loop, and cases that a loop would get wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow loops over samples and classes, and their derivative: what the objectives with proxies are checked against."""
+"""Slow loops over samples and classes, and their derivatives, to check the objectives with proxies."""
 
 from __future__ import annotations
 

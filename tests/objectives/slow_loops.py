@@ -1,4 +1,4 @@
-"""One comparison for all slow loops: value and gradient, by the call and by the definition."""
+"""Common comparison for all slow loops: value and gradient, of the call and of the definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Softmax, CosFace, ArcFace, ProxyNCA, ProxyNCA++, proxy triplet: loops from the equations, and how they relate."""
+"""Softmax, CosFace, ArcFace, ProxyNCA, ProxyNCA++, proxy triplet: loops from the equations, and relations between
+them."""
 
 from __future__ import annotations
 

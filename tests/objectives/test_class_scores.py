@@ -1,4 +1,4 @@
-"""Scores by chunks of classes: where the chunks end changes nothing."""
+"""Scores in chunks of classes: chunk boundaries change nothing."""
 
 from __future__ import annotations
 

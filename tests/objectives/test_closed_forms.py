@@ -1,4 +1,4 @@
-"""What the node behind all closed forms must do beyond the laws."""
+"""Requirements of the common node of all closed forms beyond the laws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross-batch memory: by a slow loop over batch and queue, and by pytorch-metric-learning."""
+"""Cross-batch memory against a slow loop over batch and queue, and against pytorch-metric-learning."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_float32_rows_and_double_rows_both_work() -> None:
 @pytest.mark.parametrize("name", ["proxy_anchor", "n_pair", "histogram"])
 def test_an_objective_that_compares_with_no_memory_is_refused(name: str) -> None:
     made = objectives.create(name, num_classes=3, dim=DIM)
-    with pytest.raises(BadSpecification, match=f"does not go with '{name}'. It goes with contrastive, "):
+    with pytest.raises(BadSpecification, match=f"cannot be combined with '{name}'. Use it with contrastive, "):
         CrossBatchMemory(made, dim=DIM)
 
 
@@ -188,12 +188,12 @@ def test_what_does_not_fit_is_named() -> None:
         remembering("contrastive", size=4)(batch, labels)
     with pytest.raises(BadInput, match="dim=5"):
         remembering("contrastive")(batch[:, :3], labels)
-    with pytest.raises(BadInput, match="takes none"):
+    with pytest.raises(BadInput, match="takes no tuples"):
         remembering("triplet")(batch, labels, tuples=torch.tensor([[0, 1, 2]]))
     with pytest.raises(BadInput, match="swap"):
         remembering("triplet", swap=True)(batch, labels)
     pytest.importorskip("pytorch_metric_learning")
-    with pytest.raises(BadInput, match="'pml:TripletMarginMiner' compares a batch only with itself"):
+    with pytest.raises(BadInput, match="'pml:TripletMarginMiner' only compares a batch with itself"):
         remembering("triplet", miner="pml:TripletMarginMiner")(batch, labels)
     for size in (0, 10**12):
         with pytest.raises(BadSpecification, match="size"):

@@ -66,5 +66,5 @@ def test_few_bins_obey(law: Law) -> None:
 
 
 def test_half_a_bin_is_refused() -> None:
-    with pytest.raises(BadSpecification, match="whole number"):
+    with pytest.raises(BadSpecification, match="integer"):
         create("fast_ap", bins=2.5)

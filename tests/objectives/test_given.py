@@ -1,4 +1,4 @@
-"""What goes into a call: what is refused in a sentence, and what is understood however it lies in memory."""
+"""Inputs of a call: refusals, and support of any memory layout."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def seeded() -> torch.Generator:
         ({"labels": LABELS.float()}, "labels of type torch.float32"),
         ({"tuples": [[0, 2, 1]]}, "a list of 1 as tuples.*triplets"),
         ({"tuples": tuple(TRIPLET.T)}, r"a tuple of 3 as tuples.*torch.stack\(\(a, p, n\), 1\)"),
-        ({"tuples": torch.tensor([[0, 2, 12]])}, "row 12 among the tuples; the batch has 0 to 11"),
-        ({"tuples": torch.tensor([[0, -1, 1]])}, "row -1 among the tuples"),
-        ({"tuples": TRIPLET.double()}, "indices into the batch; they came as torch.float64"),
+        ({"tuples": torch.tensor([[0, 2, 12]])}, "row 12 in the tuples; the batch has rows 0 to 11"),
+        ({"tuples": torch.tensor([[0, -1, 1]])}, "row -1 in the tuples"),
+        ({"tuples": TRIPLET.double()}, "indices into the batch, not torch.float64"),
         ({"tuples": (PAIR, TRIPLET)}, r"pairs of shape \(1, 3\)"),
-        ({"tuples": (PAIR, PAIR + 10)}, "row 12 among the tuples"),
+        ({"tuples": (PAIR, PAIR + 10)}, "row 12 in the tuples"),
         ({"weights": [1.0] * 12}, "a list of 12 as weights"),
         ({"weights": torch.ones(3)}, r"shape \(3,\) as weights for 12 embeddings"),
         ({"generator": 3}, "type int as generator"),
@@ -65,14 +65,14 @@ def test_rows_of_another_width_than_the_class_vectors_are_refused(name: str) -> 
     if name == "margin":  # its parameter is a boundary
         assert create(name)(ROWS[:, :3], LABELS).isfinite()
         return
-    with pytest.raises(BadInput, match=f"'{name}' was made for dim=8 and got embeddings of 3 numbers"):
+    with pytest.raises(BadInput, match=f"'{name}' was created with dim=8 but got embeddings with 3 dimensions"):
         create(name)(ROWS[:, :3], LABELS)
 
 
 def test_rows_that_a_role_names_must_be_there() -> None:
-    with pytest.raises(BadInput, match="'prototypical' got row 99 among the query"):
+    with pytest.raises(BadInput, match="'prototypical' got row 99 in the query"):
         create("prototypical")(ROWS, LABELS, roles={"support": [0, 1], "query": [99]})
-    with pytest.raises(BadInput, match="'group_loss' got row 99 among the anchors"):
+    with pytest.raises(BadInput, match="'group_loss' got row 99 in the anchors"):
         create("group_loss")(ROWS, LABELS, roles={"anchors": [99]})
 
 

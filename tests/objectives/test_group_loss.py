@@ -123,7 +123,7 @@ def test_wrong_roles_and_settings_are_refused() -> None:
         loss(torch.eye(4), torch.tensor([0, 0, 1, 1]), roles={"support": [0]})
     with pytest.raises(BadInput, match="label 2"):
         loss(torch.eye(4), torch.tensor([0, 0, 1, 2]))
-    with pytest.raises(BadSpecification, match="whole number"):
+    with pytest.raises(BadSpecification, match="integer"):
         GroupLoss(num_classes=2, dim=4, iterations=0.5)  # type: ignore[arg-type]
 
 

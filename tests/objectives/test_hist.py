@@ -1,4 +1,4 @@
-"""HIST against its equations written as loops, its ablations, and what is easy to get wrong in it."""
+"""HIST against its equations as loops, its ablations, and its pitfalls."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_nothing_kept_for_the_gradients_grows_faster_than_the_classes() -> None:
         ({"tau": 0}, "'tau' is 0"),
         ({"lambda_s": 0.0, "distribution_weight": 0.0}, "both 0"),
         ({"relations": "hypergraf"}, "hypergraph"),
-        ({"log_var_clamp": (6, 0)}, "the lower number comes first"),
+        ({"log_var_clamp": (6, 0)}, "the lower number must come first"),
         ({"log_var_clamp": 6}, "two numbers"),
         ({"hidden": 0}, "'hidden' is 0"),
     ],

@@ -70,7 +70,7 @@ def test_few_bins_obey(law: Law) -> None:
 
 
 def test_wrong_use_is_refused() -> None:
-    with pytest.raises(BadSpecification, match="whole number"):
+    with pytest.raises(BadSpecification, match="integer"):
         create("histogram", bins=10.5)
     with pytest.raises(BadInput, match="takes no weights"):
         create("histogram")(torch.eye(2), torch.tensor([0, 0]), weights=torch.ones(2))

@@ -83,7 +83,7 @@ def test_beta_per_class_without_classes_is_refused() -> None:
 
 def test_beta_per_class_refuses_a_label_without_beta() -> None:
     loss = create("margin", beta_per_class=True, num_classes=2)
-    with pytest.raises(BadInput, match=r"2 classes and got the label 5: labels must be 0 to 1"):
+    with pytest.raises(BadInput, match=r"2 classes but got the label 5: labels must be 0 to 1"):
         loss(torch.eye(2), torch.tensor([0, 5]))
 
 

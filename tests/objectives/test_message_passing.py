@@ -262,7 +262,7 @@ def test_what_cannot_be_is_refused() -> None:
         made(steps=0)
     with pytest.raises(BadInput, match="label 4"):
         made()(rows_of(), torch.tensor([0, 1, 2, 3, 4, 0]))
-    with pytest.raises(BadInput, match=r"Rows of 6 numbers.*\(6, 5\)"):
+    with pytest.raises(BadInput, match=r"rows of shape \(n, 6\).*\(6, 5\)"):
         made().refine(rows_of(6, 5))
-    with pytest.raises(BadSpecification, match="nothing can be refined"):
+    with pytest.raises(BadSpecification, match="no messages are passed"):
         made(message_weight=0.0).refine(rows_of())

@@ -1,4 +1,4 @@
-"""Presets: numbers come from the papers' tables, and the tables that translate them leave nothing out."""
+"""Presets: numbers come from the papers' tables, and the translation tables are complete."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_far_from_the_origin_digits_survive() -> None:
 @pytest.mark.parametrize(
     ("roles", "message"),
     [
-        ({"support": [0, 1], "query": [1, 2]}, "row 1 is support and query"),
+        ({"support": [0, 1], "query": [1, 2]}, "row 1 is both support and query"),
         ({"support": [0, 1]}, r"\['support'\]"),
         ([0, 1, 0, 1], "list"),
         ({"support": [0], "query": [1], "episode": [0]}, "1 episodes for 4 embeddings"),

@@ -167,7 +167,7 @@ def test_exact_inference_refuses_what_would_take_hours() -> None:
 
 
 def test_half_a_sweep_is_refused() -> None:
-    with pytest.raises(BadSpecification, match="whole number"):
+    with pytest.raises(BadSpecification, match="integer"):
         StructuredClustering(pam_iterations=1.5)  # type: ignore[arg-type]
 
 

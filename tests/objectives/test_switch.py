@@ -1,4 +1,4 @@
-"""The switch as a key of an objective: roth2020's values by preset, gradients of switched tuples, and their share."""
+"""The setting `switch` of an objective: roth2020's presets, gradients of switched tuples, and their share."""
 
 from __future__ import annotations
 

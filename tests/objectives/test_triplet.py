@@ -94,5 +94,5 @@ def test_a_tuple_with_the_anchor_as_its_own_positive_has_finite_gradient() -> No
 
 
 def test_pairs_instead_of_triplets_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"'triplet' needs triplets, a tensor of shape \(t, 3\), and got .* \(1, 2\)"):
+    with pytest.raises(BadInput, match=r"'triplet' needs triplets, a tensor of shape \(t, 3\), but got .* \(1, 2\)"):
         create("triplet")(torch.eye(2), torch.tensor([0, 0]), tuples=torch.tensor([[0, 1]]))

@@ -1,8 +1,8 @@
-"""From a case to our call: one table. What a case does not say is not chosen here either.
+"""Table that maps a golden case to our call. It chooses no setting that the case does not state.
 
-A loss needs no line here if its settings are called as the case's `params`, its class vectors are parameters called as
-the inputs, explicit tuples go in as `tuples`, index lists as `roles={name: rows}`, and what it leaves behind besides
-the value (medoids, say) is an attribute of the same name; `value_NAME` is the term NAME. The rest stands in ODD.
+A loss needs no entry here if its settings are named like the case's `params`, its class vectors are parameters named
+like the inputs, explicit tuples are passed as `tuples`, index lists as `roles={name: rows}`, and further results (such
+as medoids) are attributes of the same name; `value_NAME` is the term NAME. All other losses are in ODD.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A set of golden cases: where it lies, what a case says about itself, and when an answer is the stored one."""
+"""A set of golden cases: its location, the facts of a case, and the comparison with the stored answer."""
 
 from __future__ import annotations
 

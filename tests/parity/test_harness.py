@@ -1,4 +1,4 @@
-"""The harness itself: it must notice what is wrong, and may not look away."""
+"""The harness itself: it must detect every error."""
 
 from __future__ import annotations
 

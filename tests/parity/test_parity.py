@@ -1,8 +1,8 @@
-"""Witness 1: numbers from other people's code. `LEVELFIELD_GOLDEN=DIR pytest tests/parity` checks another set.
+"""Witness 1: numbers from third-party code. `LEVELFIELD_GOLDEN=DIR pytest tests/parity` checks another set.
 
-DIR holds an index.json, or folders that do (see tests/golden). A case whose subject is not built, or a variant that
-nothing expresses, is skipped and says why; those of our own set are pinned in skipped.txt, which
-`python tests/parity/test_parity.py` writes anew.
+DIR contains an index.json, or folders with one (see tests/golden). A case for an unimplemented part or variant is
+skipped with the reason; the skipped cases of our own set are pinned in skipped.txt, which `python
+tests/parity/test_parity.py` regenerates.
 """
 
 from __future__ import annotations

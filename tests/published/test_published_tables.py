@@ -1,4 +1,4 @@
-"""The papers' tables: every number is there, under our names, and what cannot be right is said."""
+"""The papers' tables: every number is present under our names, and wrong numbers are marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was reported of a method: the most similar setting first, and what differs is said."""
+"""Published results of a method: the most similar setting first, with its differences."""
 
 from __future__ import annotations
 

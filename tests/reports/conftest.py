@@ -1,4 +1,4 @@
-"""A board of hand-written runs with the demo's labels, and the figures that a test draws."""
+"""A leaderboard of hand-written runs with the demo's labels, and the figures that a test draws."""
 
 from __future__ import annotations
 

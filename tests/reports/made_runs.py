@@ -1,4 +1,4 @@
-"""Run folders written by hand, with figures that are known."""
+"""Hand-written run folders with known scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activation maps: what is drawn over an image."""
+"""Activation maps drawn over an image."""
 
 import numpy as np
 import pytest

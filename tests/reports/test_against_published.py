@@ -1,4 +1,4 @@
-"""Reported, ours and the difference: on benchmarks only, in text, Markdown and JSON."""
+"""Published score, ours and the difference: only on benchmarks, in text, Markdown and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer before the table: what to use, what is as good, whether training pays, what would make it surer."""
+"""The answer above the table: which method to use, ties, whether training pays, and how to reduce uncertainty."""
 
 from __future__ import annotations
 

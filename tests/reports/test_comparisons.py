@@ -1,4 +1,4 @@
-"""The table of all pairs: the better row first, nothing claimed that is not known."""
+"""The table of all pairs: the better row first, and no unsupported claims."""
 
 from __future__ import annotations
 

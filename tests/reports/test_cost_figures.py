@@ -1,4 +1,4 @@
-"""The figure of cost and the critical-difference diagram: what stands where."""
+"""The cost figure and the critical-difference diagram: positions of their elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows cost and which are worth it, in the files; what is not known is said."""
+"""Costs of rows and which are worth it, in the files; unknown costs are marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures: what they show of which rows, and that a file appears."""
+"""Figures: their content for each row, and the files written."""
 
 from __future__ import annotations
 

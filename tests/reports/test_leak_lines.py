@@ -1,4 +1,4 @@
-"""What the leaderboard says about its data: how queries were looked for, and what crosses the split."""
+"""Notes of the leaderboard about its data: how queries were searched, and leaks across the split."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ PAIR = Pair(Path("a/1.png"), Path("b/2.png"), "a", "b", 3)
         ),
         (
             Leaks(("a", "b"), (), (PAIR, PAIR), True, 5, 5),
-            "The same 2 classes train and test on purpose (protocol 'closed'). No file is on both sides of the split. "
+            "The same 2 classes train and test by design (protocol 'closed'). No file is on both sides of the split. "
             "2 test images look like a training image.",
         ),
     ],

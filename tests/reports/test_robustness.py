@@ -1,4 +1,4 @@
-"""The table of drops, from run folders written by hand."""
+"""The table of drops, from hand-written run folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminal, Markdown, CSV and JSON are made from the same rows, and say what was found in words."""
+"""Terminal, Markdown, CSV and JSON come from the same rows and state the result in words."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_geometry_says_of_which_set_it_is_and_never_ranks(tmp_path: Path) -> Non
     assert "| rho (test) |" in as_markdown(board)
     assert "rho (test) mean" in as_csv(board)
     assert sorted(row.cells["rho"].mean for row in board.rows) == [0.4, float("inf")]
-    with pytest.raises(BadSpecification, match="rho: this describes embeddings and does not say which are better"):
+    with pytest.raises(BadSpecification, match="rho: descriptive metrics cannot rank embeddings"):
         gather("made", runs, tmp_path, ("rho",))
 
 

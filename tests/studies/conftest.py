@@ -1,4 +1,4 @@
-"""Photos and a cache of our own; nothing of the user's is touched."""
+"""Generated photos and a separate cache; the user's files are not touched."""
 
 from __future__ import annotations
 

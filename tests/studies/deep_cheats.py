@@ -1,4 +1,4 @@
-"""Competitors that know how levelfield works and use it. Named in tests as `deep_cheats.py:Name`."""
+"""Methods that cheat with knowledge of levelfield's internals. Named in tests as `deep_cheats.py:Name`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A world small enough for tests: generated photos, short studies, and processes that start at once.
+"""A small world for tests: generated photos, short studies, and processes that start quickly.
 
-Real processes are needed to kill them. `processes()` gives a forkserver that has imported everything, so that a
-process costs milliseconds and not the seconds that importing torch takes.
+Tests that kill processes need real ones. `processes()` returns a forkserver that has imported everything, so that a
+process starts in milliseconds instead of the seconds that importing torch takes.
 """
 
 from __future__ import annotations

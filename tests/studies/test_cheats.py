@@ -1,4 +1,4 @@
-"""Own code that cheats with knowledge of levelfield: each is refused, exposed, or finds nothing to take.
+"""User code that cheats with knowledge of levelfield's internals: refused, exposed, or without effect.
 
 CASES is also the table of docs/own-loss.md.
 """
@@ -32,7 +32,7 @@ class Case:
 
 
 CASES = [
-    Case("RateThroughGc", "finds the optimiser and changes its rate", "changes the settings of the optimiser"),
+    Case("RateThroughGc", "finds the optimiser and changes its rate", "changes optimiser settings"),
     Case("CarriedByHook", "loads an earlier run's weights after the optimiser's step", "hooks into the optimiser"),
     Case("CarriedOnDisk", "starts its head with weights from a file", ledger="start its own (random)"),
     Case("HiddenNetwork", "computes with a frozen network in a list", "a hidden memory or network"),
@@ -40,15 +40,15 @@ CASES = [
     Case("FrozenStatistics", "changes BatchNorm's statistics below the cut", "which is frozen under these conditions"),
     Case("HiddenMemory", "remembers rows of earlier batches in a list", "a hidden memory or network"),
     Case("AveragedByHook", "averages weights after the optimiser's step", "hooks into the optimiser"),
-    Case("AveragedWhenSaved", "saves other weights than it trained", "is not the one that was trained"),
+    Case("AveragedWhenSaved", "saves other weights than it trained", "differs from the trained model"),
     Case("WhereNobodyLooks", "steps by hand between the seeded looks", "changes the weights 'head.linear.weight'"),
-    Case("InjectedGradient", "leaves a gradient at the weights", "leaves a gradient at the weights"),
-    Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser's memory"),
+    Case("InjectedGradient", "leaves a gradient at the weights", "leaves a gradient on the weights"),
+    Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser state"),
     Case("MoreThreads", "computes with more threads", "changed torch's threads for the whole process"),
     Case("PoisonedCache", "writes other features into the shared store", "does not reproduce the embeddings"),
     Case("Pickled", "declares an object that acts when it is unpickled", "declares 'luck "),
     Case("OverwritesTheModel", "writes another model after it was read", "was changed after training"),
-    Case("NoGradients", "turns gradients off for all that follows", "turned gradients off for the whole process"),
+    Case("NoGradients", "turns gradients off for all that follows", "disabled gradients for the whole process"),
     Case("EndsTheProcess", "calls sys.exit(0)", "its code ended the process: sys.exit(0)"),
 ]
 

@@ -1,4 +1,4 @@
-"""Claims: how they are written, and what made-up runs say of them."""
+"""Claims: their syntax, and their verdicts on made-up runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on corrupted test images: the model sees what was corrupted, every run the same, and nothing is done twice."""
+"""Runs on corrupted test images: all runs see the same corrupted images, and no work is repeated."""
 
 from __future__ import annotations
 

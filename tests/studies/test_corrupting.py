@@ -1,4 +1,4 @@
-"""Corruptions shared between processes: the same figures, and a process that dies takes nothing with it."""
+"""Corruptions shared between processes: the same scores, and a crashed process loses nothing."""
 
 from __future__ import annotations
 

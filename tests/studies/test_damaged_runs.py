@@ -1,5 +1,5 @@
-"""Damaged run folders: every file of a finished run in every bad state gives one message or a right answer, the other
-runs stay on the board, and `compare` makes the damaged one again."""
+"""Damaged run folders: every file of a finished run in every bad state gives one message or a correct result, the other
+runs stay on the leaderboard, and `compare` recreates the damaged run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished run of HIST learned of its classes, read back from its folder."""
+"""Class distributions learned by a finished HIST run, read from its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DREML in a study: members are runs of their own, and one more joins them."""
+"""DREML in a study: each member is a run, and one more run joins them."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_every_form_trains_under_any_start(photos: Path, tmp_path: Path, setting
 
 
 def test_too_many_meta_classes_are_refused_before_anything_trains(photos: Path) -> None:
-    with pytest.raises(LevelfieldError, match="12 meta classes and 4 training classes"):
+    with pytest.raises(LevelfieldError, match="'meta_classes' of 'dreml' is 12; it must be at most 4"):
         prepare(small_world.small_study(photos, ["dreml"]))
-    with pytest.raises(LevelfieldError, match="only 3 different ways to divide 4 classes"):
+    with pytest.raises(LevelfieldError, match="partitions of 4 classes into 2 meta classes is 3"):
         prepare(small_world.small_study(photos, [{"dreml": {"meta_classes": 2, "members": 4}}]))
     assert len({partition(4, 2, member, seed=0).tobytes() for member in range(3)}) == 3
 

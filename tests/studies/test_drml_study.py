@@ -1,4 +1,4 @@
-"""DRML in a study: beside its baseline, with its deviations settled, killed and resumed; and its model is used."""
+"""DRML in a study: next to its baseline, with its deviations, killed and resumed; and the use of its model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However a command ends, its processes end with it, soon; and a file beside it breaks none of them."""
+"""When a command ends, its processes end soon after; and files in the working directory do not break them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study will cost, before anything is trained."""
+"""Cost estimate of a study before training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution: crashes stay where they happen, finished work is kept, and several commands share what is left."""
+"""Execution: crashes are isolated, finished work is kept, and several commands share the remaining work."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Pat
     folders = [run.folder(tmp_path / "out") for run in prepare(study)]
     assert outcome.failed.keys() == {0, 2, 3}
     assert outcome.failed[0] == "ValueError: the batch [0] is odd"
-    assert outcome.failed[2] == "its process ended with code 7"
-    assert "signal 9 (SIGKILL, often for lack of memory)" in outcome.failed[3]
+    assert outcome.failed[2] == "its process exited with code 7"
+    assert "signal 9 (SIGKILL, often due to lack of memory)" in outcome.failed[3]
     assert "Traceback" in (folders[0] / "error.txt").read_text()
     assert 'raise ValueError("the batch [0] is odd")' in (folders[0] / "error.txt").read_text()
     assert outcome.failed[2] in (folders[2] / "error.txt").read_text()
@@ -127,7 +127,7 @@ def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Pat
     assert sorted(heard.of("done")) == [1, 4]
     assert board_of(study, prepare(study), tmp_path / "out").missing == [
         "Broken, seed 0: ValueError: the batch [0] is odd",
-        "Dies, seed 0: its process ended with code 7",
+        "Dies, seed 0: its process exited with code 7",
         f"Killed, seed 0: {outcome.failed[3]}",
     ]
 
@@ -213,7 +213,7 @@ def test_a_folder_made_with_another_specification_is_refused(photos: Path, tmp_p
 
 def test_a_place_that_cannot_be_written_is_one_message(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file, no folder")
-    with pytest.raises(BadInput, match=r"Cannot write .*study\.yaml: a file stands where a folder"):
+    with pytest.raises(BadInput, match=r"Cannot write .*study\.yaml: a parent of this path is a file"):
         compare(small_study(photos, ["lda"]), out=tmp_path / "runs")
 
 

@@ -1,4 +1,4 @@
-"""`extends`: a study says only what differs from another file."""
+"""`extends`: a study states only the differences from another file."""
 
 from __future__ import annotations
 

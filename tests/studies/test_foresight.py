@@ -1,4 +1,4 @@
-"""Before anything trains: what size of difference a plan could find."""
+"""Detectable difference of a plan, before training."""
 
 from __future__ import annotations
 

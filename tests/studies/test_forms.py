@@ -1,4 +1,4 @@
-"""`mini` and `also`: what is wrong with them is told in one message."""
+"""`mini` and `also`: errors give one message."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_metrics_of_claims_are_measured_in_the_small_form(tmp_path: Path) -> Non
 def test_a_file_that_is_no_text_cannot_be_extended(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe")
     (tmp_path / "s.yaml").write_text(f"extends: b.yaml\n{STUDY}")
-    with pytest.raises(BadSpecification, match=r"b.yaml is no text in UTF-8"):
+    with pytest.raises(BadSpecification, match=r"b.yaml is not UTF-8 text"):
         read_study(tmp_path / "s.yaml")
 
 

@@ -1,4 +1,4 @@
-"""Runs that need others: what is planned, in which order it is done, and what becomes of failures."""
+"""Runs that need other runs: planning, order, and failures."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_circle_and_a_name_that_nobody_has_are_told() -> None:
         planned(circle)
     with pytest.raises(BadSpecification, match=r"Method 'both' needs another run: .*'margn'.*mean 'margin'"):
         planned([{"label": "both", "ensemble": {"of": ["margn", "triplet"]}}, "margin", "triplet"])
-    with pytest.raises(BadSpecification, match="is that run itself"):
+    with pytest.raises(BadSpecification, match="equals that run"):
         carry_out(small_study("emoji", [{"ensemble": {"of": ["margin"]}}, "margin"]), Path("nowhere"))
 
 

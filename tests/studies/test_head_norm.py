@@ -1,4 +1,4 @@
-"""An objective made for a network with a last layer norm gets one in its run, and the ledger says so."""
+"""An objective for a network with a final layer norm gets one in its run, and the ledger lists it."""
 
 from __future__ import annotations
 

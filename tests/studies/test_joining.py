@@ -1,4 +1,4 @@
-"""Runs joined to one: what is written, what they must share, and what happens when the joining is cut off."""
+"""Joined runs: written files, requirements, and interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run may be killed at any moment: started again, it gives the same bits as one that never was."""
+"""A run killed at any moment and restarted gives the same bits as an uninterrupted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leaderboard on run folders written by hand: what is known comes out, what does not belong together is refused."""
+"""The leaderboard on hand-written run folders: known results come out, incompatible runs are refused."""
 
 from __future__ import annotations
 

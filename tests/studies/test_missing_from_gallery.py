@@ -1,7 +1,6 @@
-"""A query whose class has no image in the gallery is a miss, in every figure that is made of a run.
+"""A query whose class has no image in the gallery is a miss in every score of a run.
 
-The photo of each other query is also in the gallery, so that it is found whatever a network does to it: of seven
-queries six are found, by hand.
+The photo of every other query is also in the gallery, so that any network finds it: six of seven queries are found.
 """
 
 from __future__ import annotations

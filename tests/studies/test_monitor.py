@@ -1,4 +1,4 @@
-"""`monitor: test` writes figures down and changes nothing: no weight, no choice, no second of the training time."""
+"""`monitor: test` records scores and affects neither weights nor selection nor training time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views by name in a run: training draws from them, and the loaded model sees images as the run did."""
+"""Views by name in a run: training uses them, and the loaded model transforms images as the run did."""
 
 from __future__ import annotations
 

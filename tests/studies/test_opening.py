@@ -1,4 +1,4 @@
-"""A study that starts again looks at no image again, and does not take a changed one for the old."""
+"""A restarted study does not check images again, but detects changed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that one method has for itself: it trains under them, and the leaderboard says so."""
+"""Conditions of a single method: it trains under them, and the leaderboard lists them."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_an_override_and_a_variation_reach_them(photos: Path) -> None:
         ),
         ({"select": "map@r"}, "selection and validation are the same for all methods"),
         ({"dim": 0}, "the conditions of method 'margin': dim: Input should be greater than or equal to 1"),
-        ({"image": 40, "test_view": [{"resize": [32, 32]}]}, "test_view ends with 32 pixels, and image is 40"),
+        ({"image": 40, "test_view": [{"resize": [32, 32]}]}, "test_view ends with 32 pixels, but image is 40"),
         ({"codes": "bits"}, "codes: Input should be 'float32' or 'binary' (got 'bits')"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A study for somebody's own photos: the losses' defaults, and steps that validation classes choose where they can."""
+"""A study of a user's own photos: default losses, and steps chosen by validation if possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of somebody's own code runs once in each process, however often a study asks for what is in it."""
+"""A user's code file runs once per process, however often a study uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rates in the papers' studies are the published ones, and rows that a claim compares wrap the same loss."""
+"""The learning rates of the papers' studies are the published ones, and rows compared by a claim wrap the same loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' tables as studies: each is readable, complete, and claims only what its table says."""
+"""The papers' tables as studies: valid, complete, and with claims that match the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two of the papers' tables in their small form, to the verdicts on their claims, on a few generated photos."""
+"""Two of the papers' tables in their small form, up to the verdicts on their claims, on a few generated photos."""
 
 from __future__ import annotations
 

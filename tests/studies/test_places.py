@@ -1,4 +1,4 @@
-"""Runs and images that were moved are found: where they were, beside the run, in the folders above it, or by --root."""
+"""Moved runs and images are found: at the old location, next to the run, in its parent folders, or by --root."""
 
 from __future__ import annotations
 

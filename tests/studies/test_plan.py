@@ -1,4 +1,4 @@
-"""A run is identified by what can change its weights, and by nothing else."""
+"""The identity of a run depends only on what can change its weights."""
 
 from __future__ import annotations
 

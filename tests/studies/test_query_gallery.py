@@ -1,4 +1,4 @@
-"""Queries that are looked for in a gallery: trained, measured, refined, joined and asked again."""
+"""Queries searched in a gallery: training, evaluation, refinement, joining and re-evaluation."""
 
 from __future__ import annotations
 

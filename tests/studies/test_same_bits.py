@@ -1,4 +1,4 @@
-"""Neither jobs nor the cache change what a run learns."""
+"""Neither jobs nor the cache change the result of a run."""
 
 from __future__ import annotations
 

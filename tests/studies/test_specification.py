@@ -1,4 +1,4 @@
-"""A study is read with care: every wrong key, value or override is refused in words, the nearest right one named."""
+"""Every invalid key, value or override of a study is refused with a message that names the nearest valid one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     said = refused(conditions={"dmi": 3, "steps": 0, "cut": "half"})
     assert "conditions.dmi" in said
     assert "conditions.steps" in said
-    assert "'half' is no cut" in said
+    assert "unknown cut 'half'" in said
 
 
 def test_a_wrong_entry_is_not_told_twice() -> None:
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"\xff\xfe\x00data")
-    with pytest.raises(BadSpecification, match="is no text in UTF-8"):
+    with pytest.raises(BadSpecification, match="is not UTF-8 text"):
         read_study(path)
 
 

@@ -1,4 +1,4 @@
-"""What a method learned besides the model can be had again from its run folder."""
+"""The learned state of a method besides the model can be loaded from its run folder."""
 
 from __future__ import annotations
 

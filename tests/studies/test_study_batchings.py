@@ -1,4 +1,4 @@
-"""Batchings in a study: settings of their own, roles, what is recorded, and what does not fit."""
+"""Batchings in a study: their settings, roles, records, and refusals."""
 
 from __future__ import annotations
 

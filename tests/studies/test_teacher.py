@@ -1,4 +1,4 @@
-"""Teachers and students in a study: what is taught, that a killed student learns the same, and what is refused."""
+"""Teachers and students in a study: teacher outputs, resuming a killed student, and refusals."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_somebodys_own_method_waits_for_the_run_that_it_requires(photos: Path, t
 def test_a_student_waits_for_its_teacher_and_says_so(home: dict[str, Path], form: str) -> None:
     result = read_result(home[form])
     assert result is not None
-    assert any(text.startswith(f"teacher teacher, {form}, whose training is not") for text in result.deviation_texts)
+    assert any(text.startswith(f"teacher teacher, {form}, training time of the") for text in result.deviation_texts)
     lines = [json.loads(line) for line in (home[form] / "log.jsonl").read_text().splitlines()]
     assert set(lines[0]["terms"]) == {"own", form}
     assert lines[0]["terms"][form] > 0
@@ -187,7 +187,7 @@ def test_of_an_ensemble_of_folds_those_of_the_student_teach(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("form", "conditions", "overrides", "message"),
     [
-        ("imitate", {"dim": 4}, (), "8 numbers in an embedding and the student 4"),
+        ("imitate", {"dim": 4}, (), "8 embedding dimensions but the student has 4"),
         ("distill", {"batch": "2x3"}, ("protocol.validation=0.5",), "their order must be the same"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is counted for a study whose data or weights are not here."""
+"""Counted cost of a study without its data or weights."""
 
 from __future__ import annotations
 

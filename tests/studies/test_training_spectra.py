@@ -1,4 +1,4 @@
-"""rho and the spectra of the training embeddings are written down by every run that trains."""
+"""Every training run records rho and the spectra of the training embeddings."""
 
 from __future__ import annotations
 

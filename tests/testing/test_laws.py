@@ -1,4 +1,4 @@
-"""Witness 3: laws, walked over the registry, so that a new objective is under all of them at once."""
+"""Witness 3: laws for the whole registry, so that they cover every new objective."""
 
 from __future__ import annotations
 
@@ -165,15 +165,13 @@ def test_each_fault_is_found_by_its_law(loss: Factory, law: str) -> None:
 def test_a_law_with_nothing_to_look_at_does_not_apply_and_says_why() -> None:
     apart = {verdict.law: verdict.seen for verdict in verdicts(Honest) if verdict.holds is None}
     assert apart == {
-        "terms_add_up_to_the_loss": "the loss is one term",
+        "terms_add_up_to_the_loss": "the loss has one term",
         "closed_form_is_the_definition": "it has no closed form beside its definition",
         "second_derivatives_are_those_of_the_definition": "it has no closed form beside its definition",
-        "state_survives_save_and_load": "it holds nothing and draws no random number",
-        "same_generator_gives_the_same_loss": "it draws no random number",
+        "state_survives_save_and_load": "it has no state and draws no random numbers",
+        "same_generator_gives_the_same_loss": "it draws no random numbers",
         "loss_is_linear_in_the_weights": "it takes no weights",
-        "a_separable_loss_is_the_mean_of_its_parts": (
-            "it does not say of itself that it is a mean over independent samples"
-        ),
+        "a_separable_loss_is_the_mean_of_its_parts": ("it is not declared as a mean over independent samples"),
         "learning_rates_name_own_parameters": "it has no parameters",
     }
     assert {v.law: v.holds for v in verdicts(Weighted)}["loss_is_linear_in_the_weights"]

@@ -1,4 +1,4 @@
-"""What the line experiments show, seed by seed. Thresholds were set on other seeds, far from what was seen."""
+"""Results of the line experiments, seed by seed. Thresholds were set on other seeds, with wide tolerance."""
 
 from __future__ import annotations
 

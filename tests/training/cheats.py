@@ -1,4 +1,4 @@
-"""Competitors that break the rules without saying so, and two that keep them. Named in tests as `cheats.py:Name`."""
+"""Methods with undeclared deviations, and two without. Named in tests as `cheats.py:Name`."""
 
 from __future__ import annotations
 

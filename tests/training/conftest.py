@@ -1,4 +1,4 @@
-"""Photos made once; one thread, so that times and bits are those of a run."""
+"""Photos generated once; one thread, so that times and bits equal those of a run."""
 
 from __future__ import annotations
 

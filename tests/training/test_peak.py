@@ -1,4 +1,4 @@
-"""Peak memory: what was held counts, what was held before or by an earlier part does as it should."""
+"""Peak memory: allocations of the run count; earlier allocations and earlier parts are handled correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that contradict themselves are refused with what to set instead."""
+"""Contradictory conditions are refused with the setting to use instead."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from levelfield.training import Conditions
     [
         ({"views": 0}, "views: 0.*cannot be cached: set cache: false"),
         ({"views": 3}, "views > 1 without augmentation.*set augment: light"),
-        ({"schedule": "plateau"}, "plateau watches the validation classes: set select"),
+        ({"schedule": "plateau"}, "plateau needs validation: set select"),
         ({"accumulate": 4}, "accumulate: 4 does not divide the batch of 6"),
-        ({"cut": "last-0"}, "'last-0' is no cut: use frozen, last-1"),
-        ({"cut": "half"}, "'half' is no cut"),
+        ({"cut": "last-0"}, "unknown cut 'last-0': use frozen, last-1"),
+        ({"cut": "half"}, "unknown cut 'half'"),
         ({"batch": "3 by 2"}, "is not a batch"),
         ({"batch": "1"}, "is not a batch"),
         ({"lr": 0.0}, "greater than 0"),
@@ -88,13 +88,13 @@ def test_conditions_without_views_by_name_are_written_as_before_there_were_any()
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"image": 227, "test_view": [{"resize": 256}, {"centre": 224}]}, "ends with 224 pixels, and image is 227"),
-        ({"test_view": [{"resized_crop": 224}]}, "may not draw"),
+        ({"image": 227, "test_view": [{"resize": 256}, {"centre": 224}]}, "ends with 224 pixels, but image is 227"),
+        ({"test_view": [{"resized_crop": 224}]}, "must not be random"),
         ({"train_view": [{"resized_crop": 224}], "augment": "light"}, "leave augment out"),
         ({"test_view": [{"resize": 256}, {"centre": 224}], "crop": 0.9}, "leave crop out"),
         ({"train_view": [{"resize": 256}, {"centre": 224}], "views": 4}, "gives equal views"),
         ({"train_view": [{"centrum": 224}]}, "Unknown step of a view 'centrum'"),
-        ({"train_view": "standard"}, "a list of steps is needed"),
+        ({"train_view": "standard"}, "expected a list of steps"),
     ],
 )
 def test_views_that_do_not_fit_are_refused(given, told):

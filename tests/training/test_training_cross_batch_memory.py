@@ -1,4 +1,4 @@
-"""A cross-batch memory in the loop: it is declared, it trains otherwise, and an interruption changes nothing."""
+"""A cross-batch memory in the loop: it is declared, changes the training, and survives an interruption."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def test_the_ledger_declares_the_numbers_that_the_memory_holds(tmp_path):
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("proxy_anchor", {"memory": 12}, "does not go with 'proxy_anchor'"),
+        ("proxy_anchor", {"memory": 12}, "cannot be combined with 'proxy_anchor'"),
         ("contrastive", {"memory": {"sise": 12}}, "Did you mean 'size'"),
         ("contrastive", {"memory": "large"}, "size"),
-        ("contrastive", {"memory": 12, "mixup": True}, "do not go together"),
+        ("contrastive", {"memory": 12, "mixup": True}, "cannot be combined"),
         ("contrastive", {"memry": 12}, "Did you mean 'memory'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The feed: which images and which views come, whatever interrupts it and whoever loads them."""
+"""The feed: the same images and views despite interruptions and with any workers."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_batch_is_named_by_its_first_images():
 
 def test_state_of_another_batching_is_refused():
     feed = Feed(images(), planner(), LABELS)
-    with pytest.raises(BadInput, match="other seed"):
+    with pytest.raises(BadInput, match="its seed is"):
         feed.load_state_dict(Feed(images(), planner(1), LABELS).state_dict())
     feed.load_state_dict({})
 

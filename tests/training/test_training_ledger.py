@@ -1,4 +1,4 @@
-"""The ledger: nobody departs from the conditions unseen. Whole runs of methods that cheat, and of honest ones."""
+"""The ledger detects every deviation. Whole runs of cheating and of honest methods."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ def run_cheat(training_photos, training_cache, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Registered", "without declaring it: extra parameters 7"),
+        ("Registered", "undeclared deviation from the conditions: extra parameters 7"),
         ("Forgotten", r"'1\.scale' \(7,\) is in no optimiser group"),
         ("InAList", r"trainable tensor \(7,\).*hidden extra parameter"),
-        ("InAListAndGroups", r"'hidden' holds a parameter \(7,\).*hidden extra parameter"),
+        ("InAListAndGroups", r"'hidden' contains a parameter \(7,\).*hidden extra parameter"),
         ("InAClosure", r"trainable tensor .*hidden extra parameter"),
-        ("Twice", r"without declaring it: trunk passes 2 \(1\)"),
-        ("TwiceWithoutGradient", r"without declaring it: trunk passes 2 \(1\)"),
-        ("LargerBatch", r"without declaring it: batch 3x3 \(3x2\)"),
-        ("OtherBatching", r"without declaring it: batching random \(spc\)"),
-        ("WiderAtTheEnd", r"without declaring it: dim 16 \(8\)"),
-        ("RefinesInSilence", r"without declaring it: refined yes \(no\)"),
-        ("RefinesInDouble", r"without declaring it: refined yes \(no\)"),
-        ("WiderHead", r"without declaring it: extra parameters 2,312"),
-        ("OwnOptimiser", r"an optimiser of its own \(SGD\)"),
-        ("ByHand", r"changes the weights 'head\.linear\.weight' in its step: an optimiser of its own, by hand"),
-        ("OtherOptimiser", r"without declaring it: optimiser of scale sgd \(adamw\)"),
-        ("FasterRate", r"without declaring it: lr 0\.1 \(0\.003\)"),
-        ("TwiceThroughACopy", r"without declaring it: trunk passes 2 \(1\)"),
-        ("TrainsItsHead", r"an optimiser of its own \(Adam\)"),
-        ("LearnsInABuffer", "without declaring it: learned buffers 8"),
-        ("SaysMore", "declares 'extra parameters 5', but its run did not do so"),
-        ("TwiceDeclaredNotDone", r"declares 'trunk passes 2 \(1\)', but its run did not do so"),
-        ("SaysNonsense", "declares 'luck 3', but its run did not do so"),
+        ("Twice", r"undeclared deviation from the conditions: trunk passes 2 \(1\)"),
+        ("TwiceWithoutGradient", r"undeclared deviation from the conditions: trunk passes 2 \(1\)"),
+        ("LargerBatch", r"undeclared deviation from the conditions: batch 3x3 \(3x2\)"),
+        ("OtherBatching", r"undeclared deviation from the conditions: batching random \(spc\)"),
+        ("WiderAtTheEnd", r"undeclared deviation from the conditions: dim 16 \(8\)"),
+        ("RefinesInSilence", r"undeclared deviation from the conditions: refined yes \(no\)"),
+        ("RefinesInDouble", r"undeclared deviation from the conditions: refined yes \(no\)"),
+        ("WiderHead", r"undeclared deviation from the conditions: extra parameters 2,312"),
+        ("OwnOptimiser", r"its own optimiser \(SGD\)"),
+        ("ByHand", r"step changes the weights 'head\.linear\.weight'; only the loop"),
+        ("OtherOptimiser", r"undeclared deviation from the conditions: optimiser of scale sgd \(adamw\)"),
+        ("FasterRate", r"undeclared deviation from the conditions: lr 0\.1 \(0\.003\)"),
+        ("TwiceThroughACopy", r"undeclared deviation from the conditions: trunk passes 2 \(1\)"),
+        ("TrainsItsHead", r"its own optimiser \(Adam\)"),
+        ("LearnsInABuffer", "undeclared deviation from the conditions: learned buffers 8"),
+        ("SaysMore", "declares 'extra parameters 5', but its run did not show this deviation"),
+        ("TwiceDeclaredNotDone", r"declares 'trunk passes 2 \(1\)', but its run did not show this deviation"),
+        ("SaysNonsense", "declares 'luck 3', but its run did not show this deviation"),
     ],
 )
 def test_a_cheating_method_is_refused_and_the_message_names_what_it_did(run_cheat, tmp_path, name, words):
@@ -323,5 +323,5 @@ def test_a_rate_that_is_no_positive_number_is_refused(lr):
 def test_a_rate_that_somebodys_own_method_sets_later_is_checked_too():
     method = Method(objectives.create("contrastive"))
     method.lr = float("nan")
-    with pytest.raises(BadSpecification, match="'lr' is nan; a finite number is needed"):
+    with pytest.raises(BadSpecification, match="'lr' is nan; expected a finite number"):
         make(method)

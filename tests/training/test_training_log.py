@@ -1,4 +1,4 @@
-"""The diary: cut back on resume, and no half line survives."""
+"""The log: truncated on resume, without incomplete lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: what it refuses, what it counts, and that accumulation and clipping do what they say."""
+"""The loop: refusals, counts, gradient accumulation and clipping."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_step_that_gives_a_bare_tensor_is_refused(tmp_path):
         def step(self, embedder, batch, generator):
             return self.embed(embedder, batch.inputs).mean()
 
-    with pytest.raises(RunFailed, match=r"names with one number each.*Tensor"):
+    with pytest.raises(RunFailed, match=r"a dict of scalar tensors.*Tensor"):
         make(Bare(pull)).train(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""A batching with a memory in the loop: when it is filled, what it is told, what it costs, and that it resumes."""
+"""A batching with a memory in the loop: filling, updates, cost, and resuming."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_step_without_embeddings_is_refused(tmp_path):
             return {"loss": embedder.head.linear.weight.sum()}
 
     run, _ = with_memory(Blind(None))
-    with pytest.raises(BadInput, match="gave no embedding"):
+    with pytest.raises(BadInput, match="returned no embedding"):
         run.train(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Mixup in the loop: what it logs and declares, and that an interruption changes nothing."""
+"""Mixup in the loop: log, declaration, and resuming after an interruption."""
 
 from __future__ import annotations
 

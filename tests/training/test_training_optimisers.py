@@ -1,4 +1,4 @@
-"""Groups, rates and optimisers: nobody is left out, nobody comes twice, and the rate follows its formula."""
+"""Groups, rates and optimisers: every parameter is in exactly one group, and the rate follows its formula."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_two_groups_of_one_name_are_refused(pair):
 
 def test_a_parameter_that_nobody_owns_is_refused(pair):
     hidden = nn.Parameter(torch.zeros(3, 4))
-    with pytest.raises(Unfair, match=r"'secret' holds a parameter \(3, 4\).*hidden extra parameter"):
+    with pytest.raises(Unfair, match=r"'secret' contains a parameter \(3, 4\).*hidden extra parameter"):
         check_groups(pair, [Group("all", list(pair.parameters())), Group("secret", [hidden])])
 
 

@@ -1,4 +1,4 @@
-"""Same training, with the cache or without it, with loader workers or without them."""
+"""The same training with and without the cache, and with and without loader workers."""
 
 from __future__ import annotations
 

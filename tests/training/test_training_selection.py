@@ -1,4 +1,4 @@
-"""Selection: the best weights are kept, patience ends a run for good, a plateau lowers the rate."""
+"""Selection: the best weights are kept, patience ends a run permanently, a plateau lowers the rate."""
 
 from __future__ import annotations
 

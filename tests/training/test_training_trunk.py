@@ -1,4 +1,4 @@
-"""Training above the cut: resting trunk, BatchNorm as named, checkpoints without what lies below."""
+"""Training above the cut: trunk warm-up, BatchNorm modes, checkpoints without the frozen part."""
 
 from __future__ import annotations
 

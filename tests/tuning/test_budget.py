@@ -1,4 +1,4 @@
-"""The budget of a search and what is charged to it."""
+"""The budget of a search and its charges."""
 
 from __future__ import annotations
 

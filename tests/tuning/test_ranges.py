@@ -1,4 +1,4 @@
-"""Search ranges: what can be written, what is refused, and that the papers' own settings are inside."""
+"""Search ranges: valid forms, refusals, and coverage of the papers' own settings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from levelfield.tuning.space import applied, check_search, common_space, space_o
     ("written", "told"),
     [
         ([], "is empty"),
-        ([2, 2, "log"], "holds one value"),
+        ([2, 2, "log"], "a single value"),
         ([5, 1, "log"], r"reversed: \[5, 1, log\]. Did you mean \[1, 5, log\]"),
-        (["a", 1, "log"], "bound 'a'; a number is needed"),
-        ([float("nan"), 1, "linear"], "a number is needed"),
-        ([True, 1, "linear"], "a number is needed"),
+        (["a", 1, "log"], "bound 'a'; expected a number"),
+        ([float("nan"), 1, "linear"], "expected a number"),
+        ([True, 1, "linear"], "expected a number"),
         ([0, 1, "log"], "above 0"),
         ([0.1], "at least 2 different"),
         ([1, 1], "at least 2 different"),
-        (0.5, "write \\[low, high, log\\]"),
+        (0.5, "use \\[low, high, log\\]"),
     ],
 )
 def test_a_range_that_cannot_be_searched_is_refused(written: Any, told: str) -> None:

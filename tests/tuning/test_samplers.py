@@ -1,4 +1,4 @@
-"""Every sampler stays in its ranges, repeats itself, and does not care in which portions it is asked."""
+"""Every sampler stays in its ranges, is deterministic, and does not depend on the batch size of requests."""
 
 from __future__ import annotations
 

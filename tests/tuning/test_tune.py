@@ -1,4 +1,4 @@
-"""The search itself: equal budgets, deterministic and resumable, blind to test classes, and kind to failing trials."""
+"""The search: equal budgets, deterministic and resumable, without test classes, robust to failing trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batchings: which images form a batch. One file each; a new file here is found automatically.
+"""Batchings choose the images of each batch. One file each; a new file here is found automatically.
 
 >>> {"random", "spc", "episodes"} <= set(names())
 True
@@ -56,7 +56,7 @@ def _offer_classes() -> None:
     for module in import_files(__name__):
         for name, value in vars(module).items():
             own = isinstance(value, type) and issubclass(value, Batching) and value.__module__ == module.__name__
-            if own and vars(value).get("name"):  # given by `register`
+            if own and vars(value).get("name"):  # set by `register`
                 globals()[name] = value
                 __all__.append(name)
 

@@ -1,4 +1,4 @@
-"""Batchings by name."""
+"""Registry of batchings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Entry = TypeVar("_Entry", bound=type[Batching])
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a batching: a sentence, its full text, its settings with defaults, and the ranges worth searching."""
+    """Facts about a batching: a sentence, its full text, its settings with defaults, and its search ranges."""
 
     what: str
     text: str
@@ -73,14 +73,14 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
     """A batching by name (or `my_batches.py:MyBatching`) over `labels`.
 
     Args:
-        name: see `names()`; a class such as `batching.SamplesPerClass` makes the same with typed keywords.
+        name: see `names()`; a class such as `batching.SamplesPerClass` does the same with typed keywords.
         labels: (images,) integers, the class of each image.
-        batch_size: images in a batch; None only for `m_per_class`, which can do without.
+        batch_size: images in a batch; None only for `m_per_class`.
         **settings: seed=0, batches_per_epoch=None, rank=0, world=1, and the batching's own.
 
     Returns:
-        A `Batching`: it yields the batches of an epoch as lists of positions in `labels`, and fits `batch_sampler` of
-        a torch DataLoader.
+        A `Batching`: yields the batches of an epoch as lists of positions in `labels`; usable as the `batch_sampler`
+        of a torch DataLoader.
 
     >>> batches = create("spc", [0, 0, 1, 1, 2, 2], batch_size=4, samples_per_class=2)
     >>> batches.plan(0).shape
@@ -94,7 +94,7 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
         return make(labels, batch_size=batch_size, **settings)
     except LevelfieldError:
         raise
-    except Exception as error:  # somebody's own code may raise anything
+    except Exception as error:  # user code can raise anything
         if not is_file_reference(name):
             raise
         raise BadSpecification(f"The batching '{name}' cannot be created: {type(error).__name__}: {error}") from error

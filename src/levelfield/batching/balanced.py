@@ -14,16 +14,18 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import one_of
 
 
-@register("balanced", "n distinct classes x p images: drawn anew for each batch, or so that an epoch covers all images")
+@register(
+    "balanced", "n distinct classes x p images: redrawn for each batch, or arranged so that an epoch covers all images"
+)
 class Balanced(Batching):
     """batch_size / p distinct classes with p images each.
 
     samples_per_class: p; the default 4 is that of lim2022 (8 x 4).
-    mode: `draw` draws classes and images anew for each batch. `cover` cuts every class into chunks of p (the last one
-    filled up with other images of the class) and always takes the classes with most chunks left, random among equals;
-    it ends when too few classes have any, and begins anew until the epoch is full.
-    redraw_shape: in each epoch the number of classes is drawn among the divisors of the batch size, from 2 to its half
-    (seidenschwarz2021 on CUB); samples_per_class then follows.
+    mode: `draw` redraws classes and images for each batch. `cover` splits every class into chunks of p (the last one
+    filled with other images of the class) and always takes the classes with most chunks left, with random ties; it
+    restarts when too few classes have chunks left, until the epoch is full.
+    redraw_shape: in each epoch, draw the number of classes from the divisors of the batch size, from 2 to half of it
+    (seidenschwarz2021 on CUB); samples_per_class follows from it.
     small: as for `spc`; `refill` only with `draw`.
 
     >>> batches = Balanced(np.repeat(np.arange(3), 4), batch_size=4, samples_per_class=2, mode="cover")
@@ -126,7 +128,7 @@ class Balanced(Batching):
 
 
 def cover(chunks: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
-    """[batches, count] classes: always those with most chunks left, until fewer than `count` have any.
+    """[batches, count] classes: always those with most chunks left, until fewer than `count` have chunks.
 
     >>> cover(np.array([1, 3, 2, 2]), 2, np.random.default_rng(0))[0].tolist().count(1)
     1
@@ -134,7 +136,7 @@ def cover(chunks: np.ndarray, count: int, stream: np.random.Generator) -> np.nda
     left = chunks.astype(np.float64)
     found = []
     while np.count_nonzero(left) >= count:
-        order = left + stream.random(len(left))  # a fraction decides among equals
+        order = left + stream.random(len(left))  # a random fraction breaks ties
         taken = np.argpartition(order, len(left) - count)[len(left) - count :]
         left[taken] -= 1
         found.append(taken)

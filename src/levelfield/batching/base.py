@@ -28,7 +28,7 @@ def as_labels(labels: Labels) -> np.ndarray:
     """
     try:
         found = np.asarray(labels)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors that are elsewhere
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors on other devices
         raise BadInput(f"Labels must be a non-empty list of integers: {error}.") from error
     if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
         raise BadInput(f"Labels must be a non-empty list of integers, not {found.dtype} of shape {found.shape}.")
@@ -45,12 +45,12 @@ class Common(TypedDict, total=False):
 
 
 class Promise(NamedTuple):
-    """Guarantees for every batch of a plan, whatever is drawn."""
+    """Guarantees for every batch of a plan, independent of the random draws."""
 
-    classes: int  # at least so many distinct ones
-    together: int  # at least one class has so many places
-    most: int  # no class has more places
-    most_classes: int | None = None  # no batch has more distinct ones; None: not known
+    classes: int  # minimum number of distinct classes
+    together: int  # at least one class has this many images
+    most: int  # maximum images of a class
+    most_classes: int | None = None  # maximum number of distinct classes; None: unknown
 
     @classmethod
     def of_groups(cls, classes: int, n: int) -> Promise:
@@ -65,25 +65,25 @@ class Promise(NamedTuple):
         Promise(classes=2, together=3, most=5, most_classes=3)
         """
         largest = np.sort(sizes)[::-1]
-        fewest = int(np.searchsorted(np.cumsum(largest), batch_size)) + 1  # if the largest classes come together
+        fewest = int(np.searchsorted(np.cumsum(largest), batch_size)) + 1  # if the batch has the largest classes
         together = next(most for most in count(1) if np.minimum(sizes, most).sum() >= batch_size)  # if evenly spread
         return cls(fewest, together, min(batch_size, int(largest[0])), min(batch_size, len(sizes)))
 
 
 class Batching(ABC):
-    """Decides which images form a batch. Usable as the `batch_sampler` of a torch DataLoader.
+    """Chooses the images of each batch. Usable as the `batch_sampler` of a torch DataLoader.
 
-    The plan of an epoch is a pure function of (labels, settings, seed, epoch). Iterating goes through the plan of the
+    The plan of an epoch is a pure function of (labels, settings, seed, epoch). Iteration yields the batches of the
     current epoch and then moves to the next one; `set_epoch` moves to any epoch.
 
-    A subclass sets `group` (images that stay together in one process) before calling this constructor and
-    writes `_plan`, and `promise` if it guarantees more than any batch of that size.
+    A subclass sets `group` (images that stay together in one process) before calling this constructor, implements
+    `_plan`, and overrides `promise` if it guarantees more than any batch of that size.
     """
 
     name: str = ""
-    """The name it is registered under."""
+    """Name in the registry."""
     search: ClassVar[Mapping[str, Any]] = {}
-    """Ranges worth searching: setting -> (low, high, "log" or "linear") or choices."""
+    """Search ranges: setting -> (low, high, "log" or "linear") or choices."""
     needs_memory: bool = False
     group: int = 1
     repeating: int = 0
@@ -130,13 +130,13 @@ class Batching(ABC):
                 f"A batch of {batch_size} is too large for {len(self.labels)} images: choose a smaller "
                 "batch, or set batches_per_epoch."
             )
-        # The rule of Roth et al. 2020 for every batching: equally many updates for everybody.
+        # As in Roth et al. 2020, every batching has the same number of updates.
         self.batches = batches_per_epoch or len(self.labels) // batch_size
         self.epoch, self.step = 0, 0
 
     @abstractmethod
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        """[batches, batch_size] positions into `labels`; groups are neighbours."""
+        """[batches, batch_size] positions in `labels`; groups are contiguous."""
 
     @property
     def roles(self) -> dict[str, np.ndarray] | None:
@@ -144,7 +144,7 @@ class Batching(ABC):
         return None
 
     def promise(self) -> Promise:
-        """What every batch guarantees; by default what follows from its size and the number of classes."""
+        """Guarantees for every batch; by default those that follow from its size and the number of classes."""
         return Promise(1, -(-self.batch_size // len(np.unique(self.labels))), self.batch_size)
 
     def settings(self) -> dict[str, Any]:
@@ -152,11 +152,11 @@ class Batching(ABC):
         return {"batch_size": self.batch_size, "batches": self.batches}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
-        """The batches of an epoch at once; `epoch` and `step` stay as they are.
+        """All batches of an epoch; does not change `epoch` and `step`.
 
         Args:
             epoch: from 0.
-            memory: (images, dim) float32, the last known embedding of each image, for batchings that ask for it.
+            memory: (images, dim) float32, the last known embedding of each image, for batchings that need it.
 
         Returns:
             int32 (batches, batch_size / world): positions in `labels`, this process's groups of each batch.
@@ -169,7 +169,7 @@ class Batching(ABC):
         return self._plan(numpy_stream(self.seed, "batching", epoch), memory).astype(np.int32)
 
     def set_epoch(self, epoch: int, step: int = 0) -> None:
-        """Go to the plan of `epoch`, to its batch number `step`."""
+        """Move to batch `step` of `epoch`."""
         if epoch < 0 or not 0 <= step <= self.batches:
             raise BadInput(f"Epoch {epoch} has no batch {step}; an epoch has {self.batches} batches.")
         self.epoch, self.step = epoch, step
@@ -179,22 +179,22 @@ class Batching(ABC):
         return False
 
     def fill(self, rows: np.ndarray) -> None:  # noqa: B027
-        """An embedding for every image, for batchings with a memory."""
+        """Store an embedding of every image, for batchings with a memory."""
 
     @property
     def memory_age(self) -> float | None:
-        """Steps since a row of the memory was written, on average; None without one."""
+        """Mean number of steps since the rows of the memory were written; None without a memory."""
         return None
 
     def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:  # noqa: B027  (listening is optional)
-        """Called after each step. Batchings that use labels only ignore it."""
+        """Called after each step. Ignored by batchings that use only labels."""
 
     def __len__(self) -> int:
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The batches of the present epoch from `step` on, each a list of positions in `labels`; afterwards `epoch` is
-        the next one. With several processes: this process's share of each batch."""
+        """Yield the batches of the current epoch from `step`, each a list of positions in `labels`; then advance
+        `epoch`. With several processes: this process's share of each batch."""
         epoch, first = self.epoch, self.step
         for number, batch in enumerate(self.plan(epoch)[first:], first):
             self.step = number + 1
@@ -216,7 +216,7 @@ class Batching(ABC):
         present = self.state_dict()
         for key in ("labels", "seed", "settings"):
             if state[key] != present[key]:
-                raise BadInput(f"This state has another {key}: {state[key]} instead of {present[key]}.")
+                raise BadInput(f"The state is of another batching: its {key} is {state[key]}, not {present[key]}.")
         self.set_epoch(int(state["epoch"]), int(state["step"]))
 
     def _fingerprint(self) -> str:

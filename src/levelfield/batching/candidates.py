@@ -28,14 +28,15 @@ class Pooled(Remembered, total=False):
 
 
 class BestOfCandidates(Remembering):
-    """A pool of groups, `candidates` batches of distinct classes from it, and of these the one that scores lowest.
+    """Draw a pool of groups, form `candidates` batches of distinct classes from it, and take the one with the lowest
+    score.
 
-    candidates: batches of which the best is taken.
-    pool: images of which candidates are made, drawn anew for each batch (cut to the number of images).
-    reference: a batch should look like its `pool` (Roth et al. 2020, released code) or like all `data`.
-    shared: one pool for all batches of an epoch; quicker, and the epoch sees no other images.
+    candidates: number of candidate batches.
+    pool: number of images to form candidates from, redrawn for each batch (at most all images).
+    reference: match the `pool` (Roth et al. 2020, released code) or all `data`.
+    shared: one pool for all batches of an epoch; faster, but the epoch has no other images.
 
-    A subclass writes `_describe` (what is compared with, of any rows) and `_scorer`.
+    A subclass implements `_describe` (the reference, from any rows) and `_scorer`.
     """
 
     search: ClassVar[Mapping[str, Any]] = {"candidates": [5, 10, 20, 40]}
@@ -45,7 +46,7 @@ class BestOfCandidates(Remembering):
         labels: Labels,
         *,
         batch_size: int,
-        candidates: int = 10,  # this and the pool: Roth et al. 2020, released code
+        candidates: int = 10,  # candidates and pool: Roth et al. 2020, released code
         pool: int = 512,
         reference: str = "pool",
         shared: bool = False,
@@ -78,7 +79,7 @@ class BestOfCandidates(Remembering):
 
     @abstractmethod
     def _scorer(self, rows: np.ndarray, reference: Any | None) -> Scorer:
-        """Scores batches of these float64 rows against `reference`; None: against the rows themselves."""
+        """Score batches of these float64 rows against `reference`; None: against the rows themselves."""
 
     def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         reference = self._describe(rows.astype(np.float64)) if self.reference == "data" else None

@@ -11,7 +11,7 @@ from levelfield.batching.base import Batching, Common, Labels
 from levelfield.errors import BadSpecification, nearest
 from levelfield.settings import accepted
 
-GIVEN = {  # to every batching of a run, by those who make it
+GIVEN = {  # set by the run for every batching
     "labels": "the labels are those of the training images",
     "batch_size": "it follows from 'batch', e.g. batch: 25x4",
     "seed": "the run sets it",
@@ -35,9 +35,9 @@ class Choice(NamedTuple):
 
     @classmethod
     def of(cls, written: str | Mapping[str, Any] | None, layout: Layout | None = None) -> Choice:
-        """Parse the text of a study; without one, the batching that makes such a layout."""
+        """Parse the entry of a study; without one, choose the batching for the layout."""
         if written is None:
-            assert layout is not None  # nothing says what comes together
+            assert layout is not None  # neither a batching nor a layout is given
             return cls(layout.batching, {})
         if isinstance(written, str):
             return cls(written, {})
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
         return cls(str(name), {str(key): value for key, value in (settings or {}).items()})
 
     def make(self, labels: Labels, layout: Layout, **common: Unpack[Common]) -> Batching:
-        """Create this batching over `labels`, with that layout as far as it applies.
+        """Create this batching over `labels`, with the parts of the layout that apply.
 
         >>> Choice("n_pair", {}).make([0, 0, 1, 1], Layout.parse("2x2")).plan(0).shape
         (1, 4)

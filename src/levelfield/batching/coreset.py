@@ -1,4 +1,4 @@
-"""Anchors chosen from a pool by their embeddings, each with others of its class: shared by both coresets."""
+"""Base of both coresets: anchors chosen from a pool by their embeddings, each with images of its class."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Chosen(Remembered, total=False):
 
 
 class Coreset(Remembering):
-    """Anchors chosen by their embeddings, each with n - 1 others of its class.
+    """Anchors chosen by their embeddings, each with n - 1 other images of its class.
 
-    pool: images among which anchors are chosen, drawn anew for each batch; or "all" of them.
-    distinct_classes: members of a chosen class are out, so that a batch has as many classes as anchors.
+    pool: number of candidate images for anchors, redrawn for each batch; or "all".
+    distinct_classes: exclude images of chosen classes, so that a batch has as many classes as anchors.
 
-    A subclass writes `_prepare` and `_anchors`, which choose anchors from the embeddings of a pool.
+    A subclass implements `_prepare` and `_anchors`, which choose anchors from the embeddings of a pool.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Coreset(Remembering):
         self.distinct_classes = one_of("distinct_classes", distinct_classes, (True, False))
         super().__init__(labels, batch_size=batch_size, **remembered)
         groups = self._groups
-        self._of_image = np.full(len(self.labels), -1)  # the number of each image's class
+        self._of_image = np.full(len(self.labels), -1)  # index of each image's class
         within = np.arange(groups.sizes.sum()) - np.repeat(np.cumsum(groups.sizes) - groups.sizes, groups.sizes)
         numbers = np.repeat(np.arange(len(groups)), groups.sizes)
         self._of_image[groups.images[groups.starts[numbers] + within]] = numbers
@@ -55,8 +55,8 @@ class Coreset(Remembering):
         self._size = images if isinstance(self.pool, str) else min(self.pool, images)
         if self._size < self.classes_per_batch:
             raise BadSpecification(
-                f"'pool' is {pool}: a batch needs {self.classes_per_batch} anchors, and there are "
-                f"{self._size} images to choose them from."
+                f"'pool' is {pool}: a batch needs {self.classes_per_batch} anchors, but there are only "
+                f"{self._size} candidate images."
             )
 
     def promise(self) -> Promise:
@@ -69,11 +69,11 @@ class Coreset(Remembering):
 
     @abstractmethod
     def _prepare(self, rows: np.ndarray) -> Any:
-        """What needs to be computed once of a pool's float64 rows."""
+        """Computations needed once per pool, from its float64 rows."""
 
     @abstractmethod
     def _anchors(self, prepared: Any, classes: np.ndarray | None, stream: np.random.Generator) -> np.ndarray:
-        """`classes_per_batch` rows of the pool; with `classes` (rows,), none of a class twice."""
+        """`classes_per_batch` rows of the pool; with `classes` (rows,), at most one per class."""
 
     def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         anchors = np.empty((self.batches, self.classes_per_batch), dtype=np.int64)

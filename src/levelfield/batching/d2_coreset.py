@@ -1,4 +1,4 @@
-"""D2, the random coreset: anchors where the pool is dense and far from earlier anchors."""
+"""D2, the random coreset: anchors in dense regions of the pool, far from earlier anchors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from levelfield.batching.base import Labels
 from levelfield.batching.coreset import Chosen, Coreset
 from levelfield.settings import number
 
-TINY = 1e-12  # of the mean variance: an eigenvalue up to this is none
+TINY = 1e-12  # share of the mean variance: a smaller eigenvalue counts as 0
 
 
 class Density:
-    """The normal distribution with mean and covariance (over n - 1) of `rows` (pool, dim), in logarithms: the density
+    """Normal distribution with mean and covariance (over n - 1) of `rows` (pool, dim), as log density: the density
     itself overflows at 512 dimensions.
 
-    A singular covariance gets `TINY` mean variances on its diagonal; rows that are all equal have a density of 1.
+    A singular covariance gets `TINY` mean variances added to its diagonal; equal rows have a density of 1.
 
     >>> Density(np.array([[0.0], [2.0]])).log.round(4)  # variance 2
     array([-1.5155, -1.5155])
@@ -40,18 +40,18 @@ class Density:
         self.log -= np.log(self.factor.diagonal()).sum()
 
     def draw(self, stream: np.random.Generator) -> np.ndarray:
-        """A point."""
+        """Draw a point."""
         drawn: np.ndarray = self.mean + self.factor @ stream.normal(size=len(self.mean))
         return drawn
 
 
 def _root(covariance: np.ndarray, tiny: float, *, surely_singular: bool) -> np.ndarray:
-    """Lower triangular L, L L^T = covariance, made regular by `tiny` on the diagonal if it is not."""
+    """Lower triangular L with L L^T = covariance, regularised by `tiny` on the diagonal if singular."""
     shift = tiny * np.eye(len(covariance))
     if not surely_singular and _cholesky(covariance - shift) is not None:  # every eigenvalue is above `tiny`
         return _cholesky(covariance)  # type: ignore[return-value]
     found = _cholesky(covariance + shift)
-    if found is None:  # rounding of the largest eigenvalue is above `tiny`: set the smallest right one by one
+    if found is None:  # rounding of the largest eigenvalue exceeds `tiny`: correct the smallest one by one
         values, vectors = np.linalg.eigh(covariance)
         scaled = vectors * np.sqrt(values.clip(min=0) + tiny)
         upper: np.ndarray = np.linalg.qr(scaled.T)[1]
@@ -67,7 +67,7 @@ def _cholesky(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:
-    """The row nearest to a point.
+    """Index of the row nearest to a point.
 
     >>> nearest_row(np.array([[0.0, 0], [3, 1]]), np.array([2.0, 2]))
     1
@@ -76,9 +76,10 @@ def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:
 
 
 def chances(log_density: np.ndarray, sums: np.ndarray, power: float, barred: np.ndarray) -> np.ndarray:
-    """Probability of each row to be next: density * sums^power, 0 where barred; uniform over free rows if all are 0.
+    """Probability of each row to be chosen next: density * sums^power, 0 where barred; uniform over free rows if all
+    are 0.
 
-    sums: of the squared distances to all that are chosen.
+    sums: sums of squared distances to all chosen rows.
 
     >>> chances(np.zeros(3), np.array([0.0, 1.0, 3.0]), 1.0, np.array([True, False, False]))
     array([0.  , 0.25, 0.75])
@@ -116,12 +117,15 @@ class Sums:
         return self.total
 
 
-@register("d2_coreset", "anchors drawn where a pool is dense and far from earlier ones, each with others of its class")
+@register(
+    "d2_coreset", "anchors drawn in dense regions of a pool, far from earlier anchors, each with images of its class"
+)
 class D2Coreset(Coreset):
     """Roth et al. 2020, D2: the first anchor is nearest to a draw from the pool's normal distribution, the next ones
-    are drawn by its density times the sum of squared distances to those chosen. O(anchors pool dim + dim^3) a batch.
+    are drawn with probability proportional to its density times the sum of squared distances to chosen anchors.
+    O(anchors pool dim + dim^3) per batch.
 
-    power: of that sum.
+    power: exponent of that sum.
 
     >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))
     >>> D2Coreset(labels, batch_size=8).plan(0, rows).shape
@@ -154,7 +158,7 @@ class D2Coreset(Coreset):
 def draw_coreset(
     density: Density, start: int, uniform: np.ndarray, *, power: float = 1.0, classes: np.ndarray | None = None
 ) -> np.ndarray:
-    """`start` and one more row for each uniform number in [0, 1)."""
+    """Choose `start` and one more row for each uniform number in [0, 1)."""
     sums, barred = Sums(density.centred), np.zeros(len(density.centred), dtype=bool)
     selected = [start]
     for drawn in uniform:

@@ -1,4 +1,4 @@
-"""DDM: the candidate batch whose distribution of distances is closest to that of the pool."""
+"""DDM: the candidate batch whose distance distribution is closest to that of the pool."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from levelfield.batching.candidates import BestOfCandidates, Pooled, Scorer
 from levelfield.batching.distances import Distances, codes, pairwise, span
 from levelfield.settings import one_of, whole
 
-WEIGHT = 2 * 75.0  # of the distance against the moments: Roth et al. 2020, released code, which adds it twice
+WEIGHT = 2 * 75.0  # of the distance relative to the moments: Roth et al. 2020, released code, which adds it twice
 
 
 class DistanceScorer:
     """1-Wasserstein distances between the distributions of pairwise distances, of batches and of `reference`.
 
-    rows: (pool, dim) float64. reference: the rows themselves if not given. bins: equal ones between the smallest and
-    the largest distance of the reference, values outside clamped into the end bins; 0: raw samples. moments: add the
-    lengths of the gaps between means and between standard deviations of the rows, as the released cost does.
+    rows: (pool, dim) float64. reference: the rows themselves if not given. bins: number of equal bins between the
+    smallest and the largest distance of the reference, values outside are clamped; 0: raw samples.
+    moments: add the norms of the differences of means and of standard deviations of the rows, as the released cost
+    does.
 
     The distances of all rows are computed once; a batch is a count over a block of them.
 
@@ -56,7 +57,7 @@ class DistanceScorer:
         return scores
 
     def shares(self, candidates: np.ndarray) -> np.ndarray:
-        """(candidates, bins): which share of a batch's pairs lies in each bin."""
+        """(candidates, bins): share of a batch's pairs in each bin."""
         count, size = candidates.shape
         counts = np.empty((count, self.bins))
         for found, rows in zip(counts, candidates, strict=True):
@@ -66,7 +67,7 @@ class DistanceScorer:
         return shares
 
     def _own(self, low: float, high: float) -> Distances:
-        """`Distances.of` the rows, from the matrix that is there anyway."""
+        """`Distances.of` the rows, from the existing distance matrix."""
         count = len(self.rows)
         if not self.bins:
             return Distances(self.rows, low, high, np.empty(0), np.sort(self.distances[np.triu_indices(count, 1)]))
@@ -75,11 +76,11 @@ class DistanceScorer:
         return Distances(self.rows, low, high, counts / (count * (count - 1)), np.empty(0))
 
 
-@register("ddm", "the best of 10 SPC batches: its distribution of distances is closest to that of a pool")
+@register("ddm", "the one of 10 SPC batches whose distance distribution is closest to that of a pool")
 class DistanceMatching(BestOfCandidates):
-    """Roth et al. 2020, DDM. O(pool^2 dim + candidates batch^2) a batch.
+    """Roth et al. 2020, DDM. O(pool^2 dim + candidates batch^2) per batch.
 
-    distance: `bins` (a number of `bins` equal ones) or `exact` (raw samples, slower).
+    distance: `bins` (a histogram with `bins` equal bins) or `exact` (raw samples, slower).
     moments: also match mean and standard deviation of the embeddings, as the released cost does.
 
     >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))

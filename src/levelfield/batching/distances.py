@@ -10,8 +10,8 @@ import numpy as np
 
 from levelfield.errors import BadSpecification
 
-MOST_PAIRS = 50_000_000  # whose distances are sorted
-BLOCK = 256  # rows whose distances to all others are computed at once
+MOST_PAIRS = 50_000_000  # limit for sorting
+BLOCK = 256  # rows whose distances are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +26,12 @@ class Distances:
     rows: np.ndarray
     low: float
     high: float
-    shares: np.ndarray  # of the pairs in each bin; empty without bins
+    shares: np.ndarray  # share of the pairs in each bin; empty without bins
     ordered: np.ndarray  # all distances, ascending; empty with bins
 
     @classmethod
     def of(cls, rows: np.ndarray, bins: int) -> Distances:
-        """In blocks, for any number of rows. bins = 0: the distances themselves."""
+        """Compute in blocks, for any number of rows. bins = 0: keep the distances themselves."""
         if not bins:
             if len(rows) ** 2 > 2 * MOST_PAIRS:
                 raise BadSpecification(
@@ -58,12 +58,12 @@ class Distances:
 
     @cached_property
     def _integral(self) -> np.ndarray:
-        """Of the quantile function, up to each of the ordered distances."""
+        """Integral of the quantile function up to each of the ordered distances."""
         sums: np.ndarray = np.r_[0.0, np.cumsum(self.ordered)] / len(self.ordered)
         return sums
 
     def wasserstein(self, sample: np.ndarray) -> float:
-        """1-Wasserstein distance of `sample` (ascending) from the distances themselves.
+        """1-Wasserstein distance between `sample` (ascending) and the distances.
 
         Each value of the sample has a share [a, b] of all quantiles; in it, |quantile function - value| changes sign
         once. The integral of the quantile function is a sum of the ordered distances: O(sample * log pairs).
@@ -73,7 +73,7 @@ class Distances:
         0.6667
         """
         count = len(self.ordered)
-        bounds = np.arange(len(sample) + 1) * (count / len(sample))  # in places of `ordered`
+        bounds = np.arange(len(sample) + 1) * (count / len(sample))  # in positions of `ordered`
         a, b = bounds[:-1], bounds[1:]
         cross = np.searchsorted(self.ordered, sample, side="right").clip(a, b)
         low, middle, high = (np.interp(at, np.arange(count + 1), self._integral) for at in (a, cross, b))
@@ -81,7 +81,7 @@ class Distances:
 
 
 def pairwise(rows: np.ndarray) -> np.ndarray:
-    """(n, n) Euclidean distances. Centred first: what is far from the origin would be rounded away."""
+    """(n, n) Euclidean distances, of centred rows: far from the origin, rounding would destroy them."""
     rows = rows - rows.mean(axis=0)
     result: np.ndarray = rows @ rows.T
     squares = result.diagonal().copy()
@@ -95,7 +95,7 @@ def pairwise(rows: np.ndarray) -> np.ndarray:
 
 
 def span(distances: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest distance of a pair; the diagonal is none."""
+    """Smallest and largest distance of a pair, without the diagonal."""
     np.fill_diagonal(distances, distances[0, 1])
     found = float(distances.min()), float(distances.max())
     np.fill_diagonal(distances, 0)
@@ -103,7 +103,7 @@ def span(distances: np.ndarray) -> tuple[float, float]:
 
 
 def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
-    """The bin of each distance, floor((x - low) / width), those outside in the end bins.
+    """Bin of each distance, floor((x - low) / width), clamped to the end bins.
 
     >>> codes(np.array([0.0, 1.0, 1.4, 3.0, 9.0]), 1.0, 3.0, 4).tolist()
     [0, 0, 0, 3, 3]
@@ -116,7 +116,7 @@ def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarr
 
 
 def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """The distances of all pairs, some at a time."""
+    """Yield the distances of all pairs in blocks."""
     rows = rows - rows.mean(axis=0)
     squares = np.einsum("nd,nd->n", rows, rows)
     for start in range(0, len(rows), BLOCK):

@@ -6,22 +6,22 @@ import numpy as np
 
 
 def draw(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
-    """[decks, count]: the first cards 0..size-1 of each freshly shuffled deck. Beyond its size they mean nothing.
+    """[decks, count]: the first cards 0..size-1 of each freshly shuffled deck. Entries beyond its size are meaningless.
 
-    Time O(decks * count^2) at most, however large the decks are.
+    Time at most O(decks * count^2) for any deck size.
 
     >>> hand = draw(np.array([3, 100]), 3, np.random.default_rng(0))
     >>> sorted(hand[0].tolist()), len(set(hand[1].tolist()))
     ([0, 1, 2], 3)
     """
     widest = max(int(sizes.max(initial=0)), count)
-    if widest <= count * count:  # shuffling all is quicker
+    if widest <= count * count:  # shuffling all is faster
         keys = stream.random((len(sizes), widest))
-        keys[np.arange(widest) >= sizes[:, None]] = 2.0  # behind all real cards
+        keys[np.arange(widest) >= sizes[:, None]] = 2.0  # after all real cards
         return np.argsort(keys, axis=1)[:, :count]
     hand = np.empty((len(sizes), count), dtype=np.int64)
     for place in range(count):
-        card = stream.integers(np.maximum(sizes - place, 1))  # its rank among those not yet taken
+        card = stream.integers(np.maximum(sizes - place, 1))  # rank among the remaining cards
         for taken in np.sort(hand[:, :place], axis=1).T:
             card += card >= taken
         hand[:, place] = card
@@ -29,9 +29,9 @@ def draw(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarr
 
 
 def draw_decks(sizes: np.ndarray, rows: int, count: int, stream: np.random.Generator) -> np.ndarray:
-    """[rows, count] numbers of decks: each draw takes a card off a deck chosen uniformly among those not yet empty.
+    """[rows, count] indices of decks: each draw takes a card from a deck chosen uniformly among the non-empty ones.
 
-    Every row begins with full decks; needs count <= all cards.
+    Every row starts with full decks; needs count <= number of cards.
 
     >>> draw_decks(np.array([1, 1, 2]), 2, 4, np.random.default_rng(0)).sum(axis=1).tolist()  # all cards: 0, 1, 2, 2
     [5, 5]
@@ -41,15 +41,15 @@ def draw_decks(sizes: np.ndarray, rows: int, count: int, stream: np.random.Gener
         return np.stack([_race(sizes, count, stream) for _ in range(rows)])
     found = stream.integers(len(sizes), size=rows * count)
     row = np.repeat(np.arange(rows), count) * len(sizes)
-    # Draws from an empty deck are repeated. A deck that is empty before a draw stays so when earlier ones are repeated,
-    # so all may be looked at together.
+    # Repeat draws from an empty deck. A deck that is empty before a draw stays empty if earlier draws are repeated, so
+    # all draws can be checked together.
     while len(vain := np.flatnonzero(occurrences(row + found) >= sizes[found])):
         found[vain] = stream.integers(len(sizes), size=len(vain))
     return found.reshape(rows, count)
 
 
 def _race(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
-    """As one row of `draw_decks`: decks give their cards at the times of independent Poisson processes."""
+    """One row of `draw_decks`, by independent Poisson processes of the decks."""
     waits = np.cumsum(stream.exponential(size=int(sizes.sum())))
     starts = np.cumsum(sizes) - sizes
     times = waits - np.repeat(np.where(starts > 0, waits[starts - 1], 0.0), sizes)
@@ -57,7 +57,7 @@ def _race(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndar
 
 
 def occurrences(entries: np.ndarray) -> np.ndarray:
-    """How often each entry occurred before.
+    """Number of earlier occurrences of each entry.
 
     >>> occurrences(np.array([7, 3, 7, 7])).tolist()
     [0, 0, 1, 2]

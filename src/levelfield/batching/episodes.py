@@ -16,15 +16,15 @@ from levelfield.settings import one_of, whole
 
 @register("episodes", "support and query images of a few classes; one or several episodes per batch")
 class Episodes(Batching):
-    """`episodes` a batch, each with batch_size / (episodes * (support + query)) distinct classes.
+    """`episodes` per batch, each with batch_size / (episodes * (support + query)) distinct classes.
 
-    Roles: the rows that are `support`, those that are `query`, and the `episode` of every row. An image is never
-    support and query of one episode, unless its class has no other.
+    Roles: the `support` rows, the `query` rows, and the `episode` of every row. An image is never both support and
+    query of an episode, unless its class has only one image.
 
-    support, query: images a class has of each kind; 5 + 5 with 12 classes in fehervari2019.
-    across: `replace` draws the classes of every episode anew, so that two of a batch may share some; `distinct` gives
-    every episode of a batch other classes.
-    replace: draw the images of a class with replacement, support and query each among their own.
+    support, query: images per class of each kind; 5 + 5 with 12 classes in fehervari2019.
+    across: `replace` draws the classes of every episode independently, so that episodes may share classes; `distinct`
+    gives the episodes of a batch different classes.
+    replace: draw the images of a class with replacement, separately for support and query.
     small: for classes with fewer than support + query images: `repeat` (divided between the two kinds, then repeated),
     `skip` the class, or `error`.
 
@@ -93,7 +93,7 @@ class Episodes(Batching):
         }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        shared = self.episodes if self.across == "distinct" else 1  # episodes that draw their classes together
+        shared = self.episodes if self.across == "distinct" else 1  # episodes that share one draw of classes
         draws = self.batches * self.episodes // shared
         classes = draw(np.full(draws, len(self._groups)), self.classes * shared, stream).ravel()
         sizes = self._groups.sizes[classes]
@@ -106,13 +106,13 @@ class Episodes(Batching):
 
 
 def places(sizes: np.ndarray, support: int, query: int) -> np.ndarray:
-    """[classes, support + query]: which card of a shuffled deck goes where; small decks are divided, then repeated.
+    """[classes, support + query]: card of a shuffled deck for each place; small decks are divided, then repeated.
 
     >>> places(np.array([4, 3, 1]), 2, 2).tolist()
     [[0, 1, 2, 3], [0, 1, 2, 2], [0, 0, 0, 0]]
     """
     sizes = np.minimum(sizes, support + query)
-    share = np.round(sizes * support / (support + query)).astype(np.int64)  # of the images that are support
+    share = np.round(sizes * support / (support + query)).astype(np.int64)  # number of support images
     share = np.clip(share, np.maximum(1, sizes - query), np.maximum(1, np.minimum(support, sizes - 1)))
     rest = np.maximum(sizes - share, 1)
     first = np.arange(support) % share[:, None]
@@ -127,7 +127,7 @@ def with_replacement(sizes: np.ndarray, support: int, query: int, stream: np.ran
     >>> bool((cards[:, :2, None] == cards[:, None, 2:]).any())
     False
     """
-    kept = stream.integers(sizes)  # where the support could take all, one image stays for the query
+    kept = stream.integers(sizes)  # reserve one image for the query
     spare = (sizes > 1) & (sizes <= support)
     first = stream.integers((sizes - spare)[:, None], size=(len(sizes), support))
     first += spare[:, None] & (first >= kept[:, None])

@@ -1,4 +1,4 @@
-"""Which batching fits which objective: what every batch guarantees against what the objective needs."""
+"""Check whether a batching fits an objective: guarantees of the batches against needs of the objective."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from levelfield.errors import BadSpecification, LevelfieldError
 
 
 class Fit(NamedTuple):
-    """`by chance`: some batches may have nothing to learn from; such steps are counted as idle."""
+    """`by chance`: some batches may have no usable tuples; such steps are counted as idle."""
 
     verdict: Literal["yes", "by chance", "no"]
     reason: str = ""
 
 
 def fits(batching: Batching, objective: Any) -> Fit:
-    """Whether the batches have what `objective` (or its facts) needs. A custom objective, which declares nothing, fits.
+    """Whether the batches meet the needs of `objective` (or its facts). A custom objective without facts always fits.
 
     >>> from levelfield.objectives import describe
     >>> fits(create("spc", [0, 0, 1, 1], batch_size=2, samples_per_class=1), describe("triplet"))
-    Fit(verdict='no', reason='it needs 2 images of a class in a batch, and batches have at most 1')
+    Fit(verdict='no', reason='it needs 2 images of a class in a batch, but batches have at most 1')
     >>> fits(create("random", [0, 0, 1, 1, 2, 2], batch_size=2), describe("triplet")).verdict
     'by chance'
     """
@@ -31,9 +31,9 @@ def fits(batching: Batching, objective: Any) -> Fit:
     classes, together = least
     promise = batching.promise()
     if promise.most < together:
-        return Fit("no", f"it needs {together} images of a class in a batch, and batches have at most {promise.most}")
+        return Fit("no", f"it needs {together} images of a class in a batch, but batches have at most {promise.most}")
     if promise.most_classes is not None and promise.most_classes < classes:
-        return Fit("no", f"it needs {classes} classes in a batch, and batches have at most {promise.most_classes}")
+        return Fit("no", f"it needs {classes} classes in a batch, but batches have at most {promise.most_classes}")
     if promise.together < together:
         return Fit("by chance", f"a batch may lack {together} images of the same class")
     if promise.classes < classes:
@@ -42,7 +42,7 @@ def fits(batching: Batching, objective: Any) -> Fit:
 
 
 def check_fit(batching: Batching, objective: Any) -> None:
-    """Refuse a batching whose batches never have what the objective needs, and name batchings that do."""
+    """Refuse a batching that never meets the needs of the objective, and name batchings that do."""
     found = fits(batching, objective)
     if found.verdict == "no":
         who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
@@ -60,7 +60,7 @@ def fitting(batching: Batching, objective: Any) -> list[str]:
     for name in names():
         try:
             other = create(name, batching.labels, batch_size=batching.batch_size, batches_per_epoch=batching.batches)
-        except LevelfieldError:  # these labels or this size do not allow it
+        except LevelfieldError:  # not possible for these labels or this size
             continue
         if fits(other, objective).verdict == "yes":
             found.append(name)

@@ -1,4 +1,4 @@
-"""FRD: the candidate batch whose mean and covariance are nearest to those of the pool."""
+"""FRD: the candidate batch whose mean and covariance are closest to those of the pool."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Normal(NamedTuple):
 
 
 class FrechetScorer:
-    """Squared Frechet distances of batches from `reference`, without a matrix root and whatever the covariances' rank.
+    """Squared Frechet distances of batches from `reference`, without a matrix root and for covariances of any rank.
 
     |m1 - m2|^2 + tr C1 + tr C2 - 2 tr (C1 C2)^(1/2). The last trace is the sum of singular values of B C1^(1/2) /
     sqrt(b - 1), B the centred batch: the roots of the eigenvalues of B C1 B^T / (b - 1). With H = X C1 X^T of all rows
-    computed once, that is a block of H, centred on both sides: b x b, whatever the dimension.
+    computed once, that is a block of H, centred on both sides: b x b for any dimension.
 
     rows: (pool, dim) float64. reference: the rows themselves if not given.
 
@@ -59,7 +59,7 @@ class FrechetScorer:
             np.take(self.product[rows], rows, axis=1, out=block)
             block -= block.mean(axis=0)
             block -= block.mean(axis=1, keepdims=True)
-        # Beyond the rank there is rounding noise only, and its root would be felt: 4e-8.
+        # Beyond the rank there is only rounding noise, whose root would matter: 4e-8.
         rank = min(size - 1, self.rows.shape[1])
         values = np.linalg.eigvalsh(blocks)[:, size - rank :].clip(min=0) / (size - 1)
         return mean_term, self.trace + spread - 2 * np.sqrt(values).sum(axis=1)
@@ -70,9 +70,9 @@ class FrechetScorer:
         return scores
 
 
-@register("frd", "the best of 10 SPC batches: its mean and covariance are nearest to those of a pool")
+@register("frd", "the one of 10 SPC batches whose mean and covariance are closest to those of a pool")
 class FrechetMatching(BestOfCandidates):
-    """Roth et al. 2020, FRD. O(pool^2 dim + candidates batch^3) a batch.
+    """Roth et al. 2020, FRD. O(pool^2 dim + candidates batch^3) per batch.
 
     >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))
     >>> FrechetMatching(labels, batch_size=8).plan(0, rows).shape

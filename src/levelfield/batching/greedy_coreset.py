@@ -13,7 +13,7 @@ from levelfield.settings import number
 
 
 class FarthestFirst:
-    """Chooses among `rows` (pool, dim), float64: one product with a vector for each pick, no matrix of distances.
+    """Farthest-first choice among `rows` (pool, dim), float64: one matrix-vector product per pick, no distance matrix.
 
     >>> FarthestFirst(np.array([[0.0], [1.0], [5.0], [9.0]])).choose(3, start=0)
     (array([0, 3, 2]), array([9., 4., 1.]))
@@ -32,11 +32,11 @@ class FarthestFirst:
         soft: float = 0.0,
         stream: np.random.Generator | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`count` rows, `start` first, each the farthest from its nearest chosen one (lowest index on ties, no index
-        twice); and the largest distance of any row to its nearest chosen one after each pick.
+        """Choose `count` rows, `start` first, then each time the row farthest from its nearest chosen row (ties: lowest
+        index; no index twice); also return the largest such distance after each pick.
 
-        classes: (pool,); rows of a chosen class are out. soft: uniform among the free rows at or above this quantile
-        of their distances, drawn from `stream`.
+        classes: (pool,); rows of a chosen class are excluded. soft: draw from `stream`, uniformly among the free rows
+        at or above this quantile of their distances.
         """
         nearest, found = np.full(len(self.rows), np.inf), np.empty(len(self.rows))
         barred = np.zeros(len(self.rows))
@@ -63,11 +63,11 @@ def _softly(found: np.ndarray, soft: float, stream: np.random.Generator | None) 
     return int(stream.choice(free[distances >= np.quantile(distances, soft)]))
 
 
-@register("greedy_coreset", "anchors as far as possible from each other, each with others of its class")
+@register("greedy_coreset", "anchors as far as possible from each other, each with images of its class")
 class GreedyCoreset(Coreset):
-    """Roth et al. 2020, GC: k-centre, farthest first. O(anchors pool dim) a batch.
+    """Roth et al. 2020, GC: k-centre, farthest first. O(anchors pool dim) per batch.
 
-    soft: draw among those at or above this quantile of the distances, e.g. 0.97; 0: always the farthest.
+    soft: draw among the rows at or above this quantile of the distances, e.g. 0.97; 0: always the farthest.
 
     >>> labels, rows = np.repeat(np.arange(8), 4), np.random.default_rng(0).normal(size=(32, 3))
     >>> GreedyCoreset(labels, batch_size=8, pool="all").plan(0, rows).shape

@@ -1,4 +1,4 @@
-"""Groups of n images of one class, and the treatment of classes that have fewer."""
+"""Groups of n images of one class, and the treatment of smaller classes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Groups:
     """The usable classes, and groups of `n` images of them.
 
     small: for classes with fewer than n images: `repeat` (all once, then again in a new order), `skip` the class,
-    `refill` (take what there is and more classes, see `fill`), `replace` (draw n with replacement), or `error`.
+    `refill` (use all its images and add more classes, see `fill`), `replace` (draw n with replacement), or `error`.
     """
 
     n: int
     small: str
-    sizes: np.ndarray  # images of each class
+    sizes: np.ndarray  # number of images of each class
     starts: np.ndarray  # where a class begins in `images`
     images: np.ndarray  # positions, class by class
     few: int  # classes with fewer than n images
@@ -73,7 +73,7 @@ class Groups:
             )
 
     def need_fill(self, batch_size: int, world: int) -> None:
-        """Refuse a batch that `refill` cannot fill, or cannot give out in whole groups."""
+        """Refuse a batch that `refill` cannot fill or cannot divide into whole groups."""
         most = int(np.minimum(self.sizes, self.n).sum())
         if most < batch_size:
             raise BadInput(
@@ -92,7 +92,7 @@ class Groups:
         return dealt
 
     def dealt(self, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        """[groups, n] positions: each class deals from a deck of its own, so its images come equally often."""
+        """[groups, n] positions: each class deals from its own deck, so that its images occur equally often."""
         uses = np.bincount(classes, minlength=len(self))
         cards = deal_many(self.sizes, uses, hand=self.n, stream=stream)  # class by class
         by_class = np.argsort(classes, kind="stable")
@@ -101,7 +101,7 @@ class Groups:
         return groups
 
     def drawn(self, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        """[groups, n] positions: each group draws anew."""
+        """[groups, n] positions: each group is drawn independently."""
         sizes = self.sizes[classes]
         cards = draw(sizes, self.n, stream)
         small = sizes < self.n
@@ -113,7 +113,7 @@ class Groups:
         return self.at(classes, cards)
 
     def fill(self, hands: Sequence[np.ndarray], groups: np.ndarray, batch_size: int) -> np.ndarray:
-        """Batches of groups of unequal length: no image is repeated, what is beyond `batch_size` is cut off.
+        """Batches of groups of unequal length: no image is repeated; the excess beyond `batch_size` is dropped.
 
         hands: the classes of each batch; groups: [classes of all batches, n], as dealt or drawn.
         """

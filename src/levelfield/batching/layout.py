@@ -11,9 +11,9 @@ from levelfield.errors import BadInput
 
 
 def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: int = 4) -> Layout:
-    """The largest layout up to classes x per_class in which half of the classes need not repeat an image.
+    """The largest layout up to classes x per_class in which at least half of the classes repeat no image.
 
-    `labels` are those of the training images.
+    `labels`: labels of the training images.
 
     >>> print(fit_batch(np.repeat(np.arange(10), 8)).change)
     The batch is 10x4 instead of 25x4: there are 10 training classes.

@@ -14,14 +14,14 @@ from levelfield.errors import BadSpecification
 from levelfield.settings import whole
 
 
-@register("m_per_class", "m images per class, distinct classes, drawn anew for each batch; the epoch length can be set")
+@register("m_per_class", "m images per class, distinct classes, redrawn for each batch; configurable epoch length")
 class MPerClass(Batching):
     """batch_size / m distinct classes drawn for each batch, m images each.
 
-    batch_size: None takes all classes in every batch, m of each.
+    batch_size: None uses all classes in every batch, m images of each.
     samples_per_class: m; the default 4 is that of Musgrave et al. 2020 (8 classes, batch 32).
-    length: images an epoch has at most, cut to whole batches (at least one pass if batch_size is None). Without it an
-    epoch is as long as for every batching; pytorch-metric-learning's own default is 100,000.
+    length: maximum number of images in an epoch, rounded down to whole batches (at least one pass if batch_size is
+    None). By default an epoch is as long as for other batchings; the default of pytorch-metric-learning is 100,000.
     small: for classes with fewer than m images: `replace` (m draws with replacement), or as for `spc`.
 
     >>> len(MPerClass(np.repeat(np.arange(10), 4), batch_size=12, samples_per_class=4, length=40))

@@ -32,21 +32,23 @@ class Memory:
 
     @property
     def mean_age(self) -> float:
-        """Steps since a row was written, on average."""
+        """Mean number of steps since the rows were written."""
         return float(self.steps - self._written.mean())
 
     def fill(self, rows: np.ndarray) -> None:
-        """All rows at once."""
-        self.rows = checked(rows, len(self._written), "image").astype(np.float32)  # a copy: others may go on writing
+        """Store all rows."""
+        self.rows = checked(rows, len(self._written), "image").astype(np.float32)  # a copy of the caller's array
         self._written[:] = self.steps
 
     def write(self, indices: np.ndarray, rows: np.ndarray) -> None:
-        """The rows of a step."""
+        """Store the rows of a step."""
         rows = checked(rows, len(indices), "image of the batch")
         if self.is_empty:
             raise BadInput("The memory of embeddings is empty: `fill` it with a row for every image first.")
         if rows.shape[1] != self.rows.shape[1]:
-            raise BadInput(f"The memory holds rows of {self.rows.shape[1]} numbers; the new rows have {rows.shape[1]}.")
+            raise BadInput(
+                f"The memory has rows of {self.rows.shape[1]} dimensions; the new rows have {rows.shape[1]}."
+            )
         self.rows[indices] = rows
         self._written[indices] = self.steps + 1
 
@@ -70,17 +72,17 @@ class Memory:
 
 
 def checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
-    """`rows`, after checking that there is one finite row for each of `count` images.
+    """Validate that `rows` has one finite row for each of `count` images.
 
     >>> checked(np.array([[1.0], [np.nan]]), 2, "image")
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadInput: The embedding of image 1 holds NaN or infinity.
+    levelfield.errors.BadInput: The embedding of image 1 contains NaN or infinity.
     """
     rows = np.asarray(rows)
     if rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
         raise BadInput(f"One embedding per {what} is needed: expected shape ({count}, dim), got {rows.shape}.")
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
-        raise BadInput(f"The embedding of {what} {int(np.argmin(finite))} holds NaN or infinity.")
+        raise BadInput(f"The embedding of {what} {int(np.argmin(finite))} contains NaN or infinity.")
     return rows

@@ -13,12 +13,12 @@ from levelfield.batching.groups import Groups
 from levelfield.settings import number
 
 
-@register("n_pair", "an anchor and a positive of each of many classes; objectives get these roles")
+@register("n_pair", "an anchor and a positive of each of many classes; objectives receive these roles")
 class Pairs(Batching):
     """Pairs of distinct classes, dealt as in `spc` with n = 2, with the roles `anchor` and `positive`.
 
-    same_image: chance that the positive is the anchor's own image, in another view (0.1 in the released
-    code of fehervari2019, for N-pair and angular).
+    same_image: probability that the positive is the anchor's own image in another view (0.1 in the released code of
+    fehervari2019, for N-pair and angular).
     small: a class with one image: `repeat` it (counted in `repeating`), `skip` the class, or `error`.
 
     >>> batches = Pairs([0, 0, 1, 1], batch_size=4)

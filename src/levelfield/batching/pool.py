@@ -11,8 +11,8 @@ from levelfield.batching.groups import Groups
 def draw_groups(groups: Groups, count: int, stream: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Classes (count,) in ascending order, and images (count, n) of each.
 
-    The classes are distinct. With fewer classes than that, they and their images are dealt from decks, so that no
-    image comes twice while its class has unused ones.
+    The classes are distinct. If there are fewer than `count`, classes and images are dealt from decks, so that no image
+    occurs twice while its class has unused images.
 
     >>> classes, images = draw_groups(Groups.of(np.array([0, 0, 1, 1, 1, 1]), 2), 3, np.random.default_rng(0))
     >>> len(classes), len(np.unique(images)) >= 4
@@ -26,7 +26,7 @@ def draw_groups(groups: Groups, count: int, stream: np.random.Generator) -> tupl
 
 
 def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.random.Generator) -> np.ndarray:
-    """(count, hand) numbers of groups, each row with distinct classes; `classes`: those of the groups, ascending.
+    """(count, hand) indices of groups, each row with distinct classes; `classes`: classes of the groups, ascending.
 
     >>> draw_candidates(np.array([4, 4, 7]), count=5, hand=2, stream=np.random.default_rng(0)).shape
     (5, 2)
@@ -41,9 +41,10 @@ def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.ra
 def draw_images(
     groups: Groups, of_image: np.ndarray, *, size: int, least: int, stream: np.random.Generator
 ) -> np.ndarray:
-    """Positions of `size` images, uniformly; of fewer than `least` classes: and an image each of some others.
+    """Positions of `size` uniformly drawn images; if they have fewer than `least` classes, add one image each of
+    further classes.
 
-    of_image: the number of each image's class, -1 where the class is left out.
+    of_image: index of each image's class, -1 if the class is excluded.
     """
     allowed = np.flatnonzero(of_image >= 0)
     pool = stream.choice(allowed, size=min(size, len(allowed)), replace=False)
@@ -57,7 +58,7 @@ def draw_images(
 def complete(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
     """(batches, anchors * n): each anchor followed by n - 1 other images of its class.
 
-    anchors: (batches, anchors). An image comes twice in a batch only if its class has no other one left.
+    anchors: (batches, anchors). An image occurs twice in a batch only if its class has no other image left.
 
     >>> labels = np.array([0, 0, 1, 1])
     >>> complete(Groups.of(labels, 2), labels, np.array([[1, 2]]), np.random.default_rng(0)).tolist()
@@ -68,14 +69,14 @@ def complete(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: 
         return np.stack([_complete_one(groups, of_image, row, stream) for row in anchors])
     anchors = anchors.ravel()
     hands = groups.drawn(of_image[anchors], stream)
-    # the anchor changes places with the first card, or takes its place: the others are as if drawn without it
+    # swap the anchor with the first card, or replace it: the others are distributed as if drawn without the anchor
     hands[np.arange(len(hands)), (hands == anchors[:, None]).argmax(axis=1)] = hands[:, 0]
     hands[:, 0] = anchors
     return hands.reshape(len(ordered), -1)
 
 
 def _complete_one(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """A batch in which a class comes twice: its anchors share what is left of it."""
+    """Complete a batch in which a class occurs twice: its anchors share the remaining images."""
     result = np.empty((len(anchors), groups.n), dtype=np.int64)
     result[:, 0] = anchors
     for label in np.unique(of_image[anchors]):

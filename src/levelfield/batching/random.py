@@ -12,9 +12,9 @@ from levelfield.batching.dealing import deal
 from levelfield.errors import BadSpecification
 
 
-@register("random", "all images shuffled and divided into batches, whatever their classes")
+@register("random", "all images shuffled and divided into batches, regardless of class")
 class Random(Batching):
-    """Coverage batches * batch_size / images. A batch may hold no positive pair.
+    """Coverage: batches * batch_size / images. A batch may have no positive pair.
 
     >>> Random([0, 0, 1, 1], batch_size=2).plan(0).shape
     (2, 2)

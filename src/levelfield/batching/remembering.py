@@ -1,4 +1,4 @@
-"""The base of batchings that use embeddings: groups of n images, a memory, and one plan per epoch."""
+"""Base of batchings that use embeddings: groups of n images, a memory, and one plan per epoch."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Remembered(Common, total=False):
 
 
 class Remembering(Batching):
-    """All batches of an epoch are planned at its start, from the memory as it is then, so workers may fetch ahead.
+    """All batches of an epoch are planned at its start from the current memory, so that workers can prefetch.
 
-    `fill` the memory when `is_due` says so, `observe` after each step. The plan of the present epoch is kept, since
-    the memory changes while it is being used; `plan(epoch, memory)` is the same as a pure function.
+    Call `fill` when `is_due` is true, and `observe` after each step. The plan of the current epoch is kept, because the
+    memory changes during the epoch; `plan(epoch, memory)` is the pure function.
 
     samples_per_class, small: as in SPC-n.
-    refresh: when the memory is renewed: rows of the batch after each of the `steps`, all by a pass before each
-    `epoch`, or `never` after the first pass.
-    project: dimensions of a random projection, drawn once an epoch; 0: none.
+    refresh: when the memory is updated: the batch's rows after each step (`steps`), all rows by a pass before each
+    epoch (`epoch`), or `never` after the first pass.
+    project: dimensions of a random projection, drawn once per epoch; 0: none.
 
-    A subclass writes `_batches`.
+    A subclass implements `_batches`.
     """
 
     needs_memory = True
@@ -87,7 +87,7 @@ class Remembering(Batching):
         return self.memory.is_empty or (self.refresh == "epoch" and not planned)
 
     def fill(self, rows: np.ndarray) -> None:
-        """An embedding for every image, from a pass in evaluation mode."""
+        """Store an embedding of every image, from a pass in evaluation mode."""
         self.memory.fill(rows)
         self._kept = None
 
@@ -118,14 +118,14 @@ class Remembering(Batching):
         if self._kept is None or self._kept[0] != epoch:
             if self.memory.is_empty:
                 raise BadInput(
-                    f"{type(self).__name__} plans from embeddings, and its memory is empty: `fill` it with "
+                    f"{type(self).__name__} plans from embeddings, but its memory is empty: `fill` it with "
                     "a row for every image first."
                 )
             self._kept = epoch, super()._whole(epoch, self.memory.rows)
         return self._kept[1]
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        assert memory is not None  # `_whole` saw to it
+        assert memory is not None  # guaranteed by `_whole`
         if self.project >= memory.shape[1]:
             raise BadSpecification(
                 f"'project' is {self.project}; it must be below the {memory.shape[1]} dimensions of the "

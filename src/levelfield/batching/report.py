@@ -12,10 +12,10 @@ class PlanReport:
     """Arrays are per batch; the other three are per epoch."""
 
     classes: np.ndarray  # distinct classes
-    repeats: np.ndarray  # places that hold an image already in the batch
-    max_per_class: np.ndarray  # places held by the most frequent class
-    min_per_class: np.ndarray  # places held by the rarest class that is there
-    anchors_with_positive: np.ndarray  # places for which another place holds a different image of the class
+    repeats: np.ndarray  # entries that repeat an image of the batch
+    max_per_class: np.ndarray  # entries of the most frequent class
+    min_per_class: np.ndarray  # entries of the rarest class in the batch
+    anchors_with_positive: np.ndarray  # entries with a different image of their class in the batch
     coverage: float  # distinct images / images
     max_uses: int  # of any image
     classes_seen: int
@@ -34,7 +34,7 @@ class PlanReport:
 
 
 def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:
-    """The facts about `plan` [batches, size] of positions into `labels`.
+    """Statistics of `plan` [batches, size], positions in `labels`.
 
     >>> facts = report(np.array([0, 0, 1, 1]), np.array([[0, 1, 2, 2]]))
     >>> facts.classes.tolist(), facts.repeats.tolist(), facts.anchors_with_positive.tolist(), facts.coverage
@@ -58,7 +58,7 @@ def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:
 
 
 def _classes_of_batches(classes: np.ndarray, plan: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each class in each batch, batch after batch: number of the batch, places held, distinct images."""
+    """For each class in each batch: index of the batch, number of entries, number of distinct images."""
     batch = np.repeat(np.arange(len(plan)), plan.shape[1])
     order = np.lexsort((plan.ravel(), classes.ravel(), batch))
     batch, label, image = batch[order], classes.ravel()[order], plan.ravel()[order]

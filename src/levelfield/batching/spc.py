@@ -14,17 +14,17 @@ from levelfield.errors import BadSpecification
 from levelfield.settings import one_of
 
 
-@register("spc", "n images of each class in the batch, dealt from decks: classes equally often, no repeated image")
+@register("spc", "n images per class, dealt from decks: every class equally often, no image repeated")
 class SamplesPerClass(Batching):
-    """Classes from one deck, the images of each class from a deck of its own; decks are new in every epoch.
+    """Classes are dealt from one deck, the images of each class from its own deck; decks are new in every epoch.
 
-    In a batch no class comes twice, and no image (unless its class has fewer than n). Uses of classes differ by at
-    most 1. Coverage of a class with m images and u uses: min(1, u * n / m).
+    A batch repeats no class, and no image (unless its class has fewer than n). Uses of classes differ by at most 1.
+    Coverage of a class with m images and u uses: min(1, u * n / m).
 
     samples_per_class: n; the default 2 is that of Roth et al. 2020.
     small: for classes with fewer than n images: `repeat` them (counted in `repeating`), `skip` the class (counted in
-    `skipped`), `refill` (the images there are, then more classes until the batch is full), or `error`.
-    replace: draw classes and images independently, as the released code of Roth et al. does: a class may come twice,
+    `skipped`), `refill` (use all its images, then more classes until the batch is full), or `error`.
+    replace: draw classes and images independently, as the released code of Roth et al. does: a class may occur twice,
     and an image may be its own positive.
 
     >>> batches = SamplesPerClass([0, 0, 0, 1, 1, 2, 2, 2], batch_size=4, samples_per_class=2)

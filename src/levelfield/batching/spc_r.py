@@ -1,4 +1,4 @@
-"""SPC-R: images drawn freely, and a last one that completes a pair."""
+"""SPC-R: random images, and a last one that completes a pair."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import one_of
 
 
-@register("spc_r", "images drawn freely, and a last one from a class already in the batch: at least one positive pair")
+@register("spc_r", "random images plus one from a class already in the batch: at least one positive pair")
 class RandomWithPair(Batching):
-    """batch_size - 1 images drawn for each batch, the last one from the class of one of them.
+    """batch_size - 1 images drawn at random for each batch, and one from the class of one of them.
 
     uniform: `class` draws a class, then one of its images not yet in the batch (roth2020); `image` draws images.
-    replace: with replacement, as the released code of roth2020 does: the last image may be its own partner.
+    replace: draw with replacement, as the released code of roth2020 does: the last image may be its own partner.
 
-    Without replacement the last image is one not yet in the batch, of the class of a random member that has such. If no
-    member has: any other image where there is a pair already; else the last two are of one class that has two.
+    Without replacement, the last image is a new image of the class of a random member. If no member's class has another
+    image: any other image if the batch already has a pair; otherwise the last two images are of one class with two.
 
     >>> batches = RandomWithPair([0, 1, 2, 3, 4, 4], batch_size=3)
     >>> sorted(batches.labels[batches.plan(0)][0].tolist())[-2:]  # no other class has two
@@ -46,11 +46,11 @@ class RandomWithPair(Batching):
             raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
         if self._groups.sizes.max() < 2:
             raise BadInput(
-                "No class has 2 images, and batching 'spc_r' needs one that has. Batching 'random' does not."
+                "Batching 'spc_r' needs a class with at least 2 images, and there is none. Use batching 'random'."
             )
         if self.batch_size > len(self.labels) and not replace:
             raise BadSpecification(
-                f"A batch of {self.batch_size} needs at least as many images; there are {len(self.labels)}. "
+                f"A batch of {self.batch_size} is too large for {len(self.labels)} images. "
                 "Choose a smaller batch, or replace=True."
             )
 
@@ -64,7 +64,7 @@ class RandomWithPair(Batching):
         return {**super().settings(), "uniform": self.uniform, "replace": self.replace}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        """Classes first: given them, the images of each are equally likely in both ways of drawing."""
+        """Draw classes first: given the classes, the images of each are equally likely in both ways of drawing."""
         groups = self._groups
         if self.replace:
             classes = self._classes_with_replacement(stream)
@@ -74,7 +74,7 @@ class RandomWithPair(Batching):
             free = draw_decks(groups.sizes, self.batches, self.batch_size - 1, stream)
         else:
             images = draw(np.full(self.batches, len(self.labels)), self.batch_size - 1, stream)
-            free = np.searchsorted(groups.starts, images, side="right") - 1  # images are counted class by class
+            free = np.searchsorted(groups.starts, images, side="right") - 1  # images are numbered class by class
         return _images(with_pair(free, groups.sizes, stream), groups, stream)
 
     def _classes_with_replacement(self, stream: np.random.Generator) -> np.ndarray:
@@ -88,7 +88,7 @@ class RandomWithPair(Batching):
 
 
 def with_pair(free: np.ndarray, sizes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """The classes of each batch with the last one, so that a class comes twice. free: [batches, b - 1] classes.
+    """Classes of each batch including the last image, so that a class occurs twice. free: [batches, b - 1] classes.
 
     >>> with_pair(np.array([[0, 1]]), np.array([1, 2, 3]), np.random.default_rng(0)).tolist()  # 0 has no other image
     [[0, 1, 1]]
@@ -99,7 +99,7 @@ def with_pair(free: np.ndarray, sizes: np.ndarray, stream: np.random.Generator) 
     partner = np.where(used < sizes[free], stream.random(free.shape), -1.0)  # members whose class has another image
     last = np.take_along_axis(free, partner.argmax(1)[:, None], axis=1)
     classes = np.concatenate([free, last], axis=1)
-    for row in np.flatnonzero(partner.max(1) < 0):  # all used up: only where classes are tiny
+    for row in np.flatnonzero(partner.max(1) < 0):  # all images used: only with tiny classes
         left = sizes - np.bincount(free[row], minlength=len(sizes))
         if used[row].max() > 1:
             classes[row, -1] = stream.choice(np.repeat(np.arange(len(sizes)), left))

@@ -1,4 +1,4 @@
-"""Datasets by name, and how a name or a path becomes a catalog."""
+"""Registry of datasets, and loading of a catalog by name or path."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
 
     Args:
         name_or_path: a name (see `names()`), a path, or `my_data.py:function`, a function that returns a Catalog.
-        **settings: keywords of the dataset (`root` for those that people download, `path` for `folder` and `csv`).
+        **settings: keywords of the dataset (`root` for downloaded datasets, `path` for `folder` and `csv`).
 
     Returns:
         A `Catalog`: paths, labels (images,) and class names. No image is decoded.
@@ -65,8 +65,8 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
 
 
 def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> Catalog:
-    """Call `make`; the error for a misspelt setting names the nearest one, and a missing setting is named."""
-    check_keywords(f"dataset '{name}'", settings, make, also=["skip_unreadable"])  # that one the study itself heeds
+    """Call `make` with `settings`; refuse misspelt and missing settings by name."""
+    check_keywords(f"dataset '{name}'", settings, make, also=["skip_unreadable"])  # handled by the study
     for setting, default in (accepted(make) or {}).items():
         if default is inspect.Parameter.empty and setting not in settings:
             raise BadSpecification(f"The dataset '{name}' needs the setting '{setting}'.")

@@ -1,7 +1,7 @@
 """Contents of the cache other than features: records of checked images, unpacked archives, the list of distinct emoji.
 
-Only files that levelfield created inside the cache are found: a folder that a user linked there, or keeps beside it
-under such a name, must not be deleted.
+Only files that levelfield created inside the cache are listed: folders that a user linked or stored there must not be
+deleted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _seen(cache: Path) -> Iterator[Kept]:
 
 
 def _unpacked(cache: Path) -> Iterator[Kept]:
-    """Unpacked archives; each has beside it the lock that was held while unpacking."""
+    """Unpacked archives; each has a lock file next to it."""
     shelf = cache / "unpacked"
     for lock in _files(shelf, cache):
         name = lock.name[1:].removesuffix(".lock")
@@ -74,7 +74,7 @@ def _without(files: list[Path], lock: Path | None = None) -> bool:
         with locked(lock):
             return _without(files)
     for file in files:
-        with suppress(OSError):  # it stays, and the answer says so
+        with suppress(OSError):  # not removed; the return value tells
             file.unlink(missing_ok=True)
     return not any(file.exists() for file in files)
 
@@ -99,7 +99,7 @@ def _begins_with(file: Path, head: bytes) -> bool:
 
 
 def _bytes(path: Path) -> int:
-    with suppress(FileNotFoundError):  # cleared meanwhile
+    with suppress(FileNotFoundError):  # removed by another process
         return path.lstat().st_size if path.is_file() else 0
     return 0
 

@@ -1,4 +1,4 @@
-"""Catalog: which images exist and of which class. Nothing is decoded."""
+"""Catalog: the images of a dataset and their classes. Nothing is decoded."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _BLOCK = 2**18  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """Images, their classes, and what a protocol must know about them.
+    """Images, their classes, and facts for protocols.
 
     Args:
-        name: what people call the dataset.
+        name: name of the dataset.
         paths: (images,) files.
         labels: (images,) int64, dense 0..C-1 in the order of `class_names`.
         class_names: (classes,).
         groups: (classes,) int64 or None. A protocol never divides a group between train and test.
         roles: (images,) `query`, `gallery`, `train` or empty; None if the data has no roles.
-        notes: sentences for people about what was left out or looks odd.
-        class_ids: (classes,) the makers' own number or name of each class; None if there is none.
-        split: (images,) `train`, `validation` or `test`, as the makers divided the images; None if a protocol is free
-            to divide.
+        notes: sentences about omitted or unusual data.
+        class_ids: (classes,) official number or name of each class; None if there is none.
+        split: (images,) official split `train`, `validation` or `test`; None if a protocol is free
+        to divide.
 
     >>> catalog = Catalog("pets", (Path("a.png"), Path("b.png"), Path("c.png")), np.array([0, 1, 1]), ("cat", "dog"))
     >>> len(catalog), catalog.num_classes, catalog.class_sizes.tolist()
@@ -96,7 +96,7 @@ class Catalog:
 
     @property
     def class_sizes(self) -> np.ndarray:
-        """(classes,) int64: how many images each class has."""
+        """(classes,) int64: number of images of each class."""
         return np.bincount(self.labels, minlength=self.num_classes)
 
     @cached_property
@@ -142,7 +142,7 @@ class Catalog:
             class_ids=None if self.class_ids is None else tuple(self.class_ids[c] for c in classes),
             split=None if self.split is None else tuple(self.split[i] for i in chosen),
         )
-        if "digests" in self.__dict__:  # already read: the part need not read its files again
+        if "digests" in self.__dict__:  # already computed: do not read the files again
             return part.with_digests([self.digests[i] for i in chosen])
         return part
 
@@ -154,7 +154,7 @@ class Catalog:
         return noted.with_digests(self.digests) if "digests" in self.__dict__ else noted
 
     def with_digests(self, digests: Sequence[str]) -> Catalog:
-        """The same catalog with known digests, so that it need not read its files for them."""
+        """The same catalog with known digests, which avoids reading the files."""
         if len(digests) != len(self):
             raise BadInput(f"The dataset '{self.name}' has {len(self)} images but {len(digests)} digests.")
         known = replace(self)
@@ -163,7 +163,7 @@ class Catalog:
 
 
 def file_digest(path: Path) -> str:
-    """32 hexadecimal digits that depend on the file's bytes alone."""
+    """Hash of a file's content, 32 hexadecimal digits."""
     try:
         found = hashlib.blake2b(digest_size=16)
         with open(path, "rb", buffering=0) as file:

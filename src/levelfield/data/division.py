@@ -1,4 +1,4 @@
-"""How classes are divided: by the official split or in order, never within a group."""
+"""Division of classes: by the official split or in order, never within a group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarr
         return _in_part(catalog, units, "train"), _in_part(catalog, units, "test")
     if len(units) < 2:
         raise BadInput(
-            f"All classes of '{catalog.name}' belong to one group, and a group is never divided between train and test."
+            f"All classes of '{catalog.name}' belong to one group, which cannot be divided between train and test."
         )
     half = catalog.num_classes // 2
     cut = nearest_boundary(units, half) if _contiguous(catalog) else _reaching_boundary(units, half)
@@ -39,7 +39,7 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
     if len(shared):
         own = plural(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
         raise BadInput(
-            f"{own} in the {part} part and in another, such as '{catalog.class_names[shared[0]]}'. If the "
+            f"{own} in the {part} part and in another part, such as '{catalog.class_names[shared[0]]}'. If the "
             "same classes should train and test, use the protocol 'closed'."
         )
     belongs = np.zeros(catalog.num_classes, dtype=bool)
@@ -48,8 +48,8 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
     for unit in found:
         if not belongs[unit].all():
             raise BadInput(
-                f"The split of '{catalog.name}' divides the group of '{catalog.class_names[unit[0]]}', and "
-                "a group is never divided."
+                f"The split of '{catalog.name}' divides the group of '{catalog.class_names[unit[0]]}'; "
+                "all classes of a group must be in the same part."
             )
     if not found and part != "validation":
         raise BadInput(f"No class of '{catalog.name}' is in the {part} part.")
@@ -78,7 +78,7 @@ def blocks(catalog: Catalog, units: list[np.ndarray], folds: int, form: str) -> 
     ends = np.cumsum([len(unit) for unit in units])
     cuts: list[int] = []
     for number, edge in enumerate(np.cumsum([len(block) for _, block in wanted])[:-1]):
-        # at least one unit for this block, and one for each that follows
+        # at least one unit for this block and for each later one
         free = np.arange(cuts[-1] + 1 if cuts else 0, len(units) - (folds - 1 - number))
         cuts.append(int(free[np.argmin(np.abs(ends[free] - edge))]))
     parts = np.split(classes, ends[cuts])

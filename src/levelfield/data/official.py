@@ -34,10 +34,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """What a reader of the official files returns.
+    """Result of reading the official files.
 
     class_names: in the order of the official ids, for all classes that may occur.
-    folders: where the images are; a file there that no row names is reported.
+    folders: folders of the images; files there that are not in any row are reported.
     lines: rows of each annotation file, to be compared with the official counts.
     groups: of each class, if classes belong together.
     """
@@ -108,7 +108,9 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
     strange = sorted(there.difference(listed))
     remarks = [*listing.notes, *lone_note(catalog)]
     if strange:
-        remarks.append(f"{plural(len(strange), 'image file is', 'image files are')} in no list: {first_few(strange)}.")
+        remarks.append(
+            f"{plural(len(strange), 'image file is', 'image files are')} not in any list: {first_few(strange)}."
+        )
     problems = _differences(place.facts, listing, rows)
     if missing:
         problems.append(
@@ -138,7 +140,7 @@ def _catalog(place: Place, listing: Listing, rows: list[Row]) -> Catalog:
     if nameless:
         raise BadInput(
             f"The class {min(nameless, key=str)} in the labels of '{place.name}' has no name: the files in "
-            f"{place.root} do not belong together. {place.source}"
+            f"{place.root} do not match each other. {place.source}"
         )
     groups = None
     if listing.groups is not None:

@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
         """Import a name on first use: timm takes seconds to import, and the cache alone does not need it."""

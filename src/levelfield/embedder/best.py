@@ -8,9 +8,9 @@ from levelfield.errors import BadInput
 from levelfield.files import write_text
 
 BEST = "best"
-_RUN = ("run.yaml", "model.yaml")  # what a run's folder holds, a study's folder does not
+_RUN = ("run.yaml", "model.yaml")  # files of a run's folder that a study's folder does not have
 _STUDY = "runs.json"
-_LONGEST = 1000  # characters that are read of a pointer
+_LONGEST = 1000  # maximum characters of a pointer
 
 
 def write_best(study_folder: Path, run: Path) -> None:
@@ -39,7 +39,7 @@ def run_folder(place: Path | str) -> Path:
         return place
     if not (place / BEST).is_file():
         raise BadInput(
-            f"{place} is a study without a best run: finish it with `levelfield compare`, or name one of its runs."
+            f"{place} is a study without a best run: finish it with `levelfield compare`, or pass one of its runs."
         )
     return _followed(place / BEST)
 

@@ -11,7 +11,7 @@ _KNOWN = ("cpu", "cuda", "mps")
 
 
 def usable(device: str) -> str:
-    """The name of the device, after checking that it can be used.
+    """Check that a device is usable and return its name.
 
     >>> usable("cpu")
     'cpu'

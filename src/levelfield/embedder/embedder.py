@@ -18,7 +18,7 @@ PRECISIONS = ("float32", "bf16")
 
 
 class Embedder(nn.Module):
-    """`inputs` are images (rows, 3, side, side), or the tuple of tensors that `stored` gave for them.
+    """`inputs` are images (rows, 3, side, side), or the tuple of tensors that `stored` returned for them.
 
     >>> from levelfield.embedder import backbones
     >>> from levelfield.embedder.head.head import Head
@@ -89,12 +89,12 @@ class Embedder(nn.Module):
         """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
 
         rows: stored tensors (or a Source, or a loader of them); images if `from_images`. Both give the same bits.
-        coded: as they are compared; otherwise the raw output of the head, for training.
+        coded: encode rows as they are compared; otherwise return the raw output of the head, for training.
         """
         below: Callable[..., tuple[Tensor, ...]] = self.trunk.below if from_images else lambda *stored: stored
 
         def one_block(*block: Tensor) -> Tensor:
-            # `contiguous`: as a store gives them, whatever layout `below` left them in
+            # `contiguous`: the layout of stored tensors
             embedded = self.head(self.trunk.above(*(part.contiguous() for part in below(*block))))
             embedded = self.coded(embedded) if coded else embedded
             return functional.normalize(embedded, dim=1) if normalize else embedded
@@ -108,5 +108,5 @@ class Embedder(nn.Module):
 
     @property
     def passes(self) -> int:
-        """Rows that went through the trunk above the cut so far, training or not."""
+        """Number of rows passed through the trunk above the cut so far, in training or not."""
         return self.trunk.passes

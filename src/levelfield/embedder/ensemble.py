@@ -35,7 +35,7 @@ from levelfield.progress import SILENT, Progress
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
-    """Write the models of `folders` into `folder`, which does not need them afterwards.
+    """Write the models of `folders` into `folder`, which is then independent of them.
 
     Weights are hard links to the members' files where the file system supports them, so that they take no space. The
     last file completes the model. `about`: any other facts that YAML can hold.
@@ -109,7 +109,7 @@ class Ensemble:
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
     ) -> NDArray[np.float32]:
-        """The embeddings of images. A row depends on its image alone; a joined run stores the same bits.
+        """The embeddings of images. A row depends only on its image; a joined run stores the same bits.
 
         Args:
             images: as for a `Model`.
@@ -156,7 +156,7 @@ class Ensemble:
         for model, (view, owner) in zip(self.models, self._below, strict=True):
             embedder = model.embedder
             if owner not in stored:
-                # `contiguous`: as a store gives them, whatever layout `below` left them in
+                # `contiguous`: the layout of stored tensors
                 stored[owner] = tuple(part.contiguous() for part in embedder.trunk.below(views[view]))
             rows.append(embedder.head(embedder.trunk.above(*stored[owner])))
         return tuple(rows)
@@ -167,7 +167,7 @@ class Ensemble:
 
 
 def _same_below(one: Trunk, other: Trunk) -> bool:
-    """Whether two trunks give the same bits below the cut: the same settings and, to be sure, the same weights."""
+    """Whether two trunks are equal below the cut: the same settings and the same weights."""
     if one.key != other.key:
         return False
     mine, theirs = _frozen(one), _frozen(other)

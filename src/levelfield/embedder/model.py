@@ -33,10 +33,10 @@ from levelfield.trust import trusting
 if TYPE_CHECKING:
     from levelfield.embedder.ensemble import Ensemble
 
-LARGEST_IMAGE = 4096  # pixels of a side, 16 times what networks are trained with
-_WIDEST = 64  # branches: a head in blocks has so many times fewer numbers than width x dim
-_SMALL = 50_000_000  # weights of a backbone that is built without asking
-_DEEPEST = 200  # a model that reads a backbone at an early stage has so many times fewer weights
+LARGEST_IMAGE = 4096  # pixels per side, 16 times the usual training size
+_WIDEST = 64  # branches: a block-diagonal head has up to this many times fewer weights than width x dim
+_SMALL = 50_000_000  # a backbone with fewer weights is built without a size check
+_DEEPEST = 200  # a model cut at an early stage has up to this many times fewer weights than its backbone
 HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation": RelationHead}
 """Heads that a model can have. Each has `dim`, and `settings`: the keyword arguments that recreate it."""
 
@@ -64,7 +64,7 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
         "view": view,
         "about": {name: value for name, value in description.items() if name not in view},
     }
-    # one layout on disk; loading copies into the layout of the network
+    # one layout on disk; loading converts to the layout of the network
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in embedder.state_dict().items()}
     write_model(folder, facts, tensors)
 
@@ -76,7 +76,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     `with levelfield.trusting(FILE):`.
 
     Args:
-        folder: of a run, or of a study, whose best run it is (`runs/demo`, or `runs/demo/best`).
+        folder: of a run, or of a study, meaning its best run (`runs/demo`, or `runs/demo/best`).
         device: where the model computes, as torch names it: "cpu", "cuda:0".
         head: needed only for a model with a custom head; its weights are read from the folder.
 
@@ -172,8 +172,8 @@ class Model:
     def embed(
         self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
     ) -> NDArray[np.float32]:
-        """The embeddings of images. Computed in blocks of fixed size: a row's bits depend on its image alone and are
-        those its run stored.
+        """The embeddings of images. Computed in blocks of fixed size: a row depends only on its image and is
+        bit-identical to the row stored by its run.
 
         Args:
             images: paths, PIL images or uint8 arrays (height, width, 3), one or many; also one array

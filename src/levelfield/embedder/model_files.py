@@ -85,7 +85,7 @@ def within(home: Path, name: str) -> Path:
 
 
 def _missing(home: Path, name: str) -> BadInput:
-    return BadInput(f"{home} holds no trained model: {name} is missing. Give the folder of a finished run.")
+    return BadInput(f"{home} contains no trained model: {name} is missing. Pass the folder of a finished run.")
 
 
 def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:

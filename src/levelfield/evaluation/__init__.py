@@ -1,4 +1,4 @@
-"""Evaluation: metrics of retrieval, of clustering and of geometry; every figure knows how it was made."""
+"""Evaluation: retrieval, clustering and geometry metrics; every score carries its definition."""
 
 from __future__ import annotations
 

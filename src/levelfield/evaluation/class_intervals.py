@@ -1,7 +1,7 @@
-"""How sure a figure is: what other classes of the kind would give.
+"""Confidence intervals of scores over other classes of the same kind.
 
-Images of one class rise and fall together, and a query's neighbours are other queries: single queries are no
-independent trials, and an interval over them would be too narrow for every use. So intervals are over classes alone.
+Queries of one class are correlated, and a query's neighbours are other queries. Queries are therefore not independent,
+and an interval over them would be too narrow. Intervals are computed over classes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def intervals(
     average: str = "query",
     level: float = 0.95,
 ) -> dict[str, Interval]:
-    """Intervals of the mean of each metric over the counted queries (or over their classes' means): Student's t over
-    classes on the logit. Where it is not known (below 5 classes), both ends are NaN.
+    """Intervals of the mean of each metric over the counted queries (or over their class means): Student's t over
+    classes on the logit. Both ends are NaN below 5 classes.
 
     >>> values, codes = np.array([1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0]), np.repeat(np.arange(5), 2)
     >>> found = intervals({"recall@1": values}, codes, np.ones(10, dtype=bool))["recall@1"]
@@ -49,4 +49,4 @@ def intervals(
 
 def check_level(level: float) -> None:
     if not 0 < level < 1:
-        raise BadSpecification(f"ci={level}: the level of an interval lies between 0 and 1, for example 0.95.")
+        raise BadSpecification(f"ci={level}: the confidence level must be between 0 and 1, e.g. 0.95.")

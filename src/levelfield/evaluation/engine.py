@@ -1,4 +1,4 @@
-"""From embeddings and labels to figures: a pure function of its arguments."""
+"""Compute scores from embeddings and labels: a pure function of its arguments."""
 
 from __future__ import annotations
 
@@ -51,39 +51,39 @@ def evaluate(
     memory: str | int = "2GB",
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """Measure embeddings: each query is searched among all others, itself left out by id, or in a gallery.
+    """Evaluate embeddings: search each query among all other rows (itself excluded by id) or in a gallery.
 
-    The order of rows cannot change a result: the engine works in an order of its own and sums exactly. Nor did the
-    number of threads wherever measured, but the matrix library promises equal bits for one thread only.
+    The order of rows does not change a result: the engine uses its own order and sums exactly. The number of threads
+    did not change a result in any measurement, but the matrix library guarantees equal bits only for one thread.
 
     Args:
         embeddings: (n, dim) numbers, the queries: an array, a tensor or lists.
-        labels: (n,) whole numbers or text.
-        gallery: (m, dim), the rows to search in; without it, the other embeddings. If all queries are in the gallery
-            and no ids leave them out, there is a warning: each query would find itself.
+        labels: (n,) integers or text.
+        gallery: (m, dim), the rows to search in; without it, the other embeddings. Warns if all queries are
+            in the gallery and no ids exclude them: each query would find itself.
         gallery_labels: (m,), needed with a gallery.
-        query_ids: (n,) whole numbers: the gallery row that is query i itself, -1 if there is none.
-        metrics: see `names()`; None means all usual retrieval metrics and no clustering. A bare `recall` stands for
-            recall@K with each `k`. Clustering metrics cluster the queries into as many clusters as they have classes.
-            Metrics of geometry describe the queries too: their rows of unit length under cosine, their bits under
-            hamming, otherwise the rows as they are.
-        k: the K of metrics without a number of their own.
-        distance: what "near" means.
+        query_ids: (n,) integers: the gallery row that is query i itself, -1 if there is none.
+        metrics: see `names()`; None means all usual retrieval metrics and no clustering. A bare `recall` means
+            recall@K for each `k`. Clustering metrics cluster the queries into as many clusters as there are classes.
+            Geometry metrics also describe the queries: rows of unit length under cosine, bits under hamming,
+            otherwise the rows as given.
+        k: the K of metrics without a number.
+        distance: the distance that ranks neighbours.
         average: over queries, or over the means of classes.
         ties: the mean over all orders of rows at equal distance (expected), or the worst or best of them.
-        lone: queries without positives are left out (exclude) or count as 0 (miss).
+        lone: queries without positives are excluded (exclude) or count as 0 (miss).
         dim: use only the first columns.
         starts: k-means starts of the clustering metrics.
-        ci: the level of intervals of the retrieval metrics, over classes (0.95); None: none.
-        seed: of k-means.
-        memory: what may be taken beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs the embeddings
-            once more, 64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in
-            several rounds. Clustering and geometry need the queries once more and, for k-means, the centres four times.
+        ci: confidence level of intervals of the retrieval metrics over classes (0.95); None: no intervals.
+        seed: seed of k-means.
+        memory: limit beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs a copy of the embeddings,
+            64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in several rounds.
+            Clustering and geometry need a copy of the queries and, for k-means, four of the centres.
         progress: one stage, whose steps are similarities.
 
     Returns:
-        An `Evaluation`: a mapping of metric names to figures, which also has `per_query` (n,) for each retrieval
-        metric, the `intervals`, and the `signature` that says how each figure was made.
+        An `Evaluation`: a mapping from metric names to scores, with `per_query` (n,) values of each retrieval
+        metric, the `intervals`, and the `signature` that defines each score.
 
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], [0, 0, 1, 1], metrics=["recall@1", "map@r"])
     >>> dict(result)
@@ -95,14 +95,14 @@ def evaluate(
     """
     for kind, given, known in (
         ("average", average, AVERAGES),
-        ("way to treat ties", ties, TIES),
+        ("treatment of ties", ties, TIES),
         ("distance", distance, DISTANCES),
-        ("way to treat lone queries", lone, LONE),
+        ("treatment of lone queries", lone, LONE),
     ):
         if given not in known:
             raise unknown(kind, str(given), known)
     if starts < 1:
-        raise BadSpecification(f"starts={starts}: at least one k-means start is needed.")
+        raise BadSpecification(f"starts={starts}: the number of k-means starts must be at least 1.")
     if ci is not None:
         check_level(ci)
     wanted = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))
@@ -176,11 +176,11 @@ def evaluate(
         {metric.name: signature(metric) for metric in wanted},
         {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average, level=ci),
         search=partial(neighbours, inputs, distance=distance),
-    )  # the caller's arrays, no copy
+    )  # the caller's arrays, not copied
 
 
 def _signature_of_set(metric: Metric, distance: str, rows: int, shown: Representation) -> Signature:
-    """A geometry metric has no search: what matters is the distance, and whether it read rows of unit length."""
+    """Definition of a geometry metric, which has no search: the distance, and whether rows have unit length."""
     definition = Definition(metric.name, "none", "none", "none", "none", distance, rows, rows)
     return Signature(definition, replace(shown, norm=metric.facts.norm or shown.norm))
 

@@ -1,4 +1,4 @@
-"""What may be evaluated: finite rows, a label for each, ids that exist. All else is refused by name and row."""
+"""Validate the inputs of an evaluation: finite rows, one label per row, existing ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from levelfield.errors import BadInput
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Arrays = ArrayLike | torch.Tensor  # what people have: arrays, lists, tensors on any device
+Arrays = ArrayLike | torch.Tensor  # arrays, lists, tensors on any device
 _CHUNK = 256
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Queries and the gallery they are searched in, checked. `codes` are labels renamed 0..C-1 over both sets.
+    """Validated queries and gallery. `codes` are the labels of both sets renamed to 0..C-1.
 
     `query_ids[i]` is the gallery row that is query i itself, -1 if there is none.
     """
@@ -30,8 +30,8 @@ class Inputs:
     query_ids: Array
     classes: Array
     self_search: bool
-    bits: int  # per value as it came, before float16 was lifted to float32
-    device: torch.device  # where the embeddings came from: they are searched there
+    bits: int  # per value of the input, before float16 is converted to float32
+    device: torch.device  # device of the embeddings, used for the search
 
 
 def check_inputs(
@@ -43,12 +43,12 @@ def check_inputs(
     query_ids: Any = None,
     dim: int | None = None,
 ) -> Inputs:
-    """Arrays as the engine needs them; the caller's own are never changed.
+    """Convert arrays for the engine; the caller's arrays are never changed.
 
     >>> check_inputs([[0.0, 1.0], [1.0, float("nan")]], [0, 0])
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadInput: embeddings: 1 of 2 rows have a NaN or an infinity, the first is row 1.
+    levelfield.errors.BadInput: embeddings: 1 of 2 rows contain NaN or infinity; the first is row 1.
     """
     query = finite_rows(embeddings, "embeddings", dim)
     bits = 8 * (embeddings.element_size() if isinstance(embeddings, torch.Tensor) else np.asarray(embeddings).itemsize)
@@ -56,22 +56,22 @@ def check_inputs(
     names = class_names(labels, "labels", len(query), "embeddings")
     if gallery is None:
         if gallery_labels is not None or query_ids is not None:
-            raise BadInput("gallery_labels and query_ids belong to a gallery, and none was given: add gallery=.")
+            raise BadInput("gallery_labels and query_ids need a gallery: pass gallery=.")
         if len(query) < 2:
-            raise BadInput("embeddings has 1 row: a search needs at least 2, the query and something to find.")
+            raise BadInput("embeddings has 1 row; a search needs at least 2, a query and another row.")
         classes, codes = np.unique(names, return_inverse=True)
         return Inputs(
             query, codes, query, codes, np.arange(len(query)), classes, self_search=True, bits=bits, device=device
         )
     if gallery_labels is None:
-        raise BadInput("A gallery was given without gallery_labels: one label per gallery row is needed.")
+        raise BadInput("gallery was given without gallery_labels: pass one label per gallery row.")
     rows = finite_rows(gallery, "gallery", dim)
     if rows.shape[1] != query.shape[1]:
         raise BadInput(
-            f"embeddings have {query.shape[1]} columns and the gallery {rows.shape[1]}: the same number is needed."
+            f"embeddings has {query.shape[1]} columns but gallery has {rows.shape[1]}; both need the same number."
         )
     if len(rows) < 2:
-        raise BadInput(f"gallery has {len(rows)} row: at least 2 are needed.")
+        raise BadInput(f"gallery has {len(rows)} row; it needs at least 2.")
     others = class_names(gallery_labels, "gallery_labels", len(rows), "gallery rows")
     if (names.dtype.kind == "U") != (others.dtype.kind == "U"):
         raise BadInput("labels and gallery_labels must both be numbers or both be text.")
@@ -94,65 +94,65 @@ def check_inputs(
 def _numpy(values: Any, name: str) -> Array:
     try:
         if isinstance(values, torch.Tensor):
-            short = values.is_floating_point() and values.element_size() < 4  # numpy knows few of these types
+            short = values.is_floating_point() and values.element_size() < 4  # numpy lacks most of these types
             return (values.detach().float() if short else values.detach()).cpu().numpy()
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise BadInput(f"{name} can't be read as an array: {error}") from error
+        raise BadInput(f"Cannot convert {name} to an array: {error}") from error
 
 
 def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     """`[n, d]` float32 or float64, finite."""
     rows = _numpy(values, name)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
-        raise BadInput(f"{name} has shape {rows.shape} and type {rows.dtype}: numbers of shape (rows, dim) are needed.")
+        raise BadInput(f"{name} has shape {rows.shape} and type {rows.dtype}; expected numbers of shape (rows, dim).")
     if not rows.size:
-        raise BadInput(f"{name} is empty (shape {rows.shape}): nothing can be evaluated.")
+        raise BadInput(f"{name} is empty (shape {rows.shape}): there is nothing to evaluate.")
     if dim is not None:
         check_dim(dim, rows.shape[1], name)
         rows = rows[:, :dim]
     if rows.dtype not in (np.float32, np.float64):
-        exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 holds without loss
+        exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 represents exactly
         rows = rows.astype(np.float64 if rows.dtype.itemsize > exact else np.float32)
     bad = _infinite(rows)
     if len(bad):
-        raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows have a NaN or an infinity, the first is row {bad[0]}.")
+        raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows contain NaN or infinity; the first is row {bad[0]}.")
     return rows
 
 
 def check_dim(dim: int, columns: int, name: str) -> None:
     if not isinstance(dim, int | np.integer) or not 1 <= dim <= columns:
-        raise BadInput(f"dim={dim} was asked of {name} with {columns} columns: 1 to {columns} are possible.")
+        raise BadInput(f"dim={dim}, but {name} has {columns} columns; dim must be 1 to {columns}.")
 
 
 def class_names(values: Any, name: str, count: int, owner: str) -> Array:
-    """One label per row: whole numbers as they are, or text."""
+    """One label per row: integers or text."""
     labels = _numpy(values, name)
     if labels.ndim != 1:
-        raise BadInput(f"{name} has shape {labels.shape}: one label per row, shape ({count},), is needed.")
+        raise BadInput(f"{name} has shape {labels.shape}; expected one label per row, shape ({count},).")
     if len(labels) != count:
         raise BadInput(
-            f"{count} {owner} but {len(labels)} {name}: one label per row is needed, "
-            f"the first row without its partner is {min(count, len(labels))}."
+            f"{count} {owner} but {len(labels)} {name}: each row needs one label; "
+            f"the first unmatched row is {min(count, len(labels))}."
         )
     if labels.dtype.kind in "OT":
         labels = labels.astype(object)
         missing = [row for row, label in enumerate(labels) if label is None or label != label]
         if missing:
-            raise BadInput(f"{name}: {len(missing)} of {count} rows have no label, the first is row {missing[0]}.")
-    # int64 and uint64 together would become float64, in which large numbers merge: what int64 can't hold is text
+            raise BadInput(f"{name}: {len(missing)} of {count} rows have no label; the first is row {missing[0]}.")
+    # int64 and uint64 together would become float64, which merges large numbers; values beyond int64 become text
     large = labels.dtype.kind == "u" and len(labels) and labels.max() > np.iinfo(np.int64).max
     if labels.dtype.kind == "O" or large:
         return labels.astype(str)
     if labels.dtype.kind == "u":
         return labels.astype(np.int64)
     if labels.dtype.kind not in "ibU":
-        raise BadInput(f"{name} are of type {labels.dtype}: whole numbers or text are needed.")
+        raise BadInput(f"{name} has type {labels.dtype}; expected integers or text.")
     return labels
 
 
 def _infinite(rows: Array) -> Array:
-    """Which rows have a NaN or an infinity; a few at a time, so that a file that is mapped to memory stays a file."""
+    """Rows with NaN or infinity, checked a few at a time so that a memory-mapped file is not loaded as a whole."""
     found = [
         np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start
         for start in range(0, len(rows), _CHUNK)
@@ -166,12 +166,12 @@ def _ids(values: Any, queries: int, gallery: int) -> Array:
     ids = _numpy(values, "query_ids")
     if ids.shape != (queries,) or ids.dtype.kind not in "iu":
         raise BadInput(
-            f"query_ids has shape {ids.shape} and type {ids.dtype}: one whole number per query, "
-            f"shape ({queries},), is needed (-1: the query is not in the gallery)."
+            f"query_ids has shape {ids.shape} and type {ids.dtype}; expected one integer per query, "
+            f"shape ({queries},); -1 means that the query is not in the gallery."
         )
     bad = np.flatnonzero((ids < -1) | (ids >= gallery))
     if len(bad):
         raise BadInput(
-            f"query_ids: {ids[bad[0]]} at row {bad[0]} is no gallery row (-1 to {gallery - 1} are possible)."
+            f"query_ids: {ids[bad[0]]} at row {bad[0]} is not a gallery row; valid ids are -1 to {gallery - 1}."
         )
     return ids.astype(np.int64)

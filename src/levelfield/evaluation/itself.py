@@ -1,4 +1,4 @@
-"""Queries that are in the gallery themselves: each is its own nearest row, and the figures mean nothing."""
+"""Detect queries that are also gallery rows: each would find itself, and the scores would be meaningless."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SAMPLE = 64
 
 
 class QueriesInGallery(UserWarning):
-    """Queries find themselves in the gallery, because no `query_ids` say which gallery rows they are."""
+    """Queries find themselves in the gallery, because `query_ids` does not exclude them."""
 
 
 def warn_of_queries_in_gallery(inputs: Inputs) -> None:
-    """Warn if all queries have their own row in the gallery, number by number, and are not left out by id.
+    """Warn if every query has an identical row in the gallery and is not excluded by id.
 
-    A few single copies are no reason: a gallery may hold the same photo twice. Rows are compared only if a sample of
-    the queries is there, so that it costs next to nothing.
+    A few copies do not trigger the warning: a gallery may contain a photo twice. A sample of the queries is checked
+    first, so that the check is cheap.
     """
     asked = inputs.query[inputs.query_ids < 0]
     if inputs.self_search or not len(asked):
@@ -30,8 +30,9 @@ def warn_of_queries_in_gallery(inputs: Inputs) -> None:
     known = {hash(row.tobytes()) for row in inputs.gallery}
     if all(hash(row.tobytes()) in known for row in asked):
         warnings.warn(
-            f"All {len(asked):,} queries are also rows of the gallery, and each finds itself first. To compare every "
-            "row with all others leave the gallery out; or say by query ids which gallery row each query is.",
+            f"All {len(asked):,} queries are also rows of the gallery, so each finds itself first. To compare "
+            "every row "
+            "with all other rows, leave out the gallery; or pass the gallery row of each query as query ids.",
             QueriesInGallery,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Several embeddings of the same images as one: ensembles (seidenschwarz2021 F), DREML, the folds of MLRC."""
+"""Join several embeddings of the same images: ensembles (seidenschwarz2021 F), DREML, the folds of MLRC."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
 
-_ROWS = 4096  # brought to unit length at once, in float64
+_ROWS = 4096  # normalised at a time, in float64
 
 
 def joined(members: Sequence[Array]) -> Array:
-    """Rows of each member (n, d_k) brought to length 1, then side by side: float32 (n, sum of d_k).
+    """Normalise the rows of each member (n, d_k) to length 1 and concatenate them: float32 (n, sum of d_k).
 
-    Without that the member with the longest rows would decide alone. Not normalised again: every row with no zero part
-    has length sqrt(members), so Euclidean distance and cosine rank alike. A zero row stays zero. The bits of a row
-    depend on that row alone.
+    Without normalisation the member with the longest rows would dominate. The result is not normalised again: every row
+    without a zero part has length sqrt(members), so Euclidean distance and cosine rank equally. A zero row stays zero.
+    The bits of a row depend only on that row.
 
     >>> joined([np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[100.0], [-7.0]])])
     array([[ 0.6,  0.8,  1. ],
@@ -35,7 +35,7 @@ def joined(members: Sequence[Array]) -> Array:
 
 
 def separated(figures: Iterable[float]) -> float:
-    """The figure of each member, averaged: what is left of an ensemble without joining.
+    """Mean of the members' scores, to compare with the score of the joined embedding.
 
     >>> separated([0.5, 0.75])
     0.625
@@ -53,12 +53,12 @@ def _unit(rows: Array) -> Array:
 
 def _check(members: Sequence[Array]) -> None:
     if not members:
-        raise BadInput("There is nothing to join: no member was given.")
+        raise BadInput("No members to join: pass at least one.")
     for place, rows in enumerate(members):
         if rows.ndim != 2:
-            raise BadInput(f"Member {place} has shape {rows.shape}; rows (images, dim) are needed.")
+            raise BadInput(f"Member {place} has shape {rows.shape}; expected (images, dim).")
         if len(rows) != len(members[0]):
             raise BadInput(
-                f"Member {place} has {len(rows)} rows and member 0 has {len(members[0])}: the same images "
-                "in the same order are needed."
+                f"Member {place} has {len(rows)} rows but member 0 has {len(members[0])}: all members need the same "
+                "images in the same order."
             )

@@ -1,4 +1,4 @@
-"""What an evaluation gives back: figures, and what lies under them."""
+"""Result of an evaluation: scores, values per query and per class, intervals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES = ("metrics", "queries", "classes")
 
 @dataclass(frozen=True)
 class ClassMeans:
-    """Mean of a metric over the counted queries of each class that has any, and how many they are."""
+    """Mean of a metric over the counted queries of each class, and the number of those queries."""
 
     classes: Array
     means: Array
@@ -34,13 +34,12 @@ class ClassMeans:
 
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
-    """Figures by name (fractions, not per cent). A clustering metric is the mean over its starts.
+    """Scores by name (fractions, not per cent). The score of a clustering metric is the mean over its starts.
 
-    `per_query[name]` has one value per query in input order; a query without positives (`lone`) has 0 there, and
-    whoever averages under `lone="exclude"` drops those first. `per_start[name]` holds the value of each k-means start.
-    `intervals[name]` is there for every retrieval metric if `ci` was asked for: what other classes of the kind would
-    give. Its ends are NaN where that is not known: below 5 classes, and if all classes have the same figure, unless it
-    is 0 or 1.
+    `per_query[name]` has one value per query in input order; a query without positives (`lone`) has the value 0 and
+    must be dropped before averaging with `lone="exclude"`. `per_start[name]` has one value per k-means start.
+    `intervals[name]` has the interval over classes of every retrieval metric if `ci` was set. Its ends are NaN below 5
+    classes, and if all classes have the same score, unless that is 0 or 1.
     """
 
     values_by_name: dict[str, float]
@@ -68,12 +67,12 @@ class Evaluation(Mapping[str, float]):
 
     @property
     def n_queries(self) -> int:
-        """All queries, the lone ones counted."""
+        """Number of queries, including those without positives."""
         return len(self.lone)
 
     @property
     def n_lone(self) -> int:
-        """Queries without a positive in the gallery."""
+        """Number of queries without a positive in the gallery."""
         return int(self.lone.sum())
 
     @property
@@ -84,19 +83,19 @@ class Evaluation(Mapping[str, float]):
         }
 
     def per_class(self, name: str) -> ClassMeans:
-        """Class means of a per-query metric: what methods are compared by."""
+        """Class means of a per-query metric, used to compare methods."""
         if self._known(name) not in self.per_query:
-            raise BadSpecification(f"Metric '{name}' describes the whole set and has no value per class.")
+            raise BadSpecification(f"Metric '{name}' is computed over the whole set and has no value per class.")
         found, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
         return ClassMeans(self.classes[found], means, queries)
 
     def neighbours(self, k: int) -> Neighbours:
-        """The k nearest gallery rows of each query, computed now: `positions` and `similarities`, both `[queries, k]`.
+        """Compute the k nearest gallery rows of each query: `positions` and `similarities`, both `[queries, k]`.
 
-        The query itself is left out by id. Needs the embeddings unchanged, as they were when they were evaluated.
+        The query itself is excluded by id. The evaluated embeddings must be unchanged.
         """
         if self.search is None:
-            raise BadSpecification("This evaluation holds no embeddings: ask the result of `evaluate` itself.")
+            raise BadSpecification("This evaluation has no embeddings: use the result that `evaluate` returned.")
         return self.search(k)
 
     def __repr__(self) -> str:
@@ -113,9 +112,9 @@ class Evaluation(Mapping[str, float]):
         return html_table("Evaluation", head, rows, notes=[self._about])
 
     def to_pandas(self, of: str = "metrics") -> Any:
-        """A DataFrame of the `metrics` with their intervals, of the `queries` in input order, or of the `classes`.
+        """DataFrame of the `metrics` with their intervals, of the `queries` in input order, or of the `classes`.
 
-        A query without positives has the value 0; `counted` says whether it is among those that are averaged.
+        A query without positives has the value 0; `counted` tells whether it is included in the average.
         """
         if of not in TABLES:
             raise unknown("table of an evaluation", of, TABLES)
@@ -143,7 +142,7 @@ class Evaluation(Mapping[str, float]):
         return f"{self.n_queries:,} queries of {len(np.unique(self.query_codes)):,} classes{lone}"
 
     def signature(self, name: str) -> Signature:
-        """How the figure was made."""
+        """Definition of the score."""
         return self.signatures[self._known(name)]
 
     def _known(self, name: str) -> str:
@@ -153,7 +152,7 @@ class Evaluation(Mapping[str, float]):
 
 
 def mean_of(values: Array, codes: Array, counted: Array, *, average: str) -> float:
-    """Mean over the counted queries, or over their classes' means; NaN if there are none. Order never matters."""
+    """Mean over the counted queries or over their class means; NaN if there are none. Independent of input order."""
     if not counted.any():
         return math.nan
     parts = values[counted] if average == "query" else class_means(values, codes, counted)[1]
@@ -161,7 +160,7 @@ def mean_of(values: Array, codes: Array, counted: Array, *, average: str) -> flo
 
 
 def class_means(values: Array, codes: Array, counted: Array) -> tuple[Array, Array, Array]:
-    """(codes, means, counts) of the classes with counted queries. Summed in order of size: input order never matters.
+    """(codes, means, counts) of the classes with counted queries. Summed in order of size: independent of input order.
 
     >>> class_means(np.array([1.0, 0.0, 1.0]), np.array([4, 4, 2]), np.array([True, True, True]))
     (array([2, 4]), array([1. , 0.5]), array([1, 2]))

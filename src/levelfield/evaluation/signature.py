@@ -1,19 +1,19 @@
-"""How a figure was made, as data: figures that were made otherwise do not belong in one column."""
+"""Signatures: the definition of a score as data, so that scores with different definitions never share a column."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-ENGINE = "1"  # raise it when the same embeddings could get another value
+ENGINE = "1"  # increase it when the same embeddings could get a different score
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What the figure means. Equal within a column."""
+    """Definition of the score. Equal within a column."""
 
     metric: str
-    self_excluded: str  # "id": the query's own row is left out by its id; "none": no query is in the gallery
+    self_excluded: str  # "id": the query's own row is excluded by id; "none": no query is in the gallery
     ties: str
     lone: str
     average: str
@@ -26,7 +26,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Representation:
-    """What was compared. May differ within a column as a declared deviation."""
+    """The compared embeddings. May differ within a column as a declared deviation."""
 
     dim: int
     bits: int = 32  # per value
@@ -37,7 +37,7 @@ class Representation:
 
 @dataclass(frozen=True)
 class Signature:
-    """Definition and representation of one figure.
+    """Definition and representation of one score.
 
     >>> definition = Definition("recall@1", "id", "expected", "exclude", "query", "cosine", 5200, 5200)
     >>> signature = Signature(definition, Representation(dim=128))
@@ -69,7 +69,7 @@ class Signature:
         return "|".join(parts)
 
     def declared(self, **changes: Any) -> Signature:
-        """The same with what only the caller knows of the representation: `refined=`, `ensemble=`."""
+        """Copy with facts of the representation that only the caller knows: `refined=`, `ensemble=`."""
         return replace(self, representation=replace(self.representation, **changes))
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
@@ -81,7 +81,7 @@ class Signature:
 
 
 def compatible(first: Signature, second: Signature) -> bool:
-    """Whether two figures may share a column: their definitions are equal.
+    """Whether two scores may share a column: their definitions are equal.
 
     >>> one = Signature(Definition("mrr", "id", "expected", "exclude", "query", "cosine", 9, 9), Representation(dim=8))
     >>> compatible(one, one.declared(dim=64))

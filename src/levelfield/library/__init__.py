@@ -1,7 +1,7 @@
 """The studies that ship with levelfield, by name: `levelfield compare demo`, `levelfield compare roth2020/table4`.
 
-Each is a YAML file in this folder, and its name is its path without the suffix. A `base.yaml` holds what several
-studies extend; it is not a study itself.
+Each is a YAML file in this folder; its name is its path without the suffix. A `base.yaml` contains settings that
+several studies extend and is not a study itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXTENDS = re.compile(r"^extends: *(\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a study before it is run."""
+    """Facts of a study, known before it is run."""
 
     what: str
     needs: str
@@ -36,7 +36,7 @@ class Facts:
 
 
 def names() -> list[str]:
-    """Every study: those on the embedded images first, then the papers' tables in their order.
+    """All studies: first those on the embedded images, then the papers' tables in order.
 
     >>> names()[:3], "roth2020/table4" in names(), "roth2020/base" in names()
     (['batching', 'classes-samples', 'curves'], True, False)
@@ -49,18 +49,18 @@ def path(name: str) -> Path:
     if name in _files():
         return _files()[name]
     if (new := former(name)) is not None:
-        raise UnknownName(f"The study '{name}' is called '{new}' now. See `{SEE}`.")
+        raise UnknownName(f"The study '{name}' is now called '{new}'. See `{SEE}`.")
     raise unknown("study", name, names(), see=SEE)
 
 
 def content(name: str) -> dict[str, Any]:
-    """The plain data of a study's file, without what it extends."""
+    """The plain data of a study's file, without the studies that it extends."""
     found: dict[str, Any] = read_yaml_file(path(name))
     return found
 
 
 def copy(name: str) -> str:
-    """The text of a study's file, to be edited elsewhere: what it extends is named instead of found beside it."""
+    """The text of a study's file for use outside the library: `extends` gets the library name instead of a path."""
 
     def named(found: re.Match[str]) -> str:
         return f"extends: {name_of(path(name).parent / found[1])}"
@@ -69,7 +69,7 @@ def copy(name: str) -> str:
 
 
 def describe(name: str) -> Facts:
-    """What a study is about and what it needs.
+    """Topic and requirements of a study.
 
     >>> describe("demo").needs, describe("lim2022/table5").needs
     ('levelfield[demo]', 'cub or cars, weights of resnet50 (--mini: levelfield[demo])')
@@ -91,12 +91,12 @@ def name_of(file: Path) -> str | None:
     >>> name_of(path("roth2020/table4")), name_of(Path("my.yaml"))
     ('roth2020/table4', None)
     """
-    place = Path(os.path.realpath(file))  # also where links lead in a circle
+    place = Path(os.path.realpath(file))  # works for link loops too
     return next((name for name, own in _files().items() if own == place), None)
 
 
 def former(name: str) -> str | None:
-    """The study that used to be called `name`: `studies/demo.yaml`, `studies/papers/002_table4.yaml`, `002_table4`.
+    """The study formerly called `name`: `studies/demo.yaml`, `studies/papers/002_table4.yaml`, `002_table4`.
 
     >>> former("studies/demo.yaml"), former("studies/papers/002_table4.yaml"), former("mine.yaml")
     ('demo', 'roth2020/table4', None)
@@ -113,12 +113,12 @@ def _files() -> dict[str, Path]:
 
 
 def _place(name: str) -> tuple[bool, list[str | int]]:
-    """Studies without a paper first; table10 after table9."""
+    """Sort key: studies without a paper first; table10 after table9."""
     return "/" in name, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _listed(data: list[str]) -> str:
-    """The names in a sentence.
+    """Join names for a sentence.
 
     >>> _listed(["cub", "cars", "sop"])
     'cub, cars or sop'

@@ -1,4 +1,4 @@
-"""Methods: competitors that a study can name. Any objective is one; the rest is registered here."""
+"""Methods that a study can compare. Every objective is a method; further methods are registered here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 _registry: Registry[Method] = Registry("method", "methods")
 register = _registry.register
 _SHARED = ("batch", "batching", "lr", "refine", "trials")
-_EVERYBODYS = (*_SHARED, "memory", "mixup", "student")  # settings of a method, whatever its objective
+_EVERYBODYS = (*_SHARED, "memory", "mixup", "student")  # settings of every method
 
 
 def names() -> list[str]:
@@ -53,7 +53,7 @@ def create(
 ) -> Method:
     """The method called `name`: a registered one, an objective, or `my_losses.py:MyLoss`.
 
-    `generator` decides how proxies start. A Method gets it, `num_classes` and `dim` only if its constructor asks.
+    `generator` initialises proxies. A Method gets it, `num_classes` and `dim` only if its constructor takes them.
 
     >>> create("contrastive", num_classes=4, dim=8, neg_margin=0.8).trains
     True
@@ -71,9 +71,9 @@ def create(
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
     mixup, student, memory = (settings.pop(key, None) for key in ("mixup", "student", "memory"))
     if student is not None and mixup not in (None, False):
-        raise BadSpecification("'mixup' and 'student' do not go together: a teacher knows no mixed image.")
+        raise BadSpecification("'mixup' and 'student' cannot be combined: a teacher has no outputs for mixed images.")
     if memory is not None and mixup not in (None, False):
-        raise BadSpecification("'mixup' and 'memory' do not go together: a mixed image has two classes.")
+        raise BadSpecification("'mixup' and 'memory' cannot be combined: a mixed image has two classes.")
     objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
     if memory is not None and memory is not False:
         objective = _remembering(objective, memory, dim)
@@ -89,10 +89,10 @@ def create(
 
 
 def describe(name: str) -> Any:
-    """What is known of a method: a sentence, or the facts of its objective.
+    """Description of a method, or the facts of its objective.
 
     >>> describe("untrained")
-    "The trunk's features as they are, in their full width."
+    "The trunk's features, unchanged and in full width."
     """
     if name not in names():
         raise unknown("method", name, names(), see="levelfield list methods")
@@ -100,9 +100,9 @@ def describe(name: str) -> Any:
 
 
 def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Hyperparameters worth searching: `(low, high, "linear" or "log")`, or a list of choices.
+    """Search space of hyperparameters: `(low, high, "linear" or "log")`, or a list of choices.
 
-    The ranges of a miner, a batching or a wrapped objective have its key in front.
+    Ranges of a miner, a batching or a wrapped objective are prefixed with its key.
 
     >>> search_ranges("lda"), search_ranges("histogram", {"miner": "distance_weighted"})
     ({'shrinkage': (0.05, 0.9, 'linear')}, {'bins': [11, 33, 65, 129], 'miner.lower': (0.1, 1.0, 'linear')})
@@ -112,7 +112,7 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
         found = dict(facts.search)
         chosen = settings.get("miner") or (facts.miners[0] if "miner" in facts.needs and facts.miners else None)
         found |= {f"miner.{key}": span for key, span in _part_ranges(miners.names(), miners.describe, chosen).items()}
-    else:  # a method, or somebody's own class
+    else:  # a method, or a user's class
         found = dict(getattr(_registry.get(name) if name in _registry else load_from_file(name), "search", {}))
         inner = settings.get("objective")
         if isinstance(inner, str) and inner in objectives.names():
@@ -124,18 +124,18 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
 
 
 def _part_ranges(known: list[str], describe: Callable[[str], Any], chosen: Any) -> dict[str, Any]:
-    """The ranges of the part that is `chosen` by its name or as `{name: settings}`."""
+    """Search ranges of the part `chosen` by name or as `{name: settings}`."""
     name = next(iter(chosen), None) if isinstance(chosen, Mapping) else chosen
     return dict(getattr(describe(name), "search", {})) if name in known else {}
 
 
 def shared_settings() -> tuple[str, ...]:
-    """Settings that every method has, whatever its objective."""
+    """Settings of every method, independent of its objective."""
     return _EVERYBODYS
 
 
 def kind_of(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> type[Method]:
-    """The class of the method called `name`. Runs the code of a file that is named.
+    """The class of the method called `name`. Runs the file of `my_methods.py:Name`.
 
     >>> kind_of("margin").__name__, kind_of("softmax", {"student": {"teacher": "big"}}).__name__
     ('Method', 'Student')
@@ -155,7 +155,7 @@ def kind_of(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> ty
 
 
 def trains(name: str) -> bool:
-    """Whether a competitor trains. One from a file is taken to: this runs no code of its own.
+    """Whether a method trains. Methods from a file are assumed to train, so that their code is not run.
 
     >>> trains("margin"), trains("lda")
     (True, False)
@@ -173,7 +173,7 @@ def learns_distributions(name: str) -> bool:
 
 
 def revision(name: str, settings: Mapping[str, Any]) -> int:
-    """How many times a competitor's training was defined: above 1 it is part of a run's identity.
+    """Revision of a method's training: above 1 it is part of a run's identity.
 
     >>> revision("contrastive", {}), revision("margin", {"preset": "roth2020/cub"})
     (1, 2)
@@ -186,9 +186,9 @@ def revision(name: str, settings: Mapping[str, Any]) -> int:
 
 
 def requires(name: str, settings: Mapping[str, Any], *, run_code: bool = True) -> tuple[str, ...]:
-    """Whose finished runs a competitor needs: labels of the study, or run folders.
+    """Finished runs that a method needs: labels of the study, or run folders.
 
-    run_code: without it a method from a file, which only its own code knows, is taken to need none.
+    run_code: if False, methods from a file are assumed to need none.
 
     >>> requires("ensemble", {"of": ["margin", "triplet"]}), requires("margin", {})
     (('margin', 'triplet'), ())
@@ -198,13 +198,13 @@ def requires(name: str, settings: Mapping[str, Any], *, run_code: bool = True) -
 
 
 def joins_seeds(name: str, settings: Mapping[str, Any]) -> bool:
-    """Whether it joins several seeds of others to one, so that it has no seed of its own."""
+    """Whether a method joins several seeds of other methods and has no seed of its own."""
     kind = kind_of(name)
     return kind.joins and kind.joined_seeds(settings) != "each"
 
 
 def members(name: str, settings: Mapping[str, Any]) -> int:
-    """How many networks a competitor consists of, each of which is trained alone.
+    """Number of separately trained networks of a method.
 
     >>> members("margin", {}), members("ensemble", {"of": ["margin", "triplet"]})
     (1, 1)
@@ -214,9 +214,9 @@ def members(name: str, settings: Mapping[str, Any]) -> int:
 
 
 def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
-    """Refuse what is nearly a setting of methods: the objective that gets the rest knows only its own."""
+    """Refuse misspelt method settings, which the objective would not recognise."""
     if name not in objectives.names():
-        return  # somebody's own may have any setting
+        return  # a user's objective may have any setting
     own = [*objectives.describe(name).defaults, "miner", "preset"]
     for key in settings:
         if key not in (*own, *_EVERYBODYS) and (close := nearest(key, [*own, *_EVERYBODYS])) in _EVERYBODYS:

@@ -1,6 +1,6 @@
-"""What a competitor is: an objective with its miner and batching, and what else it needs.
+"""The interface of a method: an objective with its miner, batching and further parts.
 
-The loop asks the method; it never asks *which* method.
+The loop calls the method's interface and never checks which method it is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Inputs = Tensor | tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Batch:
-    """What the loop hands to a method: images (or what is stored of them) that came together."""
+    """A batch that the loop passes to a method: images or their cached features."""
 
     inputs: Inputs
     labels: Tensor
@@ -39,7 +39,7 @@ class Batch:
     step: int
 
     def parts(self, count: int) -> list[Batch]:
-        """The batch in `count` equal slices, for accumulation."""
+        """Split the batch into `count` equal slices, for gradient accumulation."""
         if count == 1:
             return [self]
         if len(self.labels) % count:
@@ -49,12 +49,12 @@ class Batch:
 
     def _slice(self, rows: slice) -> Batch:
         inputs = self.inputs[rows] if isinstance(self.inputs, Tensor) else tuple(part[rows] for part in self.inputs)
-        # roles number the rows of the whole batch, and what comes in parts has no need of them
+        # roles refer to rows of the whole batch; accumulated objectives do not use them
         return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
 
 
 class TrainingFeatures(Protocol):
-    """The training images as the untrained trunk sees them, for heads that are computed from data."""
+    """Features of the training images from the untrained trunk, for heads that are computed from data."""
 
     width: int
     labels: np.ndarray
@@ -64,47 +64,47 @@ class TrainingFeatures(Protocol):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a method may know of the run that it is in."""
+    """Facts of the run that a method may use."""
 
     dim: int
-    """Numbers of an embedding that the conditions ask for."""
+    """Embedding size set by the conditions."""
     width: int
-    """Of the features that a head gets."""
+    """Width of the features that a head gets."""
     seed: int = 0
     common_head: int = 0
-    """Parameters of the common head, which a method's own head replaces."""
+    """Number of parameters of the common head, which a method's own head replaces."""
     tested: bool = True
-    """Whether there are test images, among which messages could pass."""
+    """Whether there are test images, for test-time message passing."""
 
 
 def wider_head(method: Method, setting: Setting) -> int:
-    """Parameters that the common head has more than the conditions say, because the method asks for more numbers.
+    """Extra parameters of the common head if the method uses a larger embedding than the conditions.
 
-    What a narrower head saves pays for nothing else.
+    The savings of a smaller head are not credited.
     """
     more = max(0, method.dim_for(setting.dim) - setting.dim)
-    return more * (setting.width + 1) if method.trains else 0  # weights and bias of each number
+    return more * (setting.width + 1) if method.trains else 0  # weights and bias per dimension
 
 
 class Method(nn.Module):
-    """A competitor. This base is 'one objective on the common head'; everything may be overridden."""
+    """A method to compare. The base class is one objective on the common head; everything may be overridden."""
 
     trains = True
-    """False for closed forms and untrained rows: no step is taken."""
+    """False for closed-form methods and untrained baselines, which take no steps."""
     seeded = True
-    """False if the seed changes nothing: one run says all."""
+    """False if the method is deterministic: one run is enough."""
     tunable = True
-    """False if there is nothing to choose, so that a tuning budget means nothing."""
+    """False if the method has no settings to choose, so that a tuning budget does not apply."""
     search: ClassVar[dict[str, Any]] = {}
-    """Ranges worth searching, for methods that are no objective: `{"shrinkage": (0.05, 0.9, "linear")}`."""
+    """Search ranges, for methods that are not objectives: `{"shrinkage": (0.05, 0.9, "linear")}`."""
     wants: str | None = None
-    """What it learns from a finished run besides labels, "rows" or "logits" of the training images; see `taught`."""
+    """Teacher outputs that it learns from besides labels: "rows" or "logits" of the training images; see `taught`."""
     learns_from = ""
-    """Whose outputs those are, in the words of the ledger."""
+    """The teacher, as the ledger names it."""
     revision: ClassVar[int] = 1
-    """Part of a run's identity. Raised when the same settings train otherwise, so that no earlier run is reused."""
+    """Part of a run's identity. Increase it when training changes under equal settings: no earlier run is reused."""
     joins: ClassVar[bool] = False
-    """True if it trains nothing and puts the embeddings of the runs that it requires side by side."""
+    """True if it trains nothing and concatenates the embeddings of the runs that it requires."""
     members = 1
 
     def __init__(
@@ -124,37 +124,37 @@ class Method(nn.Module):
         self.batching = batching
         self.lr = None if lr is None else number("lr", lr, above=0)
         self.trials = trials
-        self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, where `step` gives only one
+        self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, if `step` returns only one
 
     @classmethod
     def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """The finished runs that a method with these settings waits for: labels of the study, or run folders."""
+        """Finished runs that a method with these settings needs: labels of the study, or run folders."""
         return ()
 
     @classmethod
     def joined_seeds(cls, settings: Mapping[str, Any]) -> str | tuple[int, ...]:
-        """Which seeds of others one run joins: "each" alone, "all" together, or these. Only asked if it `joins`."""
+        """Seeds that one run joins: "each" separately, "all" together, or a list. Used only if `joins` is true."""
         return "each"
 
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module | None:
-        """The method's own head at its random start; None takes the conditions' head.
+        """The method's own head with random weights; None: the head of the conditions.
 
-        Where the conditions start heads from the training features (`head_init`), a head with a function
-        `principal_start(features, *, whiten) -> {parameter: array}` starts at these arrays, see `RelationHead`. A head
-        without one keeps its own start, and the ledger says so.
+        If the conditions initialise heads from the training features (`head_init`), a head with a function
+        `principal_start(features, *, whiten) -> {parameter: array}` is initialised with these arrays, see
+        `RelationHead`. A head without this function keeps its own initialisation, which the ledger lists.
         """
         return None
 
     def dim_for(self, dim: int) -> int:
-        """How many numbers the common head gives, where the conditions say `dim`."""
+        """Embedding size of the common head, given `dim` of the conditions."""
         return dim
 
     def groups(self) -> list[Group]:
-        """The method's own parameters (proxies, boundaries), each kind with its rate."""
+        """The method's own parameters (proxies, boundaries), in groups with their learning rates."""
         return [] if self.objective is None else own_groups(self.objective)
 
     def check(self, trunk: Trunk, batching: Batching) -> None:
-        """Refuse a trunk or batches that the method cannot be trained on. Asked before anything runs."""
+        """Refuse a trunk or batching that the method does not support. Called before anything runs."""
         if isinstance(self.objective, CrossBatchMemory):
             self.objective.check_batch(batching.batch_size)
 
@@ -166,13 +166,13 @@ class Method(nn.Module):
         at: str | None = None,
         change: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Raw rows in float32, whatever the precision of the network. `at`, `change`: see `Embedder.forward`."""
+        """Raw rows, always in float32. `at`, `change`: see `Embedder.forward`."""
         how = {} if change is None else {"at": at, "change": change}
         rows: Tensor = embedder(inputs, **how)
         return rows.float()
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """The named terms whose sum is minimised. An objective gives its loss at once, what it is made of is shown."""
+        """The named terms whose sum is minimised. An objective's loss is one term; its parts are logged."""
         return self.losses(self.embed(embedder, batch.inputs), batch, generator)
 
     def losses(self, rows: Tensor, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -185,25 +185,25 @@ class Method(nn.Module):
         return {"loss": loss}
 
     def taught(self, outputs: np.ndarray) -> None:
-        """Take what it `wants`: one row for each training image, in their order (`Batch.indices` count there)."""
-        raise BadSpecification(f"A {type(self).__name__} learns from no teacher.")
+        """Receive the teacher outputs that it `wants`: one row per training image, indexed by `Batch.indices`."""
+        raise BadSpecification(f"{type(self).__name__} does not learn from a teacher.")
 
     def told(self, batch: Batch) -> dict[str, np.ndarray] | None:
-        """The roles of the batch that the objective knows; the others are nothing to it."""
+        """The roles of the batch that the objective uses."""
         return self.known(batch.roles) or None
 
     def known(self, roles: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
-        """Those of `roles` that the objective asks for."""
+        """The subset of `roles` that the objective uses."""
         asked = getattr(getattr(self.objective, "facts", None), "roles", ())
         return {name: rows for name, rows in (roles or {}).items() if name in asked}
 
     def active(self) -> int | None:
-        """How many tuples the last step used; None if the objective has no such thing."""
+        """Number of tuples used in the last step; None if the objective has no tuples."""
         count = getattr(self.objective, "active", None)
         return None if count is None else int(count)
 
     def counts(self) -> dict[str, float]:
-        """What else the log shows of the last step."""
+        """Further values of the last step for the log."""
         switched = getattr(self.objective, "switched", None)
         return {} if switched is None else {"switched": float(switched)}
 
@@ -219,32 +219,32 @@ class Method(nn.Module):
 
     @property
     def proxies(self) -> nn.Parameter | None:
-        """One row per class, or as many centres for each, if the objective has such a thing."""
+        """Class vectors of the objective: one row per class, or several centres per class; None without."""
         found: nn.Parameter | None = getattr(self.objective, "class_vectors", None)
         return found
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
-        """Proxies at the class means of the start embedding; several centres of a class lie a tenth apart from it."""
+        """Set proxies to the class means of the initial embedding; several centres of a class are offset by a tenth."""
         put_proxies(self.proxies, class_means)
 
     def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
-        """What one of several members is told of the classes 0, 1, ... of the training images."""
+        """Labels that one of several members uses for the classes 0, 1, ... of the training images."""
         return labels
 
     def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
-        """What is compared at test time, from stored rows; with a gallery the rows are queries of it."""
+        """Embeddings compared at test time, from stored rows; with a gallery, the rows are its queries."""
         return embeddings if self.refinement is None else self.refinement(self.objective, embeddings, gallery)
 
     @property
     def refines(self) -> str:
-        """How `refine` changes rows, in the words of the ledger."""
+        """Description of `refine` for the ledger."""
         return "yes" if self.refinement is None else self.refinement.text
 
     def deviations(self, setting: Setting) -> list[Deviation]:
-        """Declared points in which this method departs from the conditions, as `(what, its value)`.
+        """Declared deviations of this method from the conditions, as `(what, its value)`.
 
-        The condition's own value is filled in by the ledger. Own parameters and rates follow from `groups`.
+        The ledger fills in the value of the conditions. Own parameters and learning rates follow from `groups`.
         """
         groups = self.groups()
         declared = [Deviation(f"lr_of_{g.name}", None, g.multiplier) for g in groups if g.multiplier != 1.0]
@@ -274,7 +274,7 @@ class Method(nn.Module):
 def _refinement(said: Any, objective: nn.Module | None) -> Refinement | None:
     if said is None or said is False:
         return None
-    from levelfield.methods.refine.choice import Refinement  # clusterings are only for those who ask
+    from levelfield.methods.refine.choice import Refinement  # imports clusterings only if needed
 
     found = Refinement.of(said)
     found.check(objective)

@@ -14,7 +14,7 @@ from levelfield.errors import BadSpecification
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that share a learning rate. `lr` is absolute, `multiplier` counts against the head's rate."""
+    """Parameters that share a learning rate. `lr` is absolute, `multiplier` is relative to the head's rate."""
 
     name: str
     parameters: Sequence[nn.Parameter]
@@ -26,7 +26,7 @@ class Group:
 
 
 def own_groups(objective: nn.Module) -> list[Group]:
-    """A group for each parameter; those of a sub-network together, as far as their settings are the same.
+    """One group per parameter; parameters of a sub-network with the same settings share a group.
 
     Boundaries, biases and gains are not weights: decay would pull a learned beta to 0.
 
@@ -48,7 +48,7 @@ def own_groups(objective: nn.Module) -> list[Group]:
             found.setdefault((part, rate, decay, optimisers.get(name)), []).append(parameter)
     parts = [part for part, *_ in found]
     return [
-        # a sub-network may have several rates, and each group needs a name of its own
+        # a sub-network may have several rates, and each group needs a unique name
         Group(
             part if parts.count(part) == 1 else f"{part}_at_{rate:g}",
             own,
@@ -62,7 +62,7 @@ def own_groups(objective: nn.Module) -> list[Group]:
 
 @torch.no_grad()
 def put_proxies(proxies: nn.Parameter | None, class_means: Tensor) -> None:
-    """Proxies (C k, d) at the class means (C, d); several centres of a class lie a tenth apart from it.
+    """Proxies (C k, d) at the class means (C, d); several centres of a class are offset by a tenth.
 
     >>> centres = nn.Parameter(torch.eye(2))
     >>> put_proxies(centres, torch.tensor([[1.0, 0.0]]))
@@ -75,11 +75,12 @@ def put_proxies(proxies: nn.Parameter | None, class_means: Tensor) -> None:
     each, left = divmod(len(proxies), max(1, len(class_means)))
     if left or not each or proxies.shape[1] != class_means.shape[1]:
         raise BadSpecification(
-            f"'proxies: class_means' has {len(class_means)} means of {class_means.shape[1]} numbers for proxies of "
-            f"shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
+            f"'proxies: class_means' gives {len(class_means)} means of {class_means.shape[1]} dimensions, but the "
+            "proxies "
+            f"have shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
         )
     means = class_means.repeat_interleave(each, 0)
-    if each > 1:  # equal centres would get equal gradients for ever
+    if each > 1:  # equal centres would always get equal gradients
         length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
         means = means + functional.normalize(proxies, dim=1) * length / 10
     proxies.copy_(means)

@@ -1,4 +1,4 @@
-"""The rows that keep everybody honest: nothing trained, or solved in closed form."""
+"""Baselines: untrained, or solved in closed form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levelfield.randomness import stream
 
 
 class Untrained(Method):
-    """The trunk's features as they are, in their full width."""
+    """The trunk's features, unchanged and in full width."""
 
     trains = False
     tunable = False
@@ -44,7 +44,7 @@ class RandomProjection(Method):
 
 
 class Start(Method):
-    """The conditions' head as training would find it."""
+    """The head of the conditions at its initialisation."""
 
     trains = False
     tunable = False

@@ -1,7 +1,7 @@
-"""Every point in which a method can depart from the conditions, in one table.
+"""All possible deviations of a method from the conditions, in one table.
 
-A new one is a new entry here: what everybody has, what a run really did, when that is known, and what it means. The
-ledger (`levelfield.training.ledger`) compares what a method declares with what its run did.
+A new deviation is a new entry here: the common value, the value that a run used, when it is known, and its meaning. The
+ledger (`levelfield.training.ledger`) compares the declaration of a method with its run.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import Any, Literal, TypeAlias
 
 from levelfield.batching import Choice
 
-_Conditions: TypeAlias = Any  # `levelfield.training` knows their types, and is above this room
+_Conditions: TypeAlias = Any  # the types are in `levelfield.training`, a higher layer
 _Measured: TypeAlias = Any
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point in which a method can depart from the conditions."""
+    """A possible deviation from the conditions."""
 
     name: str
-    """One that ends with `_of` is of one of the method's groups: `lr_of_proxies`."""
+    """A name that ends with `_of` refers to a parameter group of the method: `lr_of_proxies`."""
     sentence: str
     usual: Callable[[_Conditions], Any] = lambda conditions: None
-    """What everybody has."""
+    """The common value."""
     done: Callable[[_Measured, _Conditions], Any] = lambda measured, conditions: None
-    """What a run did, or that for each group; None: there is nothing to compare."""
+    """The value that a run used, or one per group; None: nothing to compare."""
     known: Literal["before", "after"] = "after"
-    """Whether it is known before the first step, or only when the run is over."""
+    """Whether the value is known before the first step or only after the run."""
     declared: Literal["and counted", "only", "never"] = "and counted"
-    """Most are declared and counted. "only": nobody can count it. "never": it follows from something else."""
+    """Most points are declared and counted. "only": it cannot be counted. "never": it follows from another point."""
     number: str = "{}"
-    """How whole numbers are written."""
+    """Format of integers."""
     of_a_joined_run: bool = False
-    """A run that joins others has its own value, whatever those of its members are."""
+    """A joined run has its own value, independent of its members' values."""
 
 
 POINTS = (
     Point(
         "extra_parameters",
-        "Parameters that train besides the trunk and the common head.",
+        "Trained parameters besides the trunk and the common head.",
         usual=lambda conditions: 0,
         done=lambda measured, _: measured.extra_parameters,
         known="before",
@@ -49,7 +49,7 @@ POINTS = (
     ),
     Point(
         "learned_buffers",
-        "Numbers that are no parameters and changed while it trained, such as running means.",
+        "Values other than parameters that changed during training, such as running means.",
         usual=lambda conditions: 0,
         done=lambda measured, _: measured.learned_buffers,
         number="{:,}",
@@ -85,7 +85,7 @@ POINTS = (
     ),
     Point(
         "batch",
-        "How many classes and images a batch has.",
+        "Number of classes and images in a batch.",
         usual=lambda conditions: str(conditions.layout),
         done=lambda measured, _: measured.layout or None,
         known="before",
@@ -99,20 +99,20 @@ POINTS = (
     ),
     Point(
         "dim",
-        "Numbers in an embedding that is compared.",
+        "Size of the embeddings that are compared.",
         usual=lambda conditions: conditions.dim,
         done=lambda measured, _: measured.dim or None,
         of_a_joined_run=True,
     ),
     Point(
         "codes",
-        "What each number of an embedding is.",
+        "Number format of the embeddings.",
         usual=lambda conditions: conditions.codes,
         done=lambda measured, conditions: "float32" if measured.dim and measured.bits != 1 else conditions.codes,
     ),
     Point(
         "refined",
-        "The embeddings are changed at test time by what other images are like.",
+        "Embeddings depend on other images at test time.",
         usual=lambda conditions: "no",
         done=lambda measured, _: measured.refined or None,
     ),
@@ -130,7 +130,7 @@ POINTS = (
     ),
     Point(
         "hidden_states",
-        "Training changes rows inside the network, as mixup does.",
+        "Training changes hidden states inside the network, as mixup does.",
         usual=lambda conditions: "kept",
         done=lambda measured, _: "changed" if measured.rows_changed else None,
     ),
@@ -142,14 +142,14 @@ POINTS = (
     ),
     Point(
         "trunk_passes",
-        "How often each training image goes through the trunk in a step.",
+        "Number of trunk passes per training image in a step.",
         usual=lambda conditions: 1,
         done=lambda measured, _: measured.trunk_passes,
         of_a_joined_run=True,
     ),
     Point(
         "frozen_parameters",
-        "Numbers that the method owns and nobody trains: a second network that computes in its steps.",
+        "Untrained values of the method, such as a second network that its steps use.",
         usual=lambda conditions: 0,
         done=lambda measured, _: measured.frozen_parameters or None,
         declared="never",
@@ -157,28 +157,28 @@ POINTS = (
     ),
     Point(
         "start",
-        "Its own head does not start where the conditions say.",
+        "The method's own head ignores the initialisation set by the conditions.",
         usual=lambda conditions: conditions.head_init,
         done=lambda measured, _: "its own" if measured.own_start else None,
         declared="never",
     ),
     Point(
         "memory_rows",
-        "Images that were embedded to fill the memory of its batching.",
+        "Images embedded to fill the memory of the batching.",
         done=lambda measured, _: measured.memory_rows or None,
         declared="never",
     ),
     Point(
         "monitor",
-        "The test classes were measured while it trained; nothing was chosen by it.",
+        "The test classes were evaluated during training (not used for selection).",
         done=lambda measured, _: "test" if measured.monitored else None,
         declared="never",
     ),
     Point("head", "Only the method's own code can apply its head.", declared="never"),
-    Point("members", "Networks that are joined.", declared="never", of_a_joined_run=True),
+    Point("members", "Number of joined networks.", declared="never", of_a_joined_run=True),
     Point(
         "tuning_trials",
-        "Settings that were tried to choose its own.",
+        "Number of settings tried before choosing.",
         usual=lambda conditions: conditions.tuning_trials,
         declared="only",
     ),
@@ -188,7 +188,7 @@ _BY_NAME = {point.name: point for point in POINTS}
 
 @dataclass(frozen=True)
 class Deviation:
-    """A point in which a method departs from the conditions.
+    """A deviation of a method from the conditions.
 
     >>> Deviation("dim", 128, 3840).text
     'dim 3840 (128)'
@@ -213,18 +213,18 @@ class Deviation:
 
 
 def point_of(what: str) -> Point:
-    """The point that a deviation is about; any other condition that a method may have of its own is one, too.
+    """The point of a deviation; any other condition can be a point too.
 
     >>> point_of("lr_of_proxies").name, point_of("image").name
     ('lr_of', 'image')
     """
     name, of, _ = what.partition("_of_")
     name += "_of" if of else ""
-    return _BY_NAME.get(name) or Point(name, "A condition of its own.")
+    return _BY_NAME.get(name) or Point(name, "A condition of the method's own.")
 
 
 def done_by(measured: _Measured, conditions: _Conditions, *, declared: bool) -> dict[str, Any]:
-    """What a run did, by name: of the points that a method has to declare, or of those that nobody declares."""
+    """Values that a run used, by name: of the points that a method must declare, or of those that are not declared."""
     found: dict[str, Any] = {}
     for point in POINTS:
         if (point.declared != "never") is declared:

@@ -1,4 +1,4 @@
-"""What a student is told by a teacher (seidenschwarz2021 C.4): three losses, in all of which the teacher is a constant.
+"""Distillation losses (seidenschwarz2021 C.4): three losses with a constant teacher.
 
 All are means over the batch, so that they can be added to an objective's loss.
 """
@@ -15,8 +15,8 @@ from levelfield.geometry import working
 def soft_cross_entropy(student: Tensor, teacher: Tensor, *, temperature: float) -> Tensor:
     """mean_i -sum_c softmax(t_i / T)_c log softmax(s_i / T)_c; student, teacher: class logits (b, C).
 
-    There is no factor T^2. Less the same of the teacher with itself it is the divergence of the two distributions,
-    with equal gradients; the released code's divergence is C times too small.
+    There is no factor T^2. Up to a constant (the teacher's entropy) it is the KL divergence of the two distributions,
+    with equal gradients; the divergence in the released code is C times too small.
 
     >>> soft_cross_entropy(torch.zeros(1, 4), torch.tensor([[0.0, 0.0, 9.0, 9.0]]), temperature=3.0)
     tensor(1.3863)
@@ -27,7 +27,7 @@ def soft_cross_entropy(student: Tensor, teacher: Tensor, *, temperature: float) 
 
 
 def feature_huber(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Tensor:
-    """Huber's function of every difference of two numbers, mean over all of them; student, teacher: rows (b, d).
+    """Mean Huber loss over all coordinates; student, teacher: rows (b, d).
 
     >>> feature_huber(torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 3.0]]))
     tensor(1.5000)
@@ -37,10 +37,10 @@ def feature_huber(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Te
 
 
 def rkd_distance(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Tensor:
-    """Distances among the student's rows are to be as those among the teacher's (Park et al. 2019), whatever the scale.
+    """Match the distances among the student's rows to those among the teacher's, up to scale (Park et al. 2019).
 
-    Each matrix of Euclidean distances is divided by the mean of its entries that are not 0; Huber's function of their
-    difference, mean over all entries, the diagonal included as in the authors' code. The two may differ in width.
+    Each matrix of Euclidean distances is divided by the mean of its non-zero entries; then the mean Huber loss of their
+    difference over all entries, including the diagonal as in the authors' code. The two may differ in width.
 
     >>> near, far = torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[0.0, 0.0], [0.0, 3.0], [0.0, 6.0]])
     >>> rkd_distance(near, far)
@@ -51,9 +51,9 @@ def rkd_distance(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Ten
 
 
 def relational_released(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Tensor:
-    """The relations of seidenschwarz2021's code: Huber's function of the difference of each coordinate instead of a
-    distance, the diagonal counts in the mean, and absolute differences are SUMMED over all pairs, so that the weight
-    has to be small (0.01 there). Memory: O(batch^2 * dim).
+    """The relational loss of seidenschwarz2021's code: Huber loss of the difference of each coordinate instead of a
+    distance; the diagonal counts in the mean, and absolute differences are SUMMED over all pairs, so that the weight
+    must be small (0.01 there). Memory: O(batch^2 * dim).
 
     >>> relational_released(torch.eye(2), torch.eye(2)[:, :1])
     tensor(0.)
@@ -63,7 +63,7 @@ def relational_released(student: Tensor, teacher: Tensor, *, delta: float = 1.0)
 
 
 def _relative_distance(rows: Tensor) -> Tensor:
-    """From differences, not from products: equal rows are exactly 0 apart, and get no gradient from each other."""
+    """Distances from differences, not products: equal rows have distance exactly 0 and no gradient from each other."""
     distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
     apart = (distance > 0).sum()
     return distance * (apart / distance.sum().masked_fill(apart == 0, 1))

@@ -1,9 +1,9 @@
-"""DREML (Xuan et al. 2018): many small networks, each trained to tell random groups of classes apart, joined.
+"""DREML (Xuan et al. 2018): an ensemble of small networks, each trained on random groups of classes.
 
-The C training classes are dealt at random to D meta classes, anew for each of L members. A member is a network with D
-outputs that learns its meta classes; at test time each member's outputs are brought to length 1 and stand side by
-side, L x D numbers for an image. Every member sees all images: "a subset of the data" (fehervari2019 section 2.10) is
-wrong.
+For each of L members, the C training classes are divided at random into D meta classes. A member is a network with D
+outputs that learns its meta classes; at test time the outputs of all members are normalised to length 1 and
+concatenated, L x D numbers per image. Every member trains on all images: "a subset of the data" (fehervari2019 section
+2.10) is wrong.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from levelfield.settings import number, one_of, whole
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
 
-_PLENTY = 10**6  # ways to divide classes: more than anybody has members
+_PLENTY = 10**6  # partitions: more than any practical number of members
 
 
 def partition(classes: int, meta_classes: int, member: int, *, seed: int, balanced: bool = True) -> np.ndarray:
-    """The meta class of each class for one member: int64 (classes,), from a stream that `seed` and `member` name.
+    """The meta class of each class for one member: int64 (classes,), from the random stream of `seed` and `member`.
 
-    balanced: sizes of meta classes differ by at most one, as in the original; otherwise each class draws its own, as in
-    fehervari2019's code, where a meta class may stay empty. No two members of a seed divide the classes alike, however
-    the meta classes are called: one that would is drawn again.
+    balanced: sizes of meta classes differ by at most one, as in the original; otherwise each class draws its meta class
+    independently, as in fehervari2019's code, where a meta class may be empty. No two members of a seed have the same
+    partition up to renaming: duplicates are redrawn.
 
     >>> partition(5, 2, 0, seed=0), partition(5, 2, 1, seed=0)
     (array([1, 0, 1, 0, 0]), array([0, 0, 1, 0, 1]))
@@ -55,22 +55,22 @@ def partition(classes: int, meta_classes: int, member: int, *, seed: int, balanc
 
 
 def check_sizes(classes: int, meta_classes: int, *, members: int, balanced: bool) -> None:
-    """Refuse more meta classes than classes, and more members than there are ways to divide the classes."""
+    """Refuse more meta classes than classes, and more members than distinct partitions."""
     if meta_classes > classes:
         raise BadSpecification(
-            f"'dreml' has {meta_classes} meta classes and {classes} training classes: there can be at most as many "
-            "meta classes as classes."
+            f"'meta_classes' of 'dreml' is {meta_classes}; it must be at most {classes}, the number of training "
+            "classes."
         )
     ways = _ways(classes, meta_classes, balanced)
     if members > ways:
         raise BadSpecification(
-            f"'dreml' with {members} members: there are only {ways} different ways to divide {classes} classes into "
-            f"{meta_classes} meta classes, and members must differ. Take fewer members or another 'meta_classes'."
+            f"'dreml' needs a different partition for each of {members} members; the number of partitions of {classes} "
+            f"classes into {meta_classes} meta classes is {ways}. Use fewer members or another 'meta_classes'."
         )
 
 
 def static_loss(outputs: Tensor, meta_labels: Tensor) -> Tensor:
-    """ProxyNCA with the unit vectors as proxies: the cross entropy of a softmax of raw outputs (n, D), the mean.
+    """ProxyNCA with the unit vectors as proxies: mean softmax cross-entropy of raw outputs (n, D).
 
     >>> static_loss(torch.zeros(3, 4), torch.tensor([0, 1, 3]))
     tensor(1.3863)
@@ -89,7 +89,7 @@ def learned_loss(
 ) -> ProxyNCA:
     """fehervari2019's form: ProxyNCA with learned proxies (D, D); rows of length `multiplier`, distances squared.
 
-    exclude_positive: the own proxy is not in the denominator.
+    exclude_positive: leave the row's own proxy out of the denominator.
     """
     return ProxyNCA(
         num_classes=meta_classes,
@@ -104,13 +104,13 @@ def learned_loss(
 class Dreml(Method):
     """DREML: an ensemble whose members each separate random meta classes. One run trains one member.
 
-    members, meta_classes: L and D, 12 and 12 in fehervari2019 (144 numbers in all); fehervari2019 table 1 lists the
+    members, meta_classes: L and D, 12 and 12 in fehervari2019 (144 dimensions); fehervari2019 table 1 lists the
     original as 12 x 48.
     proxies: "static", the original's softmax, or "learned", fehervari2019's ProxyNCA, whose settings are multiplier and
     exclude_positive. balanced: false divides the classes as fehervari2019's code does.
 
-    Not imitated: fehervari2019 joins as many members as are best on the test set; the original's code takes at most 500
-    images of a class and keeps the epoch with the best training accuracy. fehervari2019's code has one more loss,
+    Not reproduced: fehervari2019 chooses the number of members on the test set; the original code uses at most 500
+    images per class and keeps the epoch with the best training accuracy. fehervari2019's code has one more loss,
     `xentropy`, whose sign is wrong.
 
     >>> Dreml(members=6, meta_classes=4).labels(np.array([0, 1, 1, 7]), member=0, seed=0)
@@ -157,7 +157,7 @@ class Dreml(Method):
         return self.meta_classes
 
     def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
-        """The meta classes of these images; classes are numbered from 0, and the last one is there."""
+        """Meta classes of these images; classes are numbered from 0, and the last one must occur."""
         meta = partition(int(labels.max()) + 1, self.meta_classes, member, seed=seed, balanced=self.balanced)
         found: np.ndarray = meta[labels]
         return found
@@ -169,7 +169,7 @@ class Dreml(Method):
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
-        """As usual; the proxy of an empty meta class, which has no mean, stays where it was drawn."""
+        """As in the base class, but the proxy of an empty meta class keeps its random initialisation."""
         if self.proxies is None:
             return
         start = self.proxies.detach().clone()
@@ -198,13 +198,13 @@ def _draw(classes: int, meta_classes: int, balanced: bool, seed: int, member: in
 
 
 def _renamed(drawn: np.ndarray) -> bytes:
-    """Meta classes numbered in the order in which the classes meet them: equal for equal divisions."""
+    """Renumber meta classes in order of first occurrence: equal for equal partitions."""
     _, first, codes = np.unique(drawn, return_index=True, return_inverse=True)
     return first.argsort().argsort()[codes].astype(np.int64).tobytes()
 
 
 def _ways(classes: int, meta_classes: int, balanced: bool) -> int:
-    """In how many ways classes can be divided, whatever the meta classes are called; at most _PLENTY is counted.
+    """Number of partitions up to renaming, at most _PLENTY.
 
     >>> _ways(4, 2, True), _ways(4, 2, False), _ways(12, 12, True), _ways(11_318, 12, True)
     (3, 8, 1, 1000000)
@@ -219,8 +219,8 @@ def _ways(classes: int, meta_classes: int, balanced: bool) -> int:
 
 
 def _ways_unbalanced(classes: int, meta_classes: int) -> int:
-    """The sum of Stirling's numbers: division into 1, 2, ... parts, class by class."""
-    parts = [1] + [0] * meta_classes  # divisions of no class into 0, 1, ... parts
+    """Sum of Stirling numbers: partitions into 1, 2, ... parts, computed class by class."""
+    parts = [1] + [0] * meta_classes  # partitions of 0 classes into 0, 1, ... parts
     for _ in range(classes):
         parts = [0] + [min(_PLENTY, count * parts[count] + parts[count - 1]) for count in range(1, meta_classes + 1)]
         if sum(parts) >= _PLENTY:

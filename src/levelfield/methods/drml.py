@@ -1,17 +1,17 @@
-"""DRML (zheng2021): features cut into branches, each trained on the images that it describes best, joined by relations.
+"""DRML (zheng2021): features split into branches, each trained on the images that it reconstructs best, with relations.
 
-The supplement has the settings, the released code the method; its network is `RelationHead`. Of a batch:
+The settings are from the supplement, the method from the released code; its network is `RelationHead`. For a batch:
 
-    branch k   the wrapped loss of {n_k[i] : k = argmin r_i}, with proxies of its own or tuples inside this subset
-    final      the wrapped loss of the joined rows, with proxies of its own
+    branch k   the wrapped loss of {n_k[i] : k = argmin r_i}, with its own proxies or tuples inside this subset
+    final      the wrapped loss of the joined rows, with its own proxies
     loss       weight_branch sum_k branch_k + weight_final final + weight_reconstruction mean r
 
-A branch without images adds nothing, nor does one without a pair for a loss of pairs (the code's mean of nothing is
-not a number). What the wrapped loss divides by it counts in the subset. Where the code fixes too little: its wrappers
-other than Proxy Anchor exist only as old scripts, so every loss keeps its own defaults here.
+A branch without images, or without pairs for a pair loss, adds 0 (in the code, the empty mean is NaN). Divisors of the
+wrapped loss are counted in the subset. The code is incomplete: its wrappers other than Proxy Anchor exist only as old
+scripts, so every loss keeps its own defaults here.
 
-Products of matrices beside the head's: those of the wrapped loss on all rows (batch, dim) and once on the nodes, of
-which a branch sees its share: with proxies (batch, dim) x (dim, C) and (batch, dim / K) x (dim / K, C).
+Matrix products besides those of the head: the wrapped loss on all rows (batch, dim) and once on the nodes, divided
+among the branches: with proxies (batch, dim) x (dim, C) and (batch, dim / K) x (dim / K, C).
 """
 
 from __future__ import annotations
@@ -40,31 +40,30 @@ if TYPE_CHECKING:
 
 FEW_SCORES = 8192
 _WHOLE_BATCHES = {
-    "hist": "it joins the images of a batch by a hypergraph network on a head of its own",
+    "hist": "it connects the images of a batch by a hypergraph network on its own head",
     "message_passing": "its network passes messages among the images of a batch",
 }
 
 
 class Drml(Method):
-    """DRML: branches on blocks of the features, each trained on the images that it describes best, joined by relations.
+    """DRML: branches on blocks of the features, each trained on the images that it reconstructs best, with relations.
 
-    objective: the wrapped loss, with its `settings`; `final_settings` change them for the joined rows. Those of
-    zheng2021's released Proxy Anchor: `{objective: proxy_anchor, settings: {preset: zheng2021/cub/drml}}`. Losses that
-    are told which rows play which part, or that have a network over the batch, are refused: a branch sees an arbitrary
-    part of it.
+    objective: the wrapped loss, with its `settings`; `final_settings` change them for the joined rows. For zheng2021's
+    released Proxy Anchor: `{objective: proxy_anchor, settings: {preset: zheng2021/cub/drml}}`. Losses that need roles
+    of rows, or that have a network over the batch, are refused: a branch sees an arbitrary part of the batch.
 
-    Its head takes the place of the conditions' (`layer_norm` and `dropout` do not concern it); `branches` must divide
+    Its head replaces the head of the conditions (`layer_norm` and `dropout` do not apply); `branches` must divide
     `dim`. With `head_init: pca` or `whitened` its nodes start at the principal components of their blocks, so that the
-    first embeddings are those of the common head, block by block at unit length. Proxies start as in zheng2021's code
-    unless the settings name a `proxy_init`; with `proxies: class_means` those of the branches lie at the class means of
-    their nodes.
+    first embeddings are those of the common head, block by block at unit length. Proxies are initialised as in
+    zheng2021's code unless the settings have `proxy_init`; with `proxies: class_means` the proxies of a branch start at
+    the class means of its nodes.
 
     >>> method = Drml(num_classes=4, dim=8, objective="triplet", settings={"margin": 1.0})
     >>> len(method.branches), method.objective.margin
     (4, 1.0)
     """
 
-    revision = 2  # its head starts where the conditions say
+    revision = 2  # its head uses the initialisation of the conditions
     search: ClassVar[dict[str, Any]] = {"weight_final": (1, 100, "log"), "weight_branch": (0.1, 10, "log")}
 
     def __init__(
@@ -72,7 +71,7 @@ class Drml(Method):
         *,
         num_classes: int,
         dim: int,
-        objective: str = "cosface",  # zheng2021's main wrapper beside Proxy Anchor
+        objective: str = "cosface",  # zheng2021's main wrapper besides Proxy Anchor
         settings: Mapping[str, Any] | None = None,
         final_settings: Mapping[str, Any] | None = None,
         branches: int = 4,  # zheng2021's code
@@ -116,14 +115,12 @@ class Drml(Method):
     def check(self, trunk: Trunk, batching: Batching) -> None:
         super().check(trunk, batching)
         if trunk.width < len(self.branches):
-            raise BadSpecification(
-                f"'drml' cuts the features into {len(self.branches)} branches, and this trunk has {trunk.width}."
-            )
+            raise BadSpecification(f"'drml' cannot split {trunk.width} features into {len(self.branches)} branches.")
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         head = embedder.head
         if not isinstance(head, RelationHead):
-            raise BadSpecification(f"'drml' needs the head that it makes itself; this is a {type(head).__name__}.")
+            raise BadSpecification(f"'drml' needs its own head, not a {type(head).__name__}.")
         final = self.embed(embedder, batch.inputs)
         return self.terms(head.taken()._replace(final=final), batch.labels, generator)
 
@@ -138,7 +135,7 @@ class Drml(Method):
         }
 
     def branch_losses(self, steps: Steps, labels: Tensor, generator: torch.Generator) -> list[Tensor]:
-        """The wrapped loss of each branch on the nodes of its images, without weights."""
+        """The unweighted wrapped loss of each branch on the nodes of its images."""
         found = []
         for objective, nodes, classes in zip(self.branches, *subsets(steps, labels), strict=True):
             fewest = 1 if objective.facts.least == (1, 1) else 2
@@ -151,7 +148,7 @@ class Drml(Method):
         return found
 
     def groups(self) -> list[Group]:
-        """Those of the final loss; what belongs to the branches, of one kind together."""
+        """Parameter groups of the final loss, and those of the branches by kind."""
         found: dict[tuple[str, float, float | None, str | None], list[nn.Parameter]] = {}
         for objective in self.branches:
             for group in own_groups(objective):
@@ -170,18 +167,18 @@ class Drml(Method):
 
     @property
     def separable(self) -> bool:
-        return False  # a branch's mean is over as many images as it happens to get
+        return False  # the number of images in a branch's mean varies
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
-        """A new head passes the K unit nodes on, so that its unit rows are these, side by side, over sqrt K."""
+        """A new head passes the K unit nodes through, so that its unit rows are the concatenated nodes over sqrt K."""
         super().start_proxies(class_means)
         nodes = (class_means * math.sqrt(len(self.branches))).chunk(len(self.branches), 1)
         for objective, means in zip(self.branches, nodes, strict=True):
             put_proxies(objective.class_vectors, means)
 
     def deviations(self, setting: Setting) -> list[Deviation]:
-        """The larger head counts as extra parameters, as much as it is larger than the common one."""
+        """The head's parameters beyond the common head count as extra parameters."""
         declared = {deviation.what: deviation for deviation in super().deviations(setting)}
         own = sum(parameter.numel() for group in self.groups() for parameter in group.parameters)
         extra = own + self._head_parameters - setting.common_head
@@ -216,20 +213,20 @@ def _start(objective: Objective, *, normal: bool, generator: torch.Generator) ->
 def _check_wrapped(name: str, objective: Objective) -> None:
     """Refuse a loss that needs the batch as a whole."""
     roles = ", ".join(objective.facts.roles)
-    reason = _WHOLE_BATCHES.get(name) or (f"it is told which rows play which part ({roles})" if roles else None)
+    reason = _WHOLE_BATCHES.get(name) or (f"it needs roles of the rows ({roles})" if roles else None)
     if reason is not None:
         raise BadSpecification(
             f"'drml' cannot wrap the objective '{name}': {reason}, and a branch sees an arbitrary part of the batch. "
-            "Others work, such as cosface, proxy_anchor, triplet or margin."
+            "Use another objective, such as cosface, proxy_anchor, triplet or margin."
         )
 
 
 def _few(rows: Tensor, vectors: Tensor | None) -> bool:
-    """Whether the scores are so few that the definition, which makes fewer calls, is quicker than the closed form."""
+    """Whether there are so few scores that the definition, with fewer calls, is faster than the closed form."""
     return vectors is not None and len(rows) * len(vectors) <= FEW_SCORES
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
-        raise BadSpecification(f"'{name}' of 'drml' is {value!r}; settings of the wrapped loss are needed.")
+        raise BadSpecification(f"'{name}' of 'drml' is {value!r}; expected settings of the wrapped loss.")
     return value or {}

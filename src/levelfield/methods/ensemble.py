@@ -1,4 +1,4 @@
-"""Ensembles (seidenschwarz2021 F, DREML, MLRC): networks trained alone, compared by their joined embeddings."""
+"""Ensembles (seidenschwarz2021 F, DREML, MLRC): separately trained networks with concatenated embeddings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Ensemble(Method):
     """The embeddings of other methods, each normalised to length 1 and concatenated. Nothing is trained.
 
     of: labels of the study, or folders of finished runs on the same test images.
-    seeds: "each" joins the runs of one seed, so that there is an ensemble for every seed; "all" joins all seeds of a
-    label to one ensemble, as seidenschwarz2021 does (table 8: 2 or 5 networks that differ by their seed alone); a list,
-    only these.
+    seeds: "each" joins the runs of one seed, giving one ensemble per seed; "all" joins all seeds of a label into one
+    ensemble, as in seidenschwarz2021 (table 8: 2 or 5 networks that differ only in their seed); a list joins only
+    these.
 
     >>> Ensemble.requires({"of": ["margin", "triplet"]})
     ('margin', 'triplet')
@@ -31,10 +31,10 @@ class Ensemble(Method):
         joined = self.requires({"of": of})
         self.seeds = one_of("seeds", seeds, ("each", "all")) if isinstance(seeds, str) else tuple(seeds)
         if not joined or len(set(joined)) != len(joined):
-            raise BadSpecification(f"'of' is {of!r}: it must name what is joined, each once.")
+            raise BadSpecification(f"'of' is {of!r}; it must name the methods to join, each once.")
         if len(joined) == 1 and self.seeds == "each":
             raise BadSpecification(
-                f"An ensemble of '{joined[0]}' alone, seed by seed, is that run itself: name another, or say "
+                f"An ensemble of '{joined[0]}' alone, seed by seed, equals that run: add another method, or set "
                 "`seeds: all` to join its seeds."
             )
 

@@ -1,6 +1,6 @@
-"""Manifold mixup for metric learning (roth2020 H, eq. 31): hidden states and classes of two images are mixed.
+"""Manifold mixup for metric learning (roth2020 H, eq. 31): mix hidden states and classes of two images.
 
-A control rather than a help: roth2020 finds more compressed embeddings and a lower recall.
+Meant as a control: roth2020 finds more compressed embeddings and a lower recall.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def mix(hidden: Tensor, share: float, partner: Tensor) -> Tensor:
     tensor([[1.],
             [3.]])
     """
-    return torch.lerp(hidden, hidden.index_select(0, partner), 1 - share)  # exact where both are the same
+    return torch.lerp(hidden, hidden.index_select(0, partner), 1 - share)  # exact if both are equal
 
 
 class Entry(NamedTuple):
-    """One of the two classes that each mixed row carries, and how much it counts as an anchor of that class."""
+    """One of the two classes of each mixed row, and its weight as an anchor of that class."""
 
     labels: Tensor
     weights: Tensor
 
 
 def entries(labels: Tensor, others: Tensor, share: float) -> tuple[Entry, Entry]:
-    """The rows' own classes, and their partners'. Where both are the same, the first counts whole, the second not.
+    """The rows' own classes and those of their partners. If both are equal, the weights are 1 and 0.
 
     >>> first, second = entries(torch.tensor([0, 1, 1]), torch.tensor([1, 1, 0]), 0.75)
     >>> first.weights, second.weights
@@ -66,7 +66,7 @@ def mixed_triplet_loss(
 ) -> Tensor:
     """Eq. 31 for the triplet loss: sum_k sum_(T_k) w_k(a) [d_ap - d_an + margin]+ / batch size, on unit rows.
 
-    tuples: for each of the two entries its triplets (t, 3). weights: for each of them one weight per row (batch,).
+    tuples: triplets (t, 3) of each of the two entries. weights: one weight per row (batch,) for each entry.
 
     >>> drawn = [torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2, 1]])]
     >>> mixed_triplet_loss(torch.eye(3), drawn, [torch.full((3,), 0.75), torch.full((3,), 0.25)], margin=0.3)
@@ -85,10 +85,10 @@ def mixed_triplet_loss(
 
 @dataclass(frozen=True)
 class Mixup:
-    """What is mixed: shares from Beta(alpha, alpha), at one of `layers`, drawn for every batch.
+    """Settings of mixup: shares from Beta(alpha, alpha), at one of `layers`, both drawn for every batch.
 
-    A layer is a stage of the trunk (what leaves it is mixed), "input" (the images) or "features" (what the head gets).
-    Without any: the first three that training reaches; with a frozen trunk that is the head's input.
+    A layer is a stage of the trunk (its output is mixed), "input" (the images) or "features" (the input of the head).
+    Default: the first three trainable layers; with a frozen trunk only "features".
     """
 
     alpha: float = 2.0  # roth2020 H
@@ -96,7 +96,7 @@ class Mixup:
 
     @classmethod
     def of(cls, settings: Any) -> Mixup:
-        """From what a study says: `true`, or a mapping.
+        """Create from the entry of a study: `true`, or a mapping.
 
         >>> Mixup.of({"alpha": 1, "layers": "features"})
         Mixup(alpha=1.0, layers=('features',))
@@ -111,24 +111,25 @@ class Mixup:
             return cls(alpha)
         layers = [layers] if isinstance(layers, str) else layers
         if not isinstance(layers, list | tuple) or not layers:
-            raise BadSpecification(f"'layers' of 'mixup' is {layers!r}; name one or more, or leave the key out.")
+            raise BadSpecification(f"'layers' of 'mixup' is {layers!r}; name one or more layers, or leave the key out.")
         return cls(alpha, tuple(map(str, layers)))
 
     def depths(self, trunk: Trunk) -> tuple[str, ...]:
-        """The layers that are mixed in this trunk. One below the cut is refused."""
+        """The layers to mix in this trunk. A layer below the cut is refused."""
         reachable = trunk.depths
         if self.layers is None:
             return reachable[:MOST_DEPTHS]
         for layer in self.layers:
             if layer not in reachable:
                 raise BadSpecification(
-                    f"mixup cannot mix at '{layer}' with cut '{trunk.cut}': it lies below the cut, or there is no such "
-                    f"layer. Possible are {', '.join(reachable)}."
+                    f"mixup cannot mix at '{layer}' with cut '{trunk.cut}': the layer is below the cut or does "
+                    "not exist. "
+                    f"Use one of: {', '.join(reachable)}."
                 )
         return self.layers
 
     def draw(self, count: int, depths: Sequence[str], generator: torch.Generator) -> tuple[float, Tensor, str]:
-        """The share, the partner of each of `count` rows and the layer: one of each for the whole batch."""
+        """Draw the share, the partner of each of `count` rows, and the layer, once for the whole batch."""
         uniform, place = torch.rand(2, generator=generator, dtype=torch.float64, device=generator.device).tolist()
         partner = torch.randperm(count, generator=generator, device=generator.device)
         from scipy.special import betaincinv
@@ -138,10 +139,10 @@ class Mixup:
 
 
 class Mixed(Method):
-    """An objective on mixed rows: called once with the rows' own classes and once with their partners', weighted.
+    """An objective on mixed rows: the weighted sum of its loss with the rows' own classes and with their partners'.
 
-    Tuples are mined anew for each call, on the mixed rows. The objective keeps its own divisor: with one triplet an
-    anchor the triplet loss is eq. 31, and with a share of 1 every objective is what it is without mixup.
+    Tuples are mined separately for each call, on the mixed rows. The objective keeps its own divisor: with one triplet
+    per anchor the triplet loss is eq. 31, and with a share of 1 every objective equals its plain form.
     """
 
     def __init__(self, objective: nn.Module, *, mixup: Any, **shared: Any) -> None:
@@ -159,12 +160,12 @@ class Mixed(Method):
         self.mixup.depths(trunk)
         if roles := self.known(batching.roles):
             raise BadSpecification(
-                f"'mixup' mixes classes, and this objective uses the roles that batching '{batching.name}' gives "
-                f"images in their class ({', '.join(roles)})."
+                f"'mixup' mixes classes, but this objective needs the roles that batching '{batching.name}' gives "
+                f"to images of a class ({', '.join(roles)})."
             )
         if batching.needs_memory:
             raise BadSpecification(
-                f"Batching '{batching.name}' remembers embeddings of images; with 'mixup' a step has mixed ones only."
+                f"Batching '{batching.name}' needs embeddings of images, but 'mixup' has only those of mixed images."
             )
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -183,7 +184,7 @@ class Mixed(Method):
         self._active = []
         for name, entry in zip(("own", "partners"), entries(labels, others, share), strict=True):
             if name == "partners" and not entry.weights.any():
-                break  # nobody is mixed with another class: the plain loss
+                break  # no row is mixed with another class: the plain loss
             weights = None if (entry.weights == 1).all() else entry.weights
             found[name] = objective(rows, entry.labels, weights=weights, generator=generator)
             self._active.append(super().active())

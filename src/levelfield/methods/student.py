@@ -1,4 +1,4 @@
-"""Students (seidenschwarz2021 C.4): an objective that also learns what a finished run says of each training image."""
+"""Students (seidenschwarz2021 C.4): an objective that also learns from a finished run's outputs."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ FORMS = ("distill", "imitate", "relational")
 
 @dataclass(frozen=True)
 class Lesson:
-    """Whose student it is, and what it is told: class probabilities (`distill`), rows (`imitate`) or the distances
+    """The teacher and the form of distillation: class probabilities (`distill`), rows (`imitate`) or the distances
     among the rows of a batch (`relational`)."""
 
     teacher: str
     form: str
     weight: float = 1.0  # seidenschwarz2021 C.4 (released relational: 0.01)
     temperature: float = 1.0  # distill
-    delta: float = 1.0  # of Huber's function: imitate, relational
+    delta: float = 1.0  # of the Huber loss: imitate, relational
     released: bool = False  # relational as in seidenschwarz2021's code
 
     @classmethod
     def of(cls, said: Any) -> Lesson:
-        """From what a study says.
+        """Create from the entry of a study.
 
         >>> Lesson.of({"teacher": "big", "form": "imitate"}).wants
         'rows'
         """
         if not isinstance(said, Mapping) or not {"teacher", "form"} <= said.keys():
             raise BadSpecification(
-                f"'student' is {said!r}; it must name a teacher and a form, as in "
+                f"'student' is {said!r}; it must name a teacher and a form, e.g. "
                 f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
             )
         check_keywords("setting 'student'", said, cls)
@@ -53,21 +53,23 @@ class Lesson:
         number("delta", found.delta, above=0)
         for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
             if name in said and found.form not in forms:
-                raise BadSpecification(f"'{name}' of 'student' means nothing for {found.form}: it is {forms[0]}'s.")
+                raise BadSpecification(
+                    f"'{name}' of 'student' does not apply to form '{found.form}', only to '{forms[0]}'."
+                )
         return found
 
     @property
     def wants(self) -> str:
-        """What of the teacher it needs."""
+        """The teacher outputs it needs."""
         return "logits" if self.form == "distill" else "rows"
 
     @property
     def text(self) -> str:
-        """For the ledger."""
-        return f"{self.teacher}, {self.form}, whose training is not in the time of this one"
+        """Description for the ledger."""
+        return f"{self.teacher}, {self.form}, training time of the teacher not included"
 
     def loss(self, student: Tensor, teacher: Tensor) -> Tensor:
-        """The term before it is weighted; both are logits (b, C) or rows (b, d)."""
+        """The unweighted term; both inputs are logits (b, C) or rows (b, d)."""
         if self.form == "distill":
             return soft_cross_entropy(student, teacher, temperature=self.temperature)
         if self.form == "imitate":
@@ -76,10 +78,10 @@ class Lesson:
 
 
 class Student(Method):
-    """An objective's own loss plus weight * what the teacher says. The teacher is a constant, one row per image.
+    """An objective's loss plus weight * distillation loss. The teacher is constant, one row per image.
 
-    `distill` compares the softmax of class logits as each objective trains them, its own temperature included:
-    seidenschwarz2021's T = 1, which leaves that out, is here `temperature: 5` for two objectives of temperature 0.2.
+    `distill` compares the softmax of class logits including each objective's own temperature: seidenschwarz2021's T =
+    1, which excludes it, is here `temperature: 5` for two objectives of temperature 0.2.
     """
 
     def __init__(self, objective: nn.Module, *, student: Any, num_classes: int, dim: int, **shared: Any) -> None:
@@ -93,21 +95,21 @@ class Student(Method):
 
     @classmethod
     def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """Its teacher.
+        """The teacher.
 
         >>> Student.requires({"student": {"teacher": "big", "form": "imitate"}})
         ('big',)
         """
-        said = settings.get("student")  # what else is wrong with it is said when it is created
+        said = settings.get("student")  # validated on creation
         return (str(said["teacher"]),) if isinstance(said, Mapping) and "teacher" in said else ()
 
     def taught(self, outputs: np.ndarray) -> None:
-        """Take the teacher's outputs, one row for each training image; they are no part of the method's state."""
+        """Receive the teacher's outputs, one row per training image; they are not part of the method's state."""
         if self._width is not None and outputs.shape[1] != self._width:
-            what = "classes" if self.wants == "logits" else "numbers in an embedding"
+            what = "classes" if self.wants == "logits" else "embedding dimensions"
             raise BadInput(
-                f"The teacher '{self.lesson.teacher}' has {outputs.shape[1]} {what} and the student {self._width}: "
-                f"'{self.lesson.form}' needs the same. 'relational' compares embeddings of any width."
+                f"The teacher '{self.lesson.teacher}' has {outputs.shape[1]} {what} but the student has {self._width}: "
+                f"'{self.lesson.form}' needs equal numbers. 'relational' works with any."
             )
         self._outputs = outputs
 
@@ -119,7 +121,7 @@ class Student(Method):
         rows = self.embed(embedder, batch.inputs)
         (own,) = self.losses(rows, batch, generator).values()
         if self._outputs is None:
-            raise BadInput("A student was asked before it was `taught` the teacher's outputs.")
+            raise BadInput("The student has no teacher outputs yet: call `taught` first.")
         told = torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])).to(rows)
         said = class_logits(self.objective, rows) if self.wants == "logits" else rows
         return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(said, told)}
@@ -129,7 +131,7 @@ class Student(Method):
 
 
 def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:
-    """Class logits of rows (b, d), by an objective that has such.
+    """Class logits of rows (b, d), from an objective that has them.
 
     >>> from levelfield import objectives
     >>> class_logits(objectives.create("softmax", num_classes=3, dim=4), torch.zeros(2, 4)).shape
@@ -138,7 +140,7 @@ def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:
     found = objective.logits(rows) if isinstance(objective, Objective) else None
     if found is None:
         raise BadSpecification(
-            f"'distill' needs class logits, and {type(objective).__name__} has none: softmax, normalized_softmax, "
-            "cosface, arcface and message_passing with its auxiliary loss do. 'imitate' and 'relational' need none."
+            f"'distill' needs class logits, but {type(objective).__name__} has none. Use softmax, normalized_softmax, "
+            "cosface, arcface or message_passing with its auxiliary loss; or use form 'imitate' or 'relational'."
         )
     return found

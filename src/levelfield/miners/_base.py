@@ -42,9 +42,9 @@ class BaseMiner(ABC):
         """Choose tuples of a batch.
 
         Args:
-            embeddings: (batch, dim) raw rows, compared as unit rows; or a `Geometry`, which says what is compared.
+            embeddings: (batch, dim) raw rows, compared as unit rows; or a `Geometry`, which defines what is compared.
             labels: (batch,) integers.
-            generator: where a miner that draws takes its random numbers from; without one, its own.
+            generator: random numbers of a random miner; by default its own generator.
 
         Returns:
             int64 positions in the batch: triplets (t, 3) of anchor, positive and negative; or positive pairs (p, 2)
@@ -62,7 +62,7 @@ class BaseMiner(ABC):
         """The tuples of a checked batch: labels int64 of the geometry's columns, the first of which are its rows."""
 
     def geometry_of(self, embeddings: Geometry | Tensor, labels: Tensor) -> Geometry:
-        """The geometry that `mine` gets of plain rows, which are checked; of a geometry, itself."""
+        """The geometry for `mine`: created from validated plain rows, or the given geometry."""
         rows = embeddings.columns if isinstance(embeddings, Geometry) else embeddings
         check_batch(rows, labels, self._label)
         if isinstance(embeddings, Geometry):
@@ -71,7 +71,7 @@ class BaseMiner(ABC):
             return embeddings
         if not rows.isfinite().all():
             wrong = int((~rows.isfinite()).any(1).nonzero()[0])
-            raise BadInput(f"{self._label} got embeddings that are not finite; the first such row is {wrong}.")
+            raise BadInput(f"{self._label} got embeddings with NaN or infinity; the first such row is {wrong}.")
         return Geometry(rows.detach(), normalize=self.normalize)
 
     @cached_property

@@ -18,7 +18,7 @@ from levelfield.settings import accepted, check_keywords
 
 @runtime_checkable
 class Miner(Protocol):
-    """What an objective needs: a miner selects tuples from a detached geometry; all randomness comes from `generator`.
+    """Interface of a miner: selects tuples from a detached geometry; all randomness comes from `generator`.
 
     The miners of levelfield are `BaseMiner`s, which also take plain embeddings.
     """
@@ -65,7 +65,7 @@ def describe(name: str) -> MinerFacts:
     """The facts of the miner `name`."""
     facts: MinerFacts | None = _registry.facts(name)
     if facts is None:
-        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.miners.register`.")
+        raise BadInput(f"'{name}' is registered without facts: see `levelfield.miners.register`.")
     return facts
 
 
@@ -73,13 +73,13 @@ def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
     """The miner `name`, `my_miners.py:MyMiner`, or `pml:TripletMarginMiner` of pytorch-metric-learning.
 
     Args:
-        name: see `names()`; a class such as `miners.Semihard` makes the same with typed keywords.
-        switch: the chance of roth2020's rho-regularisation (see `Switched`).
+        name: see `names()`; a class such as `miners.Semihard` does the same with typed keywords.
+        switch: probability of roth2020's rho-regularisation (see `Switched`).
         **settings: the miner's own (`describe(name).defaults`).
 
     Returns:
-        A miner: `miner(embeddings, labels)` with embeddings (batch, dim) and labels (batch,) gives the tuples that
-        `describe(name).returns` says, as positions in the batch: triplets (t, 3), or pairs (p, 2) and (q, 2).
+        A miner: `miner(embeddings, labels)` with embeddings (batch, dim) and labels (batch,) returns the tuples of
+        `describe(name).returns` as positions in the batch: triplets (t, 3), or pairs (p, 2) and (q, 2).
 
     >>> create("semihard", mode="closest")
     Semihard(mode='closest', margin=0.2)

@@ -42,9 +42,9 @@ def draw_positive(table: ClassTable, generator: torch.Generator) -> Tensor:
 
 
 def negative_at(table: ClassTable, uniform: Tensor) -> Tensor:
-    """For each row the row of another class that a number in [0, 1) means; meaningless where there is none.
+    """Map a number in [0, 1) to a row of another class, for each row; meaningless if there is none.
 
-    All rows class by class, less the row's own class, which lies together: no matrix of who is a negative.
+    Uses all rows sorted by class without the row's own (contiguous) class, so that no matrix of negatives is needed.
 
     >>> from levelfield.labels import class_table
     >>> negative_at(class_table(torch.tensor([0, 1, 0, 1])), torch.tensor([0.0, 0.0, 0.5, 0.5]))
@@ -62,7 +62,7 @@ def draw_negative(table: ClassTable, generator: torch.Generator) -> Tensor:
 
 
 def all_known(found: Tensor) -> bool:
-    """Whether no row needs another answer. Checked only on the CPU: elsewhere the host would have to wait for it."""
+    """Whether no row needs a fallback. Checked only on the CPU: elsewhere it would synchronise with the device."""
     return found.device.type == "cpu" and bool(found.all())
 
 
@@ -71,13 +71,13 @@ def draw_negative_between(
 ) -> Tensor:
     """For each row a uniformly drawn negative with low < entry < high (n, 1 each); any negative where there is none.
 
-    Rows are counted through in blocks that stay in the cache.
+    Rows are processed in blocks that fit in the cache.
     """
     uniform = uniforms(len(matrix), matrix, generator)
     chosen = torch.empty(len(matrix), dtype=torch.int64, device=matrix.device)
     found = torch.empty(len(matrix), dtype=torch.bool, device=matrix.device)
     for rows in row_blocks(matrix):
-        # comparisons written as 0 and 1 into a matrix of numbers: by way of booleans they take five times as long
+        # write comparisons as 0 and 1 into a float matrix: five times as fast as booleans
         block, inside = matrix[rows], torch.ones_like(matrix[rows])
         if low is not None:
             torch.gt(block, low[rows], out=inside)
@@ -92,7 +92,7 @@ def draw_negative_between(
 
 
 def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """The uniform law over each row's True columns; zeros in a row without any.
+    """Uniform distribution over each row's True columns; zeros in a row without any.
 
     >>> even(torch.tensor([[True, True], [False, False]]), torch.float32)
     tensor([[0.5000, 0.5000],

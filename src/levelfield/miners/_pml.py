@@ -16,7 +16,7 @@ from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.randomness import drawn_from
 from levelfield.registry import load_from_pml
 
-# Settings that are objects there: in a study they are a name, or one name with its settings.
+# Settings that are objects in PML; in a study they are a name, or a name with settings.
 PARTS = {
     "distance": "distances",
     "reducer": "reducers",
@@ -79,7 +79,9 @@ class PMLMiner(BaseMiner):
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
         if not geometry.with_itself:
-            raise BadInput(f"The miner '{self.reference}' compares a batch only with itself and cannot use a memory.")
+            raise BadInput(
+                f"The miner '{self.reference}' only compares a batch with itself and does not support a memory."
+            )
         with drawn_from(generator), torch.no_grad():
             found = [part.detach() for part in self._miner(geometry.rows.detach(), labels)]
         if len(found) == 3:

@@ -40,7 +40,7 @@ class BatchHard(BaseMiner):
         if not len(labels):
             return no_triplets(labels)
         table, distance = class_table(labels, len(geometry.rows)), geometry.distance.detach()
-        # argmax and argmin give the first of equals, and a distance that is no number wins: the loss then shows it
+        # argmax and argmin return the first of ties, and a NaN distance wins, so that it shows in the loss
         place = torch.where(table.valid, distance.gather(1, table.others), -torch.inf).argmax(1)
         farthest_positive = table.others.gather(1, place[:, None]).squeeze(1)
         nearest_negative = hide_(distance.clone(), table, torch.inf).argmin(1)

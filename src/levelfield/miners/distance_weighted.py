@@ -22,8 +22,8 @@ from levelfield.miners._draws import (
 )
 from levelfield.settings import number, one_of
 
-_ANTIPODES = 4 - 4e-6  # they have infinite weight; a bare 4 would depend on how the distance was rounded
-_NEVER = -1e30  # log weight of what may not be drawn: as good as -inf, and nothing minus it is nan
+_ANTIPODES = 4 - 4e-6  # antipodes have infinite weight; a plain 4 would depend on rounding
+_NEVER = -1e30  # log weight of excluded entries: effectively -inf, but differences are never NaN
 
 
 def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
@@ -92,7 +92,8 @@ class DistanceWeighted(BaseMiner):
         return triplets.view(-1, 3) if all_known(kept) else triplets[kept]
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`, `negative`: (n, n) laws given the anchor; `valid`: (n,) 1 where the anchor gives a triplet."""
+        """`positive`, `negative`: (n, n) distributions given the anchor; `valid`: (n,) 1 where the anchor has a
+        triplet."""
         geometry = self.geometry_of(embeddings, labels)
         positive, law, usable = self._law(geometry, labels)
         return {
@@ -102,13 +103,14 @@ class DistanceWeighted(BaseMiner):
         }
 
     def _draw(self, geometry: Geometry, table: ClassTable, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """A negative for each of the numbers (n, draws), and who has any: as `_law` says, block by block, in base 2."""
+        """A negative for each of the numbers (n, draws), and a mask of rows with any; as in `_law`, in blocks, in base
+        2."""
         squared, dim = geometry.squared_distance.detach(), geometry.rows.shape[1]
         lowest = self.lower**2
         highest = _ANTIPODES if self.upper is None else min(_ANTIPODES, self.upper**2)
         chosen = torch.empty(uniform.shape, dtype=torch.int64, device=uniform.device)
         some = torch.empty(len(uniform), dtype=torch.bool, device=uniform.device)
-        # u * total must stay below total, beyond which no column has any weight
+        # u * total must stay below total, beyond which no column has weight
         below_one = uniform.to(squared.dtype).clamp_max(1 - torch.finfo(squared.dtype).eps)
         for rows in row_blocks(squared):
             clipped = squared[rows].clamp(lowest, highest)
@@ -125,19 +127,19 @@ class DistanceWeighted(BaseMiner):
         return chosen, some
 
     def _law(self, geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Positives, the law of the negative (n, n), and who gives a triplet."""
+        """Positives, the distribution of the negative (n, n), and the anchors with a triplet."""
         positive, negative = class_masks(labels, len(geometry.rows))
         squared = geometry.squared_distance.detach()
         kept = negative & (squared < _ANTIPODES)
         if self.upper is not None:
             kept &= squared.clamp_min(self.lower**2) < self.upper**2
         weights = log_weights(squared, dim=geometry.rows.shape[1], lower=self.lower)
-        # The row's own maximum is taken off: with one for the whole batch, rows underflow in 512 dimensions.
+        # Subtract each row's own maximum: with one for the whole batch, rows underflow in 512 dimensions.
         law = weights.masked_fill(~kept, -torch.inf).softmax(1)
         some = kept.any(1)
         if self.empty == "uniform":
             law = torch.where(some[:, None], law, even(negative, law.dtype))
             some = negative.any(1)
         else:
-            law = law.masked_fill(~some[:, None], 0)  # softmax of nothing is nan
+            law = law.masked_fill(~some[:, None], 0)  # softmax of an empty row is NaN
         return positive, law, positive.any(1) & some

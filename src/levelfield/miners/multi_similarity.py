@@ -28,7 +28,7 @@ def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilo
         return positive, negative
     hardest_negative = similarity.masked_fill(~negative, -torch.inf).amax(1, keepdim=True)
     hardest_positive = similarity.masked_fill(~positive, torch.inf).amin(1, keepdim=True)
-    # Kept unless it fails: what cannot be compared because it is not a number must be seen in the loss.
+    # Keep a pair unless the comparison fails, so that NaN shows in the loss.
     left_out = similarity >= hardest_negative + epsilon, similarity <= hardest_positive - epsilon
     return positive & ~left_out[0], negative & ~left_out[1]
 

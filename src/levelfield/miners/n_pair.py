@@ -39,7 +39,7 @@ class NPairMiner(BaseMiner):
         return torch.stack((anchors, draw_positive(table, generator)), 1)[usable]
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`: the (n, n) law given the anchor. `negatives`: 1 for each that is used."""
+        """`positive`: the (n, n) distribution given the anchor. `negatives`: 1 for each used negative."""
         geometry = self.geometry_of(embeddings, labels)
         positive, negative = class_masks(labels, len(geometry.rows))
         usable = (positive.any(1) & negative.any(1))[:, None]

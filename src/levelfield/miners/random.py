@@ -53,7 +53,8 @@ class Random(BaseMiner):
         return one_each(table, draw_positive(table, generator), draw_negative(table, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`, `negative`: (n, n) laws given the anchor. Mode `triplets`: those, and each one's chance."""
+        """`positive`, `negative`: (n, n) distributions given the anchor. Mode `triplets`: also the probability of
+        each."""
         geometry = self.geometry_of(embeddings, labels)
         positive, negative = class_masks(labels, len(geometry.rows))
         dtype = geometry.rows.dtype
@@ -65,7 +66,7 @@ class Random(BaseMiner):
 
 
 def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator) -> Tensor:
-    """As many triplets as rows, drawn without replacement by their number in the list of all, which is never made."""
+    """Draw as many triplets as rows without replacement, by their index in the (never built) list of all triplets."""
     per_positive = negative.sum(1)
     running = (positive.sum(1) * per_positive).cumsum(0)
     total, wanted = int(running[-1]), len(positive)
@@ -73,7 +74,7 @@ def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator)
         numbers = torch.randperm(total, generator=generator, device=generator.device)[:wanted]
     else:
         numbers = torch.empty(0, dtype=torch.int64, device=generator.device)
-        while len(numbers) < wanted:  # a number drawn twice is drawn anew; at most a quarter can be taken already
+        while len(numbers) < wanted:  # redraw duplicates; at most a quarter of the numbers is taken
             more = torch.randint(total, (wanted,), generator=generator, device=generator.device)
             numbers = _first_occurrences(torch.cat((numbers, more)))[:wanted]
     numbers = numbers.to(positive.device)

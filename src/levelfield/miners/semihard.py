@@ -31,7 +31,7 @@ class Semihard(BaseMiner):
     """`random`: one uniform positive per anchor, then a uniform semi-hard negative (any negative if there is none).
 
     `closest`: for every positive pair the nearest negative beyond it (the farthest of all if there is none).
-    `all`: every triplet with 0 < d_an - d_ap <= margin. `margin=None` leaves out the upper bound.
+    `all`: every triplet with 0 < d_an - d_ap <= margin. `margin=None` removes the upper bound.
 
     >>> line = Geometry(torch.tensor([[0.0], [1.0], [1.1], [9.0]]), normalize=False)
     >>> labels = torch.tensor([0, 0, 1, 1])
@@ -57,7 +57,7 @@ class Semihard(BaseMiner):
         distance = geometry.distance.detach()
         if self.mode == "closest":
             table = class_table(labels, len(geometry.rows))
-            few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may fall on any index
+            few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may go to any index
             return (
                 _closest_of_few(distance, table)
                 if few
@@ -96,7 +96,7 @@ class Semihard(BaseMiner):
         for block in positive.nonzero().split(len(positive)):  # masks no larger than the distance matrix
             anchor, other = block.T
             beyond = distance.index_select(0, anchor) - distance[anchor, other][:, None]
-            # kept unless it fails: what is not a number must be seen in the loss
+            # keep a triplet unless the comparison fails, so that NaN shows in the loss
             keep = negative.index_select(0, anchor) & ~(beyond <= 0)
             if self.margin is not None:
                 keep &= ~(beyond > self.margin)
@@ -106,7 +106,7 @@ class Semihard(BaseMiner):
 
 
 def _closest_of_few(distance: Tensor, table: ClassTable) -> Tensor:
-    """By one look at all negatives per positive. Among equals the lowest index is taken: the CPU gives the first."""
+    """One pass over all negatives per positive. Ties go to the lowest index (on the CPU)."""
     near = distance.gather(1, table.others)
     chosen = torch.empty_like(table.others)
     for rows in row_blocks(distance):
@@ -122,7 +122,7 @@ def _closest_of_few(distance: Tensor, table: ClassTable) -> Tensor:
 
 
 def _closest(distance: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-    """By one sort per anchor: O(n^2) memory for any class size. Among equals the lowest index is taken."""
+    """One sort per anchor: O(n^2) memory for any class size. Ties go to the lowest index."""
     ordered, index = distance.masked_fill(~negative, torch.inf).sort(dim=1, stable=True)
     count = negative.sum(1, keepdim=True)
     last = ordered.gather(1, (count - 1).clamp_min(0))

@@ -46,7 +46,7 @@ class Softhard(BaseMiner):
         return one_each(table, chosen_p, draw_negative_between(distance, table, None, farthest_positive, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`, `negative`: (n, n) laws given the anchor."""
+        """`positive`, `negative`: (n, n) distributions given the anchor."""
         geometry = self.geometry_of(embeddings, labels)
         positive, negative, usable = _candidates(geometry, labels)
         dtype, rows = geometry.rows.dtype, usable[:, None]

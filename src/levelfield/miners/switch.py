@@ -25,7 +25,7 @@ def switch_triplets(
     switch: float,
     positive: Literal["anchor", "keep"] = "anchor",
 ) -> Tensor:
-    """Row t becomes (a, a, own_class[t]) where uniform[t] < switch; with `keep` its positive stays.
+    """Replace row t by (a, a, own_class[t]) where uniform[t] < switch; with `keep` the positive is kept.
 
     >>> drawn = torch.tensor([[0, 1, 2], [1, 0, 2]])
     >>> switch_triplets(drawn, torch.tensor([1, 0]), torch.tensor([0.9, 0.1]), switch=0.4).tolist()
@@ -38,7 +38,7 @@ def switch_triplets(
 
 
 def switched_share(triplets: Tensor) -> Tensor:
-    """Which share of the triplets is switched: those whose positive is the anchor itself. No plain miner returns these.
+    """Share of switched triplets: those whose positive is the anchor itself. No plain miner returns these.
 
     >>> switched_share(torch.tensor([[0, 1, 2], [1, 1, 0]]))
     tensor(0.5000)
@@ -63,13 +63,13 @@ class Switched(BaseMiner):
     def __post_init__(self) -> None:
         number("switch", self.switch, least=0, most=1)
         if not getattr(self.miner, "one_per_anchor", False):
-            raise BadSpecification(f"'switch' needs a miner with one triplet per anchor, unlike {self.miner}.")
+            raise BadSpecification(f"'switch' needs a miner with one triplet per anchor; {self.miner} has more.")
 
     one_per_anchor = True
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         triplets = self.miner(geometry, labels, generator=generator)
-        assert isinstance(triplets, Tensor)  # one_per_anchor says so
+        assert isinstance(triplets, Tensor)  # guaranteed by one_per_anchor
         if not len(triplets):
             return triplets
         uniform, own_class = uniforms(len(triplets), triplets, generator), triplets[:, 0].clone()
@@ -80,7 +80,7 @@ class Switched(BaseMiner):
         return switch_triplets(triplets, own_class, uniform, switch=self.switch)
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`switch` (n,), the laws given a switch, and the marginals `positive`, `negative` over both cases."""
+        """`switch` (n,), the distributions given a switch, and the marginals `positive`, `negative` over both cases."""
         geometry = self.geometry_of(embeddings, labels)
         plain = self.miner.probabilities(geometry, labels)  # type: ignore[attr-defined]
         gives = plain["positive"].sum(1) > 0

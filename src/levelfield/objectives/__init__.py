@@ -1,4 +1,5 @@
-"""Objectives: `(embeddings, labels) -> loss`. One file each, reading like its equation; a new file is found by itself.
+"""Objectives: `(embeddings, labels) -> loss`. One file each, written like its equation; new files are found
+automatically.
 
 >>> import torch
 >>> from levelfield import objectives
@@ -50,7 +51,7 @@ __all__ = ["Facts", "Given", "Objective", "as_objective", "create", "describe", 
 
 
 def _offer_classes() -> None:
-    """Import every public file of this room and offer the objectives written in it."""
+    """Import every public file of this package and export its objectives."""
     for found in pkgutil.iter_modules(__path__):
         if not found.name.startswith("_"):
             module = importlib.import_module(f"{__name__}.{found.name}")

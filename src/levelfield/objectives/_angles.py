@@ -1,4 +1,4 @@
-"""The angular loss in closed form: over all pairs of each class by small products, or pair by pair in blocks."""
+"""Angular loss in closed form: over all pairs of each class by small products, or pair by pair in blocks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from levelfield.labels import ClassTable, hide_
 from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._log_sums import log_one_plus_exp
 
-_BLOCK = 2**18  # numbers at a time: they stay in cache
+_BLOCK = 2**18  # values at a time, to fit in the cache
 
 
 class Angles(NamedTuple):
-    """Mean of log(1 + sum_n e^(push (s_an + s_pn) - pull s_ap)) over pairs, its slope dL/ds (n, n), terms above 0."""
+    """Mean of log(1 + sum_n e^(push (s_an + s_pn) - pull s_ap)) over pairs, its slope dL/ds (n, n), and the number of
+    terms above 0."""
 
     value: Tensor
     slope: Tensor
@@ -23,10 +24,10 @@ class Angles(NamedTuple):
 
 
 def of_classes(similarity: Tensor, table: ClassTable, *, push: float, pull: float) -> Angles:
-    """Over all positive pairs of rows that stand class by class, small classes first.
+    """Loss over all positive pairs of rows sorted by class, small classes first.
 
-    The sum over negatives of e^(push s_an) e^(push s_pn) is a product within the class. Nothing is taken off the
-    exponents, so push * |s| must be moderate (below about 12 in float32): unit rows, not raw ones.
+    The sum over negatives of e^(push s_an) e^(push s_pn) is a matrix product within the class. Exponents are not
+    shifted, so push * |s| must be moderate (below about 12 in float32): for unit rows, not raw ones.
     """
     slope = hide_(similarity * (push * LOG2_E), table, -torch.inf).exp2_()  # exponentials first
     pairs = max(1, int(table.counts.sum()))
@@ -51,7 +52,7 @@ def of_classes(similarity: Tensor, table: ClassTable, *, push: float, pull: floa
 
 
 def of_pairs(similarity: Tensor, table: ClassTable, pairs: Tensor, *, push: float, pull: float) -> Angles:
-    """Over the pairs (N, 2) as listed; safe for numbers of any size."""
+    """Loss over the listed pairs (N, 2); safe for values of any size."""
     negatives = hide_(similarity * (push * LOG2_E), table, -torch.inf)
     slope = torch.zeros_like(similarity)
     value, active = similarity.new_zeros(()), pairs.new_zeros(())
@@ -71,7 +72,7 @@ def of_pairs(similarity: Tensor, table: ClassTable, pairs: Tensor, *, push: floa
 
 
 def by_size(labels: Tensor) -> Tensor:
-    """An order of the rows, class by class, small classes first.
+    """Order of the rows by class, small classes first.
 
     >>> by_size(torch.tensor([5, 9, 5, 7, 9, 5])).tolist()
     [3, 1, 4, 0, 2, 5]
@@ -82,7 +83,7 @@ def by_size(labels: Tensor) -> Tensor:
 
 
 def once_each(table: ClassTable) -> Tensor:
-    """Every positive pair in one of its two orders, (N, 2).
+    """Every unordered positive pair, (N, 2).
 
     >>> from levelfield.labels import class_table
     >>> once_each(class_table(torch.tensor([0, 1, 0, 0]))).tolist()
@@ -93,7 +94,7 @@ def once_each(table: ClassTable) -> Tensor:
 
 
 def _within(matrix: Tensor, start: int, stop: int, size: int) -> Tensor:
-    """The entries within each class of this size, as a view (classes, size, size)."""
+    """Entries within each class of the given size, as a view (classes, size, size)."""
     square = matrix[start:stop, start:stop].unflatten(1, (-1, size)).unflatten(0, (-1, size))
     blocks: Tensor = square.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
     return blocks

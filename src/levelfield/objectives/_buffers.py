@@ -1,4 +1,4 @@
-"""Numbers that a module keeps besides its parameters, and whether it learned in them."""
+"""Buffers of a module, and whether training changed them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 
 def buffers_of(module: nn.Module) -> dict[str, Tensor]:
-    """Copies of a module's buffers, to see later whether it learned in them."""
+    """Copies of a module's buffers, to detect later changes."""
     return {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
 
 
 def changed(before: Mapping[str, Tensor], module: nn.Module) -> int:
-    """How many numbers lie in buffers that are not what they were.
+    """Number of values in changed buffers.
 
     >>> norm = nn.BatchNorm1d(3)
     >>> before = buffers_of(norm)

@@ -1,8 +1,8 @@
-"""Scores of a batch against one vector per class, in chunks of classes that stay in the processor's cache.
+"""Scores of a batch against one vector per class, in chunks of classes that fit in the cache.
 
-The closed forms of the objectives with proxies. The class vectors are never normalised: scores are divided by their
-lengths, and what the projection takes off a gradient is read from the scores. Peak memory: the scores (C, b), the
-gradient of the class vectors (C, d), and a few chunks.
+Closed forms of the objectives with proxies. The class vectors are never normalised: scores are divided by their
+lengths, and the projection of the gradient is computed from the scores. Peak memory: the scores (C, b), the gradient of
+the class vectors (C, d), and a few chunks.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from levelfield.geometry import lengths_of
 from levelfield.objectives._closed import LOG2_E, attached, through_unit, wants_slope
 from levelfield.objectives._contract import Given
 
-MANY = 700  # class vectors: from 774 on benchmarks/objectives.py finds gains of 1.2 to 1.6, with 100 of 0.9 to 1.2
+MANY = 700  # class vectors: benchmarks/objectives.py finds speedups of 1.2 to 1.6 from 774 on, 0.9 to 1.2 with 100
 AT_ONCE = 1024  # class vectors in a chunk
-LOWEST = -1e30  # below every score, and finite: differences of infinities are not numbers
+LOWEST = -1e30  # below every score, but finite: differences of infinities are NaN
 
 
 class Chunk(NamedTuple):
-    """Some of the classes: `vectors` are their rows of the matrix, `own` where samples meet their own class."""
+    """A chunk of classes: `vectors` are their rows of the matrix, `own` the entries of samples with their own class."""
 
     vectors: slice
     own: tuple[Tensor, Tensor]  # (class within the chunk, sample)
 
 
-Weights = Callable[[Chunk, Tensor], Tensor]  # slope of the loss by a chunk's scores, in a buffer (vectors, b)
+Weights = Callable[[Chunk, Tensor], Tensor]  # derivative of the loss by a chunk's scores, in a buffer (vectors, b)
 
 
 def many(classes: int) -> bool:
-    """Whether there are so many classes that a closed form pays."""
+    """Whether there are enough classes for the closed form to be faster."""
     return classes >= MANY
 
 
 class ClassScores:
-    """Cosines of rows and class vectors, kept class by class in `matrix` (C, b).
+    """Cosines of rows and class vectors, stored in `matrix` (C, b).
 
-    per_class: how many of the vectors, one after another, belong to each class.
+    per_class: number of consecutive vectors of each class.
 
     >>> scores = ClassScores(torch.eye(2), torch.tensor([[3.0, 4.0]]), torch.tensor([0, 0]))
     >>> scores.filled().matrix
@@ -72,7 +72,7 @@ class ClassScores:
         ]
 
     def filled(self, also: Callable[[Chunk], None] | None = None) -> ClassScores:
-        """All scores computed; `also` is called for each chunk while its vectors are in cache."""
+        """Compute all scores; call `also` for each chunk while its vectors are in the cache."""
         self.matrix = self.rows.new_empty(len(self.vectors), len(self.rows))
         for chunk in self.chunks:
             self.compute(chunk, self.matrix[chunk.vectors])
@@ -81,18 +81,19 @@ class ClassScores:
         return self
 
     def compute(self, chunk: Chunk, out: Tensor) -> Tensor:
-        """The chunk's scores, written to `out` (vectors, b)."""
+        """Write the chunk's scores to `out` (vectors, b)."""
         vectors = self.vectors[chunk.vectors]
         torch.mm(vectors, self.rows.T, out=out)
         out *= torch.reciprocal(lengths_of(vectors), out=self.inverse[chunk.vectors])
         return out
 
     def buffer(self) -> Tensor:
-        """Room for something of one chunk. Chunks reuse it: fresh memory costs more than what is done with it."""
+        """Buffer for one chunk, reused by all chunks: allocating memory costs more than the computation."""
         return self.rows.new_empty(min(self.step, len(self.vectors)), len(self.rows))
 
     def back(self, weights: Weights, gradient: Tensor) -> Gradients:
-        """Gradients of a loss whose slope by the scores is given chunk by chunk, times the upstream `gradient`."""
+        """Gradients of a loss from its derivative by the scores, given chunk by chunk, times the upstream
+        `gradient`."""
         found, buffer = Gradients(self, gradient), self.buffer()
         for chunk in self.chunks:
             scores = self.matrix[chunk.vectors]
@@ -101,19 +102,19 @@ class ClassScores:
 
 
 class Gradients:
-    """Gradients of the raw rows and the raw class vectors, collected chunk by chunk."""
+    """Gradients of the raw rows and the raw class vectors, accumulated chunk by chunk."""
 
     def __init__(self, scores: ClassScores, gradient: Tensor | float) -> None:
         self.scores, self.gradient = scores, gradient
         self._rows = torch.zeros_like(scores.rows)
-        self._scaled_rows = scores.rows * gradient  # small, where the gradient of the vectors is large
+        self._scaled_rows = scores.rows * gradient  # scale these instead of the larger gradient of the vectors
         self.vectors = torch.empty_like(scores.vectors)
         self._scratch = scores.buffer()
 
     def add(self, chunk: Chunk, values: Tensor, weights: Tensor, inward: Tensor | None = None) -> Tensor:
-        """Take in a chunk with the scores `values` and their slopes `weights` (overwritten); its vectors' gradient.
+        """Add a chunk with scores `values` and their derivatives `weights` (overwritten); return its vectors' gradient.
 
-        inward: what else there is to take off along each vector (vectors, 1).
+        inward: further projection to subtract along each vector (vectors, 1).
         """
         vectors, slope = self.scores.vectors[chunk.vectors], self.vectors[chunk.vectors]
         inverse = self.scores.inverse[chunk.vectors]
@@ -126,8 +127,8 @@ class Gradients:
         return slope
 
     def times_(self, gradient: Tensor) -> Gradients:
-        """All that was collected with the upstream gradient 1, now with another."""
-        if gradient.device.type != "cpu" or gradient != 1:  # elsewhere reading it would wait for the device
+        """Rescale the gradients, accumulated with upstream gradient 1, to another upstream gradient."""
+        if gradient.device.type != "cpu" or gradient != 1:  # reading it elsewhere would synchronise with the device
             self.vectors *= gradient
         self.gradient = gradient
         return self
@@ -137,19 +138,19 @@ class Gradients:
         return through_unit(self._rows * self.gradient, self.scores.rows, self.scores.lengths)
 
 
-Target = Callable[[Tensor], tuple[Tensor, Tensor | float]]  # own scores -> their logits, and the slope of that
+Target = Callable[[Tensor], tuple[Tensor, Tensor | float]]  # own scores -> their logits and the derivative
 Pool = Callable[[Tensor], Tensor]  # scores of a chunk's vectors -> scores of its classes
 
 
 class Loss(NamedTuple):
-    """A mean over the batch, and its slope by the scores of a chunk's classes, written to a buffer."""
+    """A mean over the batch, and its derivative by the scores of a chunk's classes, written to a buffer."""
 
     value: Tensor
     weights: Callable[[Chunk, Tensor, Tensor], Tensor]  # (chunk, its classes' scores, buffer)
 
 
 def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
-    """For each sample the score of its own class, and log2 sum_{c != y} e^(scale s_c)."""
+    """For each sample, the score of its own class and log2 sum_{c != y} e^(scale s_c)."""
     own = scores.rows.new_empty(len(scores.rows))
     top, sums, scratch = torch.full_like(own, LOWEST), torch.zeros_like(own), scores.buffer()
     for chunk in scores.chunks:
@@ -175,9 +176,9 @@ def cross_entropy(
     include_true: bool = True,
     pool: Pool | None = None,
 ) -> Loss:
-    """Mean cross-entropy of the logits scale * s, that of the own class being target(s) instead.
+    """Mean cross-entropy of the logits scale * s, with target(s) for the true class.
 
-    smoothing: the share spread over all classes. Without `include_true` the own class is left out of the denominator.
+    smoothing: the share spread over all classes. Without `include_true` the true class is not in the denominator.
     """
     samples, classes = max(1, len(scores.rows)), len(scores.vectors) // scores.per_class
     own, others = log_sum_of_others(scores, scale, pool)
@@ -205,14 +206,14 @@ def cross_entropy(
 
 
 def pays(given: Given, vectors: Tensor) -> bool:
-    """Whether scores by chunks are quicker than the definition, and have all that it has."""
+    """Whether scores in chunks are faster than the definition and support all its features."""
     return many(len(vectors)) and given.weights is None and given.embeddings.dtype == vectors.dtype
 
 
 def differentiable(
     value: Tensor, given: Given, vectors: Tensor, back: Callable[[Tensor], Gradients], plain: Callable[[], Tensor]
 ) -> Tensor:
-    """`value` with the gradients that `back(upstream gradient)` finds."""
+    """Attach to `value` the gradients that `back(upstream gradient)` computes."""
     inputs = [given.embeddings, vectors]
     if not wants_slope(*inputs):
         return value

@@ -1,7 +1,7 @@
-"""Closed forms: value and slope W = dL/dM of a matrix M of pairs are computed at once, and one product leads back.
+"""Closed forms: compute value and slope W = dL/dM of a pair matrix M together; one product gives the gradient.
 
-An objective writes its equation as `parts` (autograd on Geometry: the definition) and, beside it, `quick`: the same
-value with its slope. `attached` ties both into one differentiable node. Second derivatives come from the definition.
+An objective defines its equation in `parts` (autograd on Geometry: the definition) and optionally `quick`: the same
+value with its slope. `attached` joins both into one differentiable node. Second derivatives come from the definition.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry, full_precision
 
-LOG2_E = math.log2(math.e)  # exponentials are taken in base 2: natural ones are slow where they underflow
+LOG2_E = math.log2(math.e)  # exponentials use base 2: natural ones are slow when they underflow
 Matrix = Literal["similarity", "distance", "squared_distance"]
 
 
 def log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
-    """log(1 + sum_j exp(logits_ij)) of each row (n, 1), and its slope, written over the logits; -inf is not there.
+    """log(1 + sum_j exp(logits_ij)) of each row (n, 1), and its slope, written over the logits; entries of -inf do not
+    count.
 
     largest: (n, 1), the rows' largest logits. Base 2, since natural exponentials of very negative numbers are slow.
     """
@@ -32,17 +33,17 @@ def log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tens
 
 
 def back_to_rows(geometry: Geometry, slope: Tensor, matrix: Matrix) -> Tensor:
-    """Gradient of the raw rows (n, d) from the slope dL/dM of one of the geometry's matrices; `slope` is kept.
+    """Gradient of the raw rows (n, d) from the slope dL/dM of one of the geometry's matrices; does not modify `slope`.
 
     With V the slope of x.y (for distances -W/d, 0 where d = 0) the gradient of the rows is (V + V') X, plus the row
     sums times X for distances. Unit rows need no such term: their projection removes it.
     """
     rows = geometry.rows
     if matrix != "similarity" and not geometry.normalized:
-        rows = rows - rows[:1]  # changes no distance, and far from the origin the sums below would lose all digits
-    both = slope.T.contiguous()  # a transposed copy and an addition in place: four times as quick as W + W.T
+        rows = rows - rows[:1]  # far from the origin the sums below would lose all digits; distances do not change
+    both = slope.T.contiguous()  # transposed copy and in-place addition: four times as fast as W + W.T
     both += slope
-    if matrix == "distance":  # where d = 0 the slope is 0
+    if matrix == "distance":  # the slope is 0 where d = 0
         both /= functional.threshold(geometry.distance, 0.0, torch.inf)
     gradient = both @ rows
     if matrix != "similarity":
@@ -53,7 +54,7 @@ def back_to_rows(geometry: Geometry, slope: Tensor, matrix: Matrix) -> Tensor:
 
 
 def through_unit(gradient: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
-    """Gradient of raw rows from that of unit rows (changed in place): the part along the row is taken off."""
+    """Gradient of raw rows from that of unit rows (in place): subtract the component along the row."""
     inward = (gradient * rows).sum(1, keepdim=True)
     return gradient.addcmul_(inward, rows, value=-1).div_(lengths)
 
@@ -72,10 +73,10 @@ class _Attached(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,) = gradients
         inputs = ctx.saved_tensors
-        with full_precision(gradient.device.type):  # the backward may run inside somebody's autocast
+        with full_precision(gradient.device.type):  # backward may run under the caller's autocast
             if not torch.is_grad_enabled():
                 return None, None, None, *ctx.slopes(gradient)
-            # somebody wants second derivatives: the definition has them
+            # second derivatives are requested: use the definition
             asked = [k for k, needed in enumerate(ctx.needs_input_grad[3:]) if needed]
             slopes = torch.autograd.grad(
                 ctx.plain(), [inputs[k] for k in asked], gradient, create_graph=True, allow_unused=True
@@ -89,8 +90,8 @@ class _Attached(torch.autograd.Function):
 def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Callable[[], Tensor]) -> Tensor:
     """`value` as a differentiable function of `inputs` (embeddings first, then parameters).
 
-    slopes(upstream): the gradients, times the one that comes from above, asked for in the backward. plain(): the
-    definition's value, for second derivatives.
+    slopes(upstream): the gradients times the upstream gradient, called in the backward pass. plain(): the value of the
+    definition, for second derivatives.
 
     >>> x = torch.tensor(3.0, requires_grad=True)
     >>> square = attached(torch.tensor(9.0), [x], lambda upstream: [2 * x.detach() * upstream], lambda: x * x)
@@ -103,7 +104,7 @@ def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Cal
 
 
 def wants_slope(*inputs: Tensor) -> bool:
-    """Whether anybody will ask for a gradient; without, a quick form may leave a costly slope out."""
+    """Whether a gradient is needed; otherwise a closed form may skip a costly slope."""
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
 
 
@@ -115,9 +116,9 @@ def closed(
     matrix: Matrix,
     plain: Callable[[], Tensor],
 ) -> Tensor:
-    """`value` with the gradient that `slope` = dL/d`matrix` implies."""
+    """Attach to `value` the gradient that follows from `slope` = dL/d`matrix`."""
     if not wants_slope(embeddings):
         return value
     for name in ("similarity", "squared_distance"):
-        geometry.__dict__.pop(name, None)  # not needed on the way back, and as large as the slope
+        geometry.__dict__.pop(name, None)  # not needed in the backward pass, and as large as the slope
     return attached(value, [embeddings], lambda g: [back_to_rows(geometry, slope, matrix).mul_(g)], plain)

@@ -1,4 +1,4 @@
-"""What an objective is: the facts about it, the call, and the little state that all share."""
+"""The interface of an objective: its facts, its call, and the shared state."""
 
 from __future__ import annotations
 
@@ -24,69 +24,69 @@ from levelfield.settings import accepted
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about an objective, as data: tables, `levelfield list` and the ledger are printed from it."""
+    """Facts of an objective, from which tables, `levelfield list` and the ledger are generated."""
 
     paper: str
     formula: str
-    equation: str = ""  # where the formula stands
-    use: str = ""  # when to choose it, in a sentence
-    tuples: str = "pairs"  # what it takes as `tuples`: "pairs", "triplets", "none"
+    equation: str = ""  # source of the formula
+    use: str = ""  # when to use it, in one sentence
+    tuples: str = "pairs"  # kind of `tuples`: "pairs", "triplets", "none"
     needs: tuple[str, ...] = ()  # "num_classes", "dim", "miner"
     batch: str = "2 per class"
-    least: tuple[int, int] = (2, 2)  # a batch must have so many classes, and so many images of one, to teach anything
-    roles: tuple[str, ...] = ()  # parts that it can be told by `roles`
-    miners: tuple[str, ...] = ()  # those that fit, the default first
-    sources: Mapping[str, str] = field(default_factory=dict)  # setting -> where its default comes from
+    least: tuple[int, int] = (2, 2)  # minimum number of classes in a batch, and of images of one class
+    roles: tuple[str, ...] = ()  # supported keys of `roles`
+    miners: tuple[str, ...] = ()  # suitable miners, the default first
+    sources: Mapping[str, str] = field(default_factory=dict)  # setting -> source of its default
     search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
     separable: bool = False  # the loss is a mean over independent samples
     distributions: bool = False  # it learns a mean and variances of each class
-    memory: bool = False  # it can compare the batch with a memory of earlier ones (`Given.columns`)
+    memory: bool = False  # supports a memory of earlier batches (`Given.columns`)
     weights: bool = True  # takes a weight per anchor
-    tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> why, in one sentence
-    name: str = ""  # filled when registered
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor when registered
+    tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> reason, in one sentence
+    name: str = ""  # set on registration
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor on registration
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "roth2020/cars" -> settings
 
 
 class Objective(nn.Module):
-    """`objective(embeddings, labels) -> loss`. A subclass writes `parts`: named terms whose sum is the loss.
+    """`objective(embeddings, labels) -> loss`. A subclass implements `parts`: named terms whose sum is the loss.
 
-    Without a `generator` the objective draws from its own, made from seed 0 and kept in `state_dict`.
+    Without a `generator` the objective uses its own, created from seed 0 and saved in `state_dict`.
     """
 
     facts: ClassVar[Facts] = Facts(paper="", formula="")
-    active: Tensor | int | None = None  # tuples or terms that were not zero in the last call
-    dim: int | None = None  # how many numbers a row must have; None if any
-    num_classes: int | None = None  # labels must be 0 to num_classes - 1; None if any
-    switched: Tensor | None = None  # share of the last call's tuples that `switch` changed
+    active: Tensor | int | None = None  # number of non-zero tuples or terms in the last call
+    dim: int | None = None  # required row length; None: any
+    num_classes: int | None = None  # labels must be 0 to num_classes - 1; None: any labels
+    switched: Tensor | None = None  # share of tuples changed by `switch` in the last call
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
         super().__init__()
         chosen = None if miner is None else resolve(miner, switch=switch, **hints)
-        self.miner: Miner | None = None if isinstance(chosen, All) else chosen  # None: everything, never listed
+        self.miner: Miner | None = None if isinstance(chosen, All) else chosen  # None: all tuples, without listing them
         self.shown: dict[str, Tensor] = {}
-        """The terms of the last call by name, without gradients, for a log; empty if the loss is one term."""
+        """The terms of the last call by name, without gradients, for the log; empty if the loss has one term."""
         self._own_generator = stream(0, "objective")
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        raise NotImplementedError(f"{type(self).__name__} must say what its terms are: def parts(self, given).")
+        raise NotImplementedError(f"{type(self).__name__} must define its terms: def parts(self, given).")
 
     def quick(self, given: Given) -> Tensor | None:
-        """The same loss in closed form (see `_closed`); None where only the definition will do.
+        """The same loss in closed form (see `_closed`); None if only the definition applies.
 
-        Where `parts` has several terms, it adds its own up by `total`.
+        If `parts` has several terms, it sums its own terms with `total`.
         """
         return None
 
     def total(self, terms: Mapping[str, Tensor]) -> Tensor:
-        """The loss from its named terms, which a log may show. Nothing waits for a device: they stay tensors."""
+        """Add up the named terms and keep them for the log, as tensors, without device synchronisation."""
         self.shown = {name: term.detach() for name, term in terms.items()} if len(terms) > 1 else {}
         return sum_of(terms)
 
     def definition(self, given: Given) -> Callable[[], Tensor]:
-        """The loss by its `parts`, computed later but with the parameters of now, for second derivatives.
+        """Function that computes the loss from `parts` later with the current parameters, for second derivatives.
 
-        `torch.func.functional_call` puts other parameters in place for the time of the call.
+        `torch.func.functional_call` replaces parameters only during the call.
         """
         now: dict[str, Tensor] = {f"objective.{name}": parameter for name, parameter in self.named_parameters()}
         return lambda: torch.func.functional_call(_Definition(self), now, (given,))
@@ -104,24 +104,24 @@ class Objective(nn.Module):
         """The loss of a batch.
 
         Args:
-            embeddings: (batch, dim) raw rows; the objective divides them by their lengths if its definition says so.
+            embeddings: (batch, dim) raw rows; the objective normalises them if its definition requires it.
             labels: (batch,) integers; objectives with a vector per class need 0..num_classes-1.
             tuples: triplets (t, 3) or pairs (t, 2) of positions in the batch, or positive (p, 2) and negative (q, 2)
-                pairs, to use in place of the miner's.
-            weights: (batch,) factors of each anchor's terms; the divisor stays as it is.
-            roles: who plays which part in the batch, as the batching says (`Batching.roles`).
-            generator: where random choices come from; without one, the objective's own.
+                pairs, used instead of the miner's tuples.
+            weights: (batch,) factors of each anchor's terms; the divisor does not change.
+            roles: rows of the batch by role, as given by the batching (`Batching.roles`).
+            generator: source of random numbers; default: the objective's own.
 
         Returns:
             The loss, a tensor of shape () with gradients.
         """
         return self.loss_of(self._given(embeddings, labels, tuples, weights, roles, generator))
 
-    if TYPE_CHECKING:  # torch says `Callable[..., Any]` of every module
+    if TYPE_CHECKING:  # torch declares `Callable[..., Any]` for every module
         __call__ = forward
 
     def loss_of(self, given: Given) -> Tensor:
-        """The loss of checked input, in closed form where there is one."""
+        """The loss of validated input, in closed form if there is one."""
         with full_precision(given.embeddings.device.type):
             value = self.quick(given) if given.columns is None else None
             return self.total(self.parts(given)) if value is None else value
@@ -136,13 +136,13 @@ class Objective(nn.Module):
         roles: Any = None,
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """The loss in named parts, each differentiable by itself; a plain call leaves their values in `shown`."""
+        """The named terms of the loss, each differentiable; a plain call stores their values in `shown`."""
         given = self._given(embeddings, labels, tuples, weights, roles, generator)
         with full_precision(embeddings.device.type):
             return self.parts(given)
 
     def logits(self, embeddings: Tensor) -> Tensor | None:
-        """Class logits (b, C) of raw rows, whose softmax it trains (without a margin); None if it classifies nothing.
+        """Class logits (b, C) of raw rows, whose softmax is trained (without margin); None if it is not a classifier.
 
         >>> from levelfield import objectives
         >>> objectives.create("softmax", num_classes=3, dim=2).logits(torch.zeros(1, 2))
@@ -155,26 +155,26 @@ class Objective(nn.Module):
         return {}
 
     def optimisers(self) -> dict[str, str]:
-        """Own parameters that another optimiser trains than the conditions name."""
+        """Own parameters with a different optimiser than that of the conditions."""
         return {}
 
     def part_of(self, parameter: str) -> str:
-        """What the ledger calls an own parameter by: the sub-network that it belongs to, else its own name."""
+        """Name of an own parameter in the ledger: its sub-network, else its own name."""
         return parameter.split(".")[0]
 
     @property
     def class_vectors(self) -> nn.Parameter | None:
-        """Learned points among the embeddings that stand for classes, (C k, d) class by class; None without such."""
+        """Learned class representatives in embedding space, (C k, d) class by class; None without."""
         return None
 
     @property
     def norm_rows(self) -> bool:
-        """Whether the network it is made for ends with a layer norm without parameters, so that test rows need it."""
+        """Whether the network must end with a layer norm without parameters, also for test rows."""
         return False
 
     @property
     def learned_buffers(self) -> int:
-        """How many numbers besides its parameters its calls have changed so far, for the ledger."""
+        """Number of buffer values changed by calls so far, for the ledger."""
         return 0
 
     @property
@@ -186,11 +186,11 @@ class Objective(nn.Module):
         return self.facts.weights
 
     def takes_everything(self, given: Given) -> bool:
-        """Whether all of the batch counts: no tuples were handed in, and no miner chooses any."""
+        """Whether the whole batch is used: no tuples given and no miner."""
         return given.tuples is None and self.miner is None
 
     def chosen(self, geometry: Geometry, given: Given) -> Tuples | None:
-        """The tuples handed in, else the mined ones; None means all of the batch."""
+        """The given tuples, else the mined ones; None means the whole batch."""
         if given.tuples is not None:
             return given.tuples
         if self.miner is None:
@@ -201,12 +201,12 @@ class Objective(nn.Module):
         return found
 
     def chosen_triplets(self, geometry: Geometry, given: Given) -> Tensor | None:
-        """As `chosen`, for objectives that can use nothing but triplets (t, 3)."""
+        """Like `chosen`, for objectives that only support triplets (t, 3)."""
         found = self.chosen(geometry, given)
         if found is None or (isinstance(found, Tensor) and found.dim() == 2 and found.shape[1] == 3):
             return found
         got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else "pairs"
-        raise BadInput(f"Objective '{self._label}' needs triplets, a tensor of shape (t, 3), and got {got}.")
+        raise BadInput(f"Objective '{self._label}' needs triplets, a tensor of shape (t, 3), but got {got}.")
 
     def get_extra_state(self) -> Tensor:
         return self._own_generator.get_state()
@@ -243,7 +243,7 @@ class _Definition(nn.Module):
 
 
 def sum_of(terms: Mapping[str, Tensor]) -> Tensor:
-    """The loss, from its named parts."""
+    """Sum of the named terms."""
     return reduce(torch.add, terms.values())
 
 
@@ -252,7 +252,7 @@ _Entry = TypeVar("_Entry", bound=type)
 
 
 def register(name: str, facts: Facts) -> Callable[[_Entry], _Entry]:
-    """Decorator: enter an objective class under `name`, with the facts about it."""
+    """Decorator: register an objective class under `name` with its facts."""
 
     def enter(entry: _Entry) -> _Entry:
         known = replace(facts, name=name, defaults=accepted(entry) or {})

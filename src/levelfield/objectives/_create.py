@@ -1,4 +1,4 @@
-"""Objectives by name: registered ones, and anybody's `nn.Module` from a file."""
+"""Create objectives by name: registered ones, or any `nn.Module` from a file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> Facts:
-    """The facts of the objective `name`: paper, formula, defaults, batch layout, miners that fit, search ranges,
-    and each paper's settings per dataset.
+    """The facts of the objective `name`: paper, formula, defaults, batch layout, suitable miners, search ranges, and
+    each paper's settings per dataset.
 
     >>> describe("proxy_anchor").needs
     ('num_classes', 'dim')
@@ -37,7 +37,7 @@ def describe(name: str) -> Facts:
         return pml_facts(name)
     facts: Facts | None = registry.facts(name)
     if facts is None:
-        raise BadInput(f"'{name}' is not registered with facts about itself: see `levelfield.objectives.register`.")
+        raise BadInput(f"'{name}' is registered without facts: see `levelfield.objectives.register`.")
     return replace(facts, presets=presets(name))
 
 
@@ -54,14 +54,14 @@ def create(
     """The objective `name`, `my_losses.py:MyLoss`, or `pml:CircleLoss` of pytorch-metric-learning.
 
     Args:
-        name: see `names()`; a class such as `objectives.Margin` makes the same with typed keywords.
-        num_classes: how many classes train; goes only to objectives that ask, as do `dim` and `generator`.
-        dim: how many numbers an embedding has.
-        miner: a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; without it the
-            objective's own default.
-        generator: decides how proxies and the like start.
-        preset: a paper's settings: "roth2020", "roth2020/cars", "mlrc/cub" (all: `describe(name).presets`). What is
-            given beside it wins; without it the defaults are the normative form.
+        name: see `names()`; a class such as `objectives.Margin` does the same with typed keywords.
+        num_classes: number of training classes; passed only to objectives that take it, like `dim` and `generator`.
+        dim: embedding size.
+        miner: a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; default: the
+            objective's own.
+            generator: random numbers for the initialisation, e.g. of proxies.
+        preset: a paper's settings: "roth2020", "roth2020/cars", "mlrc/cub" (all: `describe(name).presets`). Other
+            arguments override it; the defaults without a preset are the normative form.
         **hyperparameters: the objective's own (`describe(name).defaults`).
 
     Returns:
@@ -86,7 +86,7 @@ def create(
         settings |= preset_settings(name, preset)
     if miner is not None:
         if "miner" not in takes:
-            raise BadSpecification(f"The objective '{name}' takes no miner; it uses the whole batch by its own rule.")
+            raise BadSpecification(f"The objective '{name}' takes no miner: it uses the whole batch.")
         settings["miner"] = miner
     settings |= hyperparameters
     missing = [key for key, default in takes.items() if default is inspect.Parameter.empty and key not in settings]
@@ -96,7 +96,7 @@ def create(
 
 
 def as_objective(module: nn.Module) -> Objective:
-    """`module` if it is an Objective, else a plain `forward(embeddings, labels)` behind the same call.
+    """Return `module` if it is an Objective, else wrap its `forward(embeddings, labels)` in the same interface.
 
     >>> class Mean(nn.Module):
     ...     def forward(self, embeddings, labels):
@@ -107,12 +107,12 @@ def as_objective(module: nn.Module) -> Objective:
     if isinstance(module, Objective):
         return module
     if not isinstance(module, nn.Module):
-        raise BadInput(f"An objective must be a torch.nn.Module; this is a {type(module).__name__}.")
+        raise BadInput(f"An objective must be a torch.nn.Module, not a {type(module).__name__}.")
     return Plain(module)
 
 
 class Plain(Objective):
-    """Anybody's module with `forward(embeddings, labels)`. What it says about itself is passed on."""
+    """Wrapper of any module with `forward(embeddings, labels)`. Its declared attributes are passed on."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -144,13 +144,13 @@ class Plain(Objective):
 
     @property
     def class_vectors(self) -> nn.Parameter | None:
-        """The module's parameter `proxies`: where a plain module holds such points."""
+        """The module's parameter `proxies`, if it has one."""
         found = getattr(self.module, "proxies", None)
         return found if isinstance(found, nn.Parameter) else None
 
     @property
     def learned_buffers(self) -> int:
-        """Follows from the module, as its parameters do: running statistics, a queue, centres that move."""
+        """Changed buffer values of the module: running statistics, a queue, moving centres."""
         return changed(self._before, self.module)
 
     @property

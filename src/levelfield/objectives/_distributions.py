@@ -1,7 +1,7 @@
 """Distances of rows to one normal distribution per class (lim2022 section 3.1), without a rows x classes x dim tensor.
 
-The square is multiplied out, so that a distance is two products of matrices. `distances` is the definition;
-`quick_distances` gives the same with its gradients in chunks of classes that stay near the processor.
+The square is expanded, so that a distance is two matrix products. `distances` is the definition; `quick_distances`
+computes the same with its gradients in chunks of classes that fit in the cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Bounds = tuple[float, float]
 
 
 def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_clamp: Bounds) -> Tensor:
-    """D_ic = sum_f (x_if - m_cf)^2 / v_cf (b, C): squared, of unit rows x and unit means m, v = exp(clamped log_vars).
+    """D_ic = sum_f (x_if - m_cf)^2 / v_cf (b, C): squared distances of unit rows x and unit means m, v = exp(clamped
+    log_vars).
 
     rows: (b, d). means, log_vars: (C, d); without log_vars the means are proxies, v = 1.
 
@@ -37,7 +38,7 @@ def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_c
 
 
 def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_clamp: Bounds) -> Tensor:
-    """`distances`, with the gradients written down: nothing of the size (C, d) is passed over more than needed.
+    """`distances` with explicit gradients and as few passes over (C, d) arrays as possible.
 
     >>> rows, means, log_vars = torch.eye(2), torch.tensor([[0.0, 3.0]]), torch.tensor([[0.5, 8.0]])
     >>> torch.allclose(*(f(rows, means, log_vars, log_var_clamp=(0, 6)) for f in (distances, quick_distances)))
@@ -55,10 +56,10 @@ def quick_distances(rows: Tensor, means: Tensor, log_vars: Tensor, *, log_var_cl
 
 
 class _Distances:
-    """D class by class, `matrix` (C, b), and the way back from its slope.
+    """D as `matrix` (C, b), and its backward pass.
 
-    Means are never normalised: what they give is divided by their lengths. With `way_back` 1/v and mean/v stay where
-    the gradients of log_vars and means will be written, so that they cost neither a second computation nor memory.
+    Means are never normalised: results are divided by their lengths. With `way_back`, 1/v and mean/v are stored in the
+    buffers of the gradients of log_vars and means, which avoids recomputation and extra memory.
     """
 
     def __init__(self, rows: Tensor, means: Tensor, log_vars: Tensor, bounds: Bounds, *, way_back: bool) -> None:
@@ -103,7 +104,7 @@ class _Distances:
             torch.mul(length, mean, out=of_mean).addmm_(weights, self.x, alpha=-2)  # (W1 m - 2 W x) / |mean|
             of_logs.addcmul_(mean, of_mean, value=-1).mul_(precision)  # - W (x - m)^2 / v
             of_mean.addcmul_(length, mean)  # 2 (W1 m - W x) / |mean|
-            # What it has along the mean is taken off; the product of both is known without going through the numbers.
+            # Subtract the component along the mean; its product is already known.
             inward = length.mul_(self.energy[part]).sub_(weights.mul_(self.across[part]).sum(1, keepdim=True))
             inward.mul_(inverse).mul_(inverse)
             torch.mul(of_mean, precision, out=pulled).addcmul_(inward, mean, value=-2)
@@ -118,7 +119,7 @@ class _Distances:
         return self.means.new_empty(shape), self.means.new_empty(shape)
 
     def _taken_rooms(self) -> tuple[Tensor, Tensor]:
-        """mean/v and 1/v in rooms that may be written to: those of the forward, and when they are gone, new ones."""
+        """mean/v and 1/v in writable buffers: those of the forward pass, or new ones if they are gone."""
         rooms, self.rooms = self.rooms, None
         if rooms is None:
             rooms = self._rooms(len(self.means))
@@ -131,10 +132,10 @@ class _Distances:
         torch.mul(means, precision, out=pulled)
 
     def _scratch(self) -> Tensor:
-        """Room for something of one chunk. Chunks reuse it: fresh memory costs more than what is done with it."""
+        """Buffer for one chunk, reused by all chunks: allocating memory costs more than the computation."""
         return self.means.new_empty(min(AT_ONCE, len(self.means)), self.means.shape[1])
 
 
 def _through_clamp(gradient: Tensor, values: Tensor, bounds: Bounds, *, out: Tensor) -> None:
-    """The gradient of clamped values, 0 at and beyond the bounds, in one pass."""
+    """Gradient of clamped values, 0 at and beyond the bounds, in one pass."""
     torch.ops.aten.hardtanh_backward.grad_input(gradient, values, *bounds, grad_input=out)

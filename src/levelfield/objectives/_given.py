@@ -1,4 +1,4 @@
-"""What an objective is handed in one call: checked once, and in the form that all of them compute with."""
+"""Inputs of one call of an objective, validated once and in a common form."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from levelfield.miners._base import check_batch, kind_of
 
 
 class Given(NamedTuple):
-    """One call's input, checked: rows (b, d) in float32 or float64, labels (b,) int64.
+    """Validated inputs of one call: rows (b, d) in float32 or float64, labels (b,) int64.
 
-    columns: other rows (m, d) that the batch is compared with, the first b of which are the batch again, without
-    gradient; the labels are then theirs (m,), and the second and later entries of a tuple are columns. Without, the
-    batch is compared with itself.
+    columns: rows (m, d) to compare the batch with; the first b are the batch again, without gradient. The labels (m,)
+    are then those of the columns, and the second and later entries of a tuple index columns. Without columns, the batch
+    is compared with itself.
     """
 
     embeddings: Tensor
@@ -31,92 +31,97 @@ class Given(NamedTuple):
     columns: Tensor | None = None
 
     def geometry(self, *, normalize: bool) -> Geometry:
-        """The batch against what it is compared with."""
+        """Geometry of the batch and its columns."""
         return Geometry(self.embeddings, self.columns, normalize=normalize)
 
     def class_masks(self) -> tuple[Tensor, Tensor]:
-        """Positives and negatives of the batch's rows, in the shape of the geometry's matrices."""
+        """Masks of positives and negatives, in the shape of the geometry's matrices."""
         return class_masks(self.labels, len(self.embeddings))
 
 
 def checked(
     given: Given, objective: str, *, dim: int | None, num_classes: int | None, takes_tuples: bool, takes_weights: bool
 ) -> Given:
-    """`given` as the objective of that name computes with it. `dim`, `num_classes`: what it was made for, None: any."""
+    """Validate and convert `given` for the named objective. `dim`, `num_classes`: those of the objective, None: any."""
     rows, labels, tuples, weights, roles, generator, _ = given
     _check_batch(rows, labels, objective, dim)
     if not isinstance(generator, torch.Generator):
-        raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; a torch.Generator is needed.")
+        raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; expected a torch.Generator.")
     rows, labels = working(rows), labels.long().contiguous()
     if num_classes is not None:
         check_classes(labels, num_classes, objective)
     if tuples is not None:
         if not takes_tuples:
-            raise BadInput(f"Objective '{objective}' takes no tuples: it uses the whole batch by its own rule.")
+            raise BadInput(f"Objective '{objective}' takes no tuples: it uses the whole batch.")
         tuples = _indices(tuples, len(labels), objective)
     if weights is not None:
         if not takes_weights:
             raise BadInput(f"Objective '{objective}' takes no weights per anchor.")
         if not isinstance(weights, Tensor) or weights.shape != labels.shape:
             raise BadInput(
-                f"Objective '{objective}' got {kind_of(weights)} as weights for {len(labels)} embeddings: one weight "
-                "per embedding is needed, as a tensor."
+                f"Objective '{objective}' got {kind_of(weights)} as weights for {len(labels)} embeddings; expected "
+                "a tensor with one weight per embedding."
             )
         weights = weights.to(rows.dtype)
     return Given(rows, labels, tuples, weights, roles, generator)
 
 
 def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
-    """Refuse labels that name no class. On other devices torch's own check applies: reading would wait for them."""
+    """Refuse labels out of range. On other devices torch's own check applies, to avoid synchronisation."""
     if labels.device.type == "cpu" and labels.numel():
         low, high = (int(bound) for bound in torch.aminmax(labels))
         if low < 0 or high >= num_classes:
             wrong = low if low < 0 else high
             raise BadInput(
-                f"Objective '{objective}' has {num_classes} classes and got the label {wrong}: labels must be "
+                f"Objective '{objective}' has {num_classes} classes but got the label {wrong}: labels must be "
                 f"0 to {num_classes - 1}."
             )
 
 
 def check_rows(rows: Tensor, batch: int, objective: str, what: str, *, least: int = 0) -> None:
-    """Refuse rows that the batch does not have. On other devices torch's own check applies: reading would wait."""
+    """Refuse rows out of range. On other devices torch's own check applies, to avoid synchronisation."""
     if rows.device.type == "cpu" and rows.numel():
         low, high = (int(bound) for bound in torch.aminmax(rows))
         if low < least or high >= batch:
             wrong = low if low < least else high
-            raise BadInput(f"Objective '{objective}' got row {wrong} among the {what}; the batch has 0 to {batch - 1}.")
+            raise BadInput(
+                f"Objective '{objective}' got row {wrong} in the {what}; the batch has rows 0 to {batch - 1}."
+            )
 
 
 def _check_batch(rows: Tensor, labels: Tensor, objective: str, dim: int | None) -> None:
     check_batch(rows, labels, f"Objective '{objective}'")
     if dim is not None and rows.shape[1] != dim:
-        raise BadInput(f"Objective '{objective}' was made for dim={dim} and got embeddings of {rows.shape[1]} numbers.")
+        raise BadInput(
+            f"Objective '{objective}' was created with dim={dim} but got embeddings with {rows.shape[1]} dimensions."
+        )
 
 
 def _indices(tuples: Tuples, batch: int, objective: str) -> Tuples:
-    """The tuples as int64: one tensor (t, columns), or two of pairs, which miners call positive and negative."""
+    """The tuples as int64: one tensor (t, columns), or two tensors of positive and negative pairs."""
     if isinstance(tuples, Tensor):
         return _rows(tuples, batch, objective)
     if not (isinstance(tuples, tuple | list) and [isinstance(pairs, Tensor) for pairs in tuples] == [True, True]):
         raise BadInput(
-            f"Objective '{objective}' got {kind_of(tuples)} as tuples: one tensor is needed, such as triplets (t, 3), "
-            "or two of pairs, positive (p, 2) and negative (q, 2). Columns that came apart: torch.stack((a, p, n), 1)."
+            f"Objective '{objective}' got {kind_of(tuples)} as tuples; expected one tensor, such as triplets (t, 3), "
+            "or two tensors of pairs, positive (p, 2) and negative (q, 2). To join columns: torch.stack((a, p, n), 1)."
         )
     first, second = (_rows(pairs.reshape(-1, 2) if not pairs.numel() else pairs, batch, objective) for pairs in tuples)
     for pairs in (first, second):
         if pairs.dim() != 2 or pairs.shape[1] != 2:
             raise BadInput(
-                f"Objective '{objective}' got pairs of shape {tuple(pairs.shape)}: positive (p, 2) and negative (q, 2) "
-                "are needed."
+                f"Objective '{objective}' got pairs of shape {tuple(pairs.shape)}; expected positive (p, 2) and "
+                "negative "
+                "(q, 2)."
             )
     return first, second
 
 
 def _rows(tuples: Tensor, batch: int, objective: str) -> Tensor:
-    """As int64; an empty list may have come as float, which is torch's type for `torch.tensor([])`."""
+    """Convert to int64; an empty list may be float, the dtype of `torch.tensor([])`."""
     if tuples.is_floating_point() and tuples.numel():
-        raise BadInput(f"'tuples' are indices into the batch; they came as {tuples.dtype}.")
+        raise BadInput(f"'tuples' must be integer indices into the batch, not {tuples.dtype}.")
     tuples = tuples.long()
-    fourth = tuples.dim() == 2 and tuples.shape[1] == 4  # of quadruplets, -1 where there is none
+    fourth = tuples.dim() == 2 and tuples.shape[1] == 4  # quadruplets: -1 means no fourth sample
     check_rows(tuples, batch, objective, "tuples", least=-1 if fourth else 0)
     return tuples

@@ -1,4 +1,4 @@
-"""Soft histograms: every value is shared between the two nodes it lies between."""
+"""Soft histograms: every value is split between its two neighbouring nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levelfield.labels import row_blocks
 def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
     """Histograms (m, nodes) of the rows of `position` (m, n), given in units of nodes.
 
-    A value r + w puts 1 - w on node r and w on node r + 1; beyond the last node the line is simply continued.
+    A value r + w adds 1 - w to node r and w to node r + 1; beyond the last node the line is extrapolated.
 
     >>> soft_counts(torch.tensor([[0.25, 1.0, 2.0]]), torch.tensor([[True, True, True]]), 3)
     tensor([[0.7500, 1.2500, 1.0000]])
@@ -27,7 +27,7 @@ def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
 
 
 def node_below_(position: Tensor, nodes: int) -> Tensor:
-    """The node from which a value is counted, written over it; that of a nan is 0, and its share stays nan.
+    """The lower node of each value, in place; the node of NaN is 0, and its share stays NaN.
 
     >>> node_below_(torch.tensor([-0.1, 1.5, 9.0, torch.nan]), 5)
     tensor([0., 1., 3., 0.])
@@ -37,22 +37,22 @@ def node_below_(position: Tensor, nodes: int) -> Tensor:
 
 
 class Tally(NamedTuple):
-    """A block of rows: where each entry lies, and the number and the sum of shares between each two nodes."""
+    """A block of rows: the node of each entry, and the count and sum of shares between adjacent nodes."""
 
     rows: slice
-    block: Tensor  # (m, n), the caller's to overwrite
+    block: Tensor  # (m, n), may be overwritten
     lower: Tensor  # (m, n), the node below each entry
     counts: Tensor  # (m, nodes - 1)
     shares: Tensor  # (m, nodes - 1)
 
     def histograms(self) -> Tensor:
-        """As `soft_counts` (m, nodes)."""
+        """The histograms of `soft_counts` (m, nodes)."""
         upper = functional.pad(self.shares, (1, 0))
         return functional.pad(self.counts - self.shares, (0, 1)).add_(upper)
 
 
 def tallies(position: Tensor, nodes: int) -> Iterator[Tally]:
-    """The same for a large matrix without gradients, block by block of rows; `position` is overwritten."""
+    """Histograms of a large matrix without gradients, in blocks of rows; overwrites `position`."""
     one = position.new_ones(())
     for rows in row_blocks(position):  # index matrices of full size are slow to allocate
         block = position[rows]

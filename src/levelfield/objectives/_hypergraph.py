@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 def semantic_tuples(own: Tensor, distance: Tensor, *, alpha: float) -> Tensor:
-    """Incidence H_ie (b, E): 1 for the class's own samples, exp(-alpha D_ie) for all others, which join by degree.
+    """Incidence H_ie (b, E): 1 for the class's own samples, exp(-alpha D_ie) for all others.
 
     own: (b, E), whether the sample is of the hyperedge's class. distance: (b, E), to the class's distribution.
 
@@ -38,7 +38,7 @@ def propagation(incidence: Tensor) -> Tensor:
 
 
 def attention(rows: Tensor, query_weight: Tensor, key_weight: Tensor) -> Tensor:
-    """softmax_j(q_i . k_j / sqrt h) (b, b), what a transformer has in the place of G. Weights: (h, d), without bias.
+    """softmax_j(q_i . k_j / sqrt h) (b, b), the attention of a transformer instead of G. Weights: (h, d), without bias.
 
     >>> attention(torch.zeros(2, 3), torch.ones(4, 3), torch.ones(4, 3))
     tensor([[0.5000, 0.5000],
@@ -64,13 +64,13 @@ def network_logits(
 ) -> Tensor:
     """G (A theta2' + b2) with A = leaky_relu(batch_norm(G (z theta1' + b1))): class scores (b, C) of rows z (b, d).
 
-    The batch norm always uses this batch's statistics: the network is gone at test time. G A comes first in the second
-    layer, which is the same and spares the product of G with all classes.
+    The batch norm always uses this batch's statistics: the network is not used at test time. The second layer computes
+    G A first, which is equivalent and avoids the product of G with all classes.
     """
     theta1, b1, scale, shift, theta2, b2 = network
     hidden = batch_normalized(graph @ functional.linear(rows, theta1, b1), scale, shift, eps=bn_eps)
     hidden = functional.leaky_relu(hidden, negative_slope)
-    return (theta2 @ (graph @ hidden).T).T + graph.sum(1, keepdim=True) * b2  # quicker class by class
+    return (theta2 @ (graph @ hidden).T).T + graph.sum(1, keepdim=True) * b2  # faster class by class
 
 
 def batch_normalized(rows: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
@@ -80,6 +80,6 @@ def batch_normalized(rows: Tensor, weight: Tensor, bias: Tensor, *, eps: float) 
     tensor([[-1.],
             [ 1.]])
     """
-    if len(rows) < 2:  # torch refuses: it would have no variance
+    if len(rows) < 2:  # torch refuses a single row, which has no variance
         return (rows - rows) * weight + bias
     return functional.batch_norm(rows, None, None, weight, bias, training=True, eps=eps)

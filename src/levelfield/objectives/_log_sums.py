@@ -1,4 +1,4 @@
-"""Log-sums over the negatives of each row, as a definition and in closed form, and the norms that hold raw rows in."""
+"""Log-sums over the negatives of each row, as definition and in closed form, and norm regularisers of raw rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def log_sum_exp(logits: Tensor, counted: Tensor) -> Tensor:
     >>> log_sum_exp(torch.tensor([[1000.0, 7.0], [0.0, 0.0]]), torch.tensor([[True, False], [True, True]]))
     tensor([1.0000e+03, 6.9315e-01])
     """
-    none = ~counted.any(1, keepdim=True)  # a sum over nothing has the slope nan, even where nobody uses it
+    none = ~counted.any(1, keepdim=True)  # an empty sum has slope NaN, even if it is unused
     return logits.masked_fill(~(counted | none), -torch.inf).logsumexp(1)
 
 
 def log_one_plus_exp(logits: Tensor) -> Tensor:
     """log(1 + exp(z)) of each entry."""
-    return functional.softplus(logits, threshold=40)  # torch's own threshold of 20 is seen in float64
+    return functional.softplus(logits, threshold=40)  # torch's default threshold of 20 is visible in float64
 
 
 class Negatives(NamedTuple):
@@ -36,7 +36,8 @@ class Negatives(NamedTuple):
 
 
 def negatives(matrix: Tensor, table: ClassTable, scale: float) -> Negatives:
-    """log sum over negatives n of exp(scale * matrix_an); `matrix` is kept. In base 2: quick at any size of numbers."""
+    """log sum over negatives n of exp(scale * matrix_an); does not modify `matrix`. Base 2: fast for values of any
+    size."""
     exponents = hide_(matrix * (scale * LOG2_E), table, -torch.inf)
     top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(matrix.dtype).min)
     exponentials = exponents.sub_(top).exp2_()
@@ -66,7 +67,7 @@ def norms(rows: Tensor, power: int) -> Tensor:
 
 
 def add_norms_slope_(gradient: Tensor, rows: Tensor, power: int, weight: float) -> Tensor:
-    """Add `weight` times the slope of the sum of `norms` (n, d) to a gradient; nothing at a zero row."""
+    """Add `weight` times the gradient of the sum of `norms` to a gradient (n, d); 0 for a zero row."""
     if power == 2:
         return gradient.add_(rows, alpha=2 * weight)
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)

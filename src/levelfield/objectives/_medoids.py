@@ -1,7 +1,7 @@
-"""Which medoids violate the true clustering most: the inner maximisation of structured clustering, in NumPy.
+"""The most violating medoids: the inner maximisation of structured clustering, in NumPy.
 
-S is a list of medoids. F(S) = -(sum of distances to the nearest medoid), Delta = 1 - NMI(clusters of S, classes).
-A sample belongs to its nearest medoid, to the earlier one in S if two are equally near; a medoid belongs to itself.
+S is a list of medoids. F(S) = -(sum of distances to the nearest medoid), Delta = 1 - NMI(clusters of S, classes). A
+sample belongs to its nearest medoid, to the earlier one in S if two are equally near; a medoid belongs to itself.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from levelfield.errors import BadInput
 
 Inference = Literal["exact", "greedy", "greedy_pam"]
 Normalisation = Literal["geometric", "arithmetic"]
-TIE = 1e-6  # scores this near to the best count as best: rounding must not decide between equally good medoids
-ROUNDING = 1e-9  # entropies and Delta below this are 0: the next larger value of either is far above
+TIE = 1e-6  # scores this close to the best count as ties, so that rounding does not decide
+ROUNDING = 1e-9  # entropies and Delta below this are 0: the next possible values are much larger
 MOST_SUBSETS = 1_000_000
 
 
 class Clustering(NamedTuple):
-    """Medoids (K,) in order of choice, the place in that list of each sample's medoid (b,), and Delta."""
+    """Medoids (K,) in order of choice, the index in that list of each sample's medoid (b,), and Delta."""
 
     medoids: np.ndarray
     owner: np.ndarray
@@ -38,7 +38,7 @@ def most_violating(
     pam_iterations: int = 5,
     nmi: Normalisation = "geometric",
 ) -> Clustering:
-    """The clustering with as many medoids as classes that maximises F + gamma Delta, exactly or nearly.
+    """The clustering with as many medoids as classes that maximises F + gamma Delta, exactly or approximately.
 
     distance: (b, b) with zeros on the diagonal. classes: (b,) integers 0..K-1, all of them present. Memory: O(b * b).
 
@@ -58,7 +58,7 @@ def most_violating(
 
 
 class _Batch:
-    """Judges many clusterings at once. Entropies come from a table of v log v, because counts are whole numbers."""
+    """Scores many clusterings at once. Entropies come from a table of v log v, because counts are integers."""
 
     def __init__(self, distance: np.ndarray, classes: np.ndarray, gamma: float, nmi: Normalisation) -> None:
         self.distance, self.classes, self.gamma, self.nmi = distance, classes, gamma, nmi
@@ -68,7 +68,7 @@ class _Batch:
         self.class_entropy = self._entropy(self._sum_of_logs(classes))
 
     def nearest(self, medoids: list[int], without: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Distance to the nearest medoid, and its place in the list; `without` is a place that is not to be used."""
+        """Distance to the nearest medoid, and its index in the list; `without` is an index to exclude."""
         if not medoids:
             return np.full(self.samples, np.inf), np.zeros(self.samples, dtype=np.int64)
         among = self.distance[medoids]
@@ -86,9 +86,9 @@ class _Batch:
     def with_one_more(
         self, candidates: np.ndarray, place: int, medoids: list[int], without: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """F and Delta of each candidate, when it comes to `place` of the list and `without` leaves it.
+        """F and Delta for each candidate inserted at `place` of the list, with `without` removed.
 
-        Only the samples that move to the candidate change a count; they are few when there are many medoids.
+        Only the samples that move to the candidate change a count; with many medoids these are few.
         """
         near, owner = self.nearest(medoids, without)
         to = self.distance[candidates]
@@ -98,12 +98,12 @@ class _Batch:
         mover, sample = moves.nonzero()
 
         def moved(groups: np.ndarray, width: int) -> np.ndarray:
-            """How many samples of each group go to each candidate (candidates, groups)."""
+            """Number of samples of each group that move to each candidate (candidates, groups)."""
             counts = np.bincount(mover * width + groups[sample], minlength=len(candidates) * width)
             return counts.reshape(len(candidates), width)
 
         keys = owner * self.count + self.classes
-        cells = ((np.bincount(keys) > 0).astype(np.int64).cumsum() - 1)[keys]  # those that are not empty, numbered
+        cells = ((np.bincount(keys) > 0).astype(np.int64).cumsum() - 1)[keys]  # index of the non-empty cells
         sizes = np.bincount(cells)
         joint = self.table[sizes - moved(cells, len(sizes))].sum(1)
         joint += self.table[moved(self.classes, self.count)].sum(1)
@@ -144,7 +144,7 @@ def _greedy(batch: _Batch) -> list[int]:
 
 
 def _improved(batch: _Batch, medoids: list[int], sweeps: int) -> list[int]:
-    """Swap each medoid for a better member of its cluster; who is a member is fixed at the start of a sweep."""
+    """Swap each medoid for a better member of its cluster; membership is fixed at the start of a sweep."""
     medoids = list(medoids)
     for _ in range(sweeps):
         before, (_, fixed) = list(medoids), batch.nearest(medoids)
@@ -154,18 +154,18 @@ def _improved(batch: _Batch, medoids: list[int], sweeps: int) -> list[int]:
                 _, delta = batch.with_one_more(members, place, medoids, without=place)
                 within = batch.distance[np.ix_(members, members)].sum(1)
                 medoids[place] = int(members[_first_best(batch.gamma * delta - within)])
-        if medoids == before:  # every further sweep would be the same
+        if medoids == before:  # converged
             break
     return medoids
 
 
 def _exact(batch: _Batch) -> list[int]:
-    """All subsets in lexicographic order, those that differ in the last medoid at once."""
+    """All subsets in lexicographic order; subsets that differ only in the last medoid are scored together."""
     subsets = math.comb(batch.samples, batch.count)
     if subsets > MOST_SUBSETS:
         raise BadInput(
             f"Exact inference would try {subsets} sets of {batch.count} medoids among {batch.samples} samples; "
-            f"{MOST_SUBSETS} is the limit. Inference 'greedy_pam' has none."
+            f"the limit is {MOST_SUBSETS}. Inference 'greedy_pam' has no limit."
         )
     found, scores = [], []
     for first in combinations(range(batch.samples), batch.count - 1):

@@ -1,7 +1,7 @@
 """Messages between the samples of a batch (seidenschwarz2021, section 3.2): equations and modules.
 
-Every sample is a node of a graph in which all are connected, each also with itself. Rows may stand in groups
-(..., n, d): messages pass within a group only.
+Every sample is a node of a fully connected graph with self-loops. Rows may be in groups (..., n, d): messages pass only
+within a group.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def split(rows: Tensor, heads: int) -> Tensor:
 
 
 def attention(queries: Tensor, keys: Tensor, *, heads: int, null_logit: bool) -> Tensor:
-    """Eq. 3: a[m, i, j] = softmax_j(q_mi . k_mj / sqrt(d / heads)): how much receiver i takes from sender j.
+    """Eq. 3: a[m, i, j] = softmax_j(q_mi . k_mj / sqrt(d / heads)): weight of sender j for receiver i.
 
-    queries, keys: (..., n, d); the result is (..., heads, n, n). The paper prints sqrt(d), which with several heads
-    is the size of one. With `null_logit` a 0 stands among the logits, so that a receiver may take less than 1 in all.
+    queries, keys: (..., n, d); the result is (..., heads, n, n). The paper prints sqrt(d), where d is the size of one
+    head. With `null_logit` the logits include a 0, so that the weights of a receiver may sum to less than 1.
 
     >>> rows = torch.tensor([[4.0, 0.0], [0.0, 4.0]])
     >>> attention(rows, rows, heads=2, null_logit=False)[0]
@@ -44,7 +44,7 @@ def attention(queries: Tensor, keys: Tensor, *, heads: int, null_logit: bool) ->
 
 
 def received(weights: Tensor, values: Tensor) -> Tensor:
-    """Eq. 4: what every node is told, concat_m sum_j a[m, i, j] v[j, m].
+    """Eq. 4: the message to every node, concat_m sum_j a[m, i, j] v[j, m].
 
     weights: (..., heads, n, n), values: (..., n, d).
 
@@ -62,13 +62,13 @@ def standardised(rows: Tensor, scale: Tensor, *, eps: float = 1e-5) -> Tensor:
     tensor([[-2.0000],
             [ 2.0000]])
     """
-    count = max(1, len(rows))  # no rows, no statistics, and nothing that is not a number
+    count = max(1, len(rows))  # avoids NaN without rows
     centred = rows - rows.sum(0) / count
     return centred * (scale * (centred.square().sum(0) / count + eps).rsqrt())
 
 
 def dropout(probability: float, generator: torch.Generator) -> Drop:
-    """Dropout that draws from `generator`, the same places in every precision.
+    """Dropout that draws from `generator`, with the same mask in every precision.
 
     >>> dropout(0.5, torch.Generator().manual_seed(0))(torch.ones(4))
     tensor([0., 2., 0., 0.])
@@ -97,9 +97,9 @@ class Choices:
 
 
 class Step(nn.Module):
-    """One step: messages are received, then each node thinks for itself.
+    """One step: message passing, then a feed-forward part per node.
 
-    u = norm(h + o), h' = norm(u + W2 relu(W1 u)), with dropout on what is added and inside.
+    u = norm(h + o), h' = norm(u + W2 relu(W1 u)), with dropout on the added terms and inside.
     """
 
     def __init__(self, dim: int, choices: Choices, generator: torch.Generator) -> None:
@@ -113,7 +113,7 @@ class Step(nn.Module):
         self.norm2 = nn.LayerNorm(dim) if hidden else None
 
     def forward(self, nodes: Tensor, drop: Drop, receivers: Tensor | None = None) -> Tensor:
-        """The nodes after the step; only those at `receivers`, if the others' are not needed."""
+        """The nodes after the step; only those at `receivers` if the others are not needed."""
         told = drop(self.out(received(drop(self.attention(nodes, receivers)), self.value(nodes))))
         nodes = nodes if receivers is None else nodes.index_select(-2, receivers)
         nodes = self.norm1(nodes + told if self.choices.skip else told)
@@ -129,7 +129,7 @@ class Step(nn.Module):
 
 
 class Network(nn.Module):
-    """`steps` of message passing, one after another, on rows brought to unit length."""
+    """`steps` of message passing on rows normalised to unit length."""
 
     def __init__(
         self, dim: int, choices: Choices, *, steps: int, input_projection: bool, generator: torch.Generator
@@ -150,7 +150,7 @@ class Network(nn.Module):
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """Torch's linear layer, started as there, but from `generator`: uniform within 1 / sqrt(inputs)."""
+    """Linear layer with torch's initialisation, drawn from `generator`: uniform within 1 / sqrt(inputs)."""
     made: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
     for parameter in made.parameters():
         nn.init.uniform_(parameter, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator=generator)
@@ -158,7 +158,7 @@ def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
 
 
 def attending(dim: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer of the attention: Xavier's start, bias 0 (authors' code)."""
+    """Linear layer of the attention: Xavier initialisation, bias 0 (authors' code)."""
     made: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
     nn.init.xavier_uniform_(made.weight, generator=generator)
     nn.init.zeros_(made.bias)

@@ -1,4 +1,4 @@
-"""Which pairs an objective of pairs takes: those handed in, said by roles, mined, or the first of each class."""
+"""Choice of pairs for pair objectives: given, from roles, mined, or the first two rows of each class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Form = Literal["all", "sampled", "pairs"]
 
 
 def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: Form) -> Tensor | None:
-    """The pairs (N, 2) handed in, mined, or found in the batch; None for the form `all`, which lists none."""
+    """The given, mined or default pairs (N, 2); None for the form `all`, which does not list pairs."""
     if form == "all":
         if given.tuples is not None:
             raise BadInput(f"Objective '{objective.facts.name}' with form 'all' uses every pair and takes no tuples.")
@@ -36,14 +36,14 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
         return pairs.new_empty(0, 2)
     if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
         raise BadInput(
-            f"Objective '{objective.facts.name}' needs pairs, a tensor of shape (N, 2), and got one of shape "
+            f"Objective '{objective.facts.name}' needs pairs, a tensor of shape (N, 2), but got shape "
             f"{tuple(pairs.shape)}."
         )
-    return pairs[:, :2]  # of triplets, anchor and positive
+    return pairs[:, :2]  # for triplets: anchor and positive
 
 
 def pairs_of_roles(given: Given, objective: str) -> Tensor:
-    """The pairs (N, 2) that `roles` say: {"anchor": rows, "positive": rows}, the k-th of one with that of the other."""
+    """Pairs (N, 2) from `roles`: {"anchor": rows, "positive": rows}, matched by position."""
     roles = given.roles
     if not isinstance(roles, Mapping) or set(roles) != {"anchor", "positive"}:
         what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
@@ -52,12 +52,12 @@ def pairs_of_roles(given: Given, objective: str) -> Tensor:
     for name, rows in zip(("anchors", "positives"), ends, strict=True):
         check_rows(rows, len(given.labels), objective, name)
     if ends[0].shape != ends[1].shape or ends[0].dim() != 1:
-        raise BadInput(f"Objective '{objective}' got {len(ends[0])} anchors and {len(ends[1])} positives.")
+        raise BadInput(f"Objective '{objective}' got {len(ends[0])} anchors but {len(ends[1])} positives.")
     return torch.stack(ends, 1)
 
 
 def first_pairs(labels: Tensor) -> Tensor:
-    """The first two rows of each class as a pair (N, 2), in the order in which the classes come.
+    """The first two rows of each class as a pair (N, 2), in order of first occurrence of the classes.
 
     >>> first_pairs(torch.tensor([4, 2, 2, 4, 4, 7])).tolist()
     [[0, 3], [1, 2]]

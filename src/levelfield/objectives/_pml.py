@@ -1,4 +1,4 @@
-"""Losses of pytorch-metric-learning by name, `pml:CircleLoss`, behind the same call as ours."""
+"""Losses of pytorch-metric-learning by name, `pml:CircleLoss`, with our interface."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from levelfield.objectives._contract import Facts, Given, Objective
 from levelfield.randomness import drawn_from, stream
 from levelfield.registry import load_from_pml
 
-# What PML calls the number of dimensions.
+# PML's name of the embedding size.
 _DIM = ("embedding_size", "descriptors_dim")
 
 
 class PMLLoss(Objective):
-    """A loss of PML. Our tuples and miners work with it, and what it draws follows from the generator."""
+    """A loss of PML. Works with our tuples and miners; its random numbers come from the generator."""
 
     facts = Facts(paper="pytorch-metric-learning", formula="see its documentation", weights=False)
 
@@ -55,7 +55,7 @@ def pml_objective(
     miner: MinerChoice | None,
     generator: torch.Generator | None,
 ) -> PMLLoss:
-    """The loss `reference` with `settings`; class vectors start from `generator`."""
+    """The loss `reference` with `settings`; class vectors are initialised from `generator`."""
     takes = pml_settings(load_from_pml(reference, "losses"))
     offered = {"num_classes": num_classes, **dict.fromkeys(_DIM, dim)}
     needed = {name: value for name, value in offered.items() if takes.get(name) is inspect.Parameter.empty}
@@ -65,7 +65,7 @@ def pml_objective(
 
 
 def pml_facts(reference: str) -> Facts:
-    """What can be said about a loss of PML: its settings and what it needs."""
+    """Facts of a loss of PML: its settings and requirements."""
     takes = pml_settings(load_from_pml(reference, "losses"))
     needs = tuple(name for name in ("num_classes", "dim") if {name, *(_DIM if name == "dim" else ())} & set(takes))
     defaults = {name: value for name, value in takes.items() if value is not inspect.Parameter.empty}

@@ -1,4 +1,4 @@
-"""One vector per class: how they start, and the cross-entropy over them."""
+"""Proxies, one vector per class: initialisation, and the cross-entropy over them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
 
     `uniform`: +-1/sqrt(dim) (Zhai & Wu); `normal`: standard (PML); `small_normal`: normal/8 (ProxyNCA, PNCA++);
     `tiny_normal`: normal/800 (fehervari2019); `kaiming_normal`: fan out (Proxy Anchor); `kaiming_uniform`:
-    +-1/sqrt(num_classes) (SoftTriple: a = sqrt 5, its centres are columns). A proxy's length does not change the loss,
-    but it divides the effective step: report it together with the learning rate.
+    +-1/sqrt(num_classes) (SoftTriple: a = sqrt 5, its centres are columns). A proxy's length does not change the loss
+    but divides the effective step size: report it together with the learning rate.
 
     >>> start_proxies(3, 4, init="uniform", generator=None).shape
     torch.Size([3, 4])
     """
     for name, value in (("num_classes", num_classes), ("dim", dim)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise BadSpecification(f"'{name}' is {value!r}; a whole number above 0 is needed.")
+            raise BadSpecification(f"'{name}' is {value!r}; expected an integer above 0.")
     one_of("proxy_init", init, PROXY_INITS)
     generator = generator or stream(0, "proxies")
     shape = (num_classes, dim)
@@ -48,7 +48,7 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
 
 
 class ProxyObjective(Objective):
-    """An objective with one vector per class, `proxies` (num_classes, dim), which learn at a rate of their own."""
+    """An objective with one vector per class, `proxies` (num_classes, dim), with their own learning rate."""
 
     proxies: nn.Parameter
 
@@ -73,7 +73,7 @@ class ProxyObjective(Objective):
         smoothing: float = 0.0,
         include_true: bool = True,
     ) -> Tensor | None:
-        """Mean cross-entropy of scaled cosines in closed form, see `cross_entropy`; None where it does not pay."""
+        """Mean cross-entropy of scaled cosines in closed form, see `cross_entropy`; None if it would not be faster."""
         if not pays(given, self.proxies):
             return None
         scores = ClassScores(given.embeddings, self.proxies, given.labels).filled()
@@ -109,8 +109,8 @@ def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes
     share = label_smoothing * num_classes / (num_classes - 1) if smoothing == "others" else label_smoothing
     if share > 1:
         raise BadSpecification(
-            f"'label_smoothing' is {label_smoothing}; with {num_classes} classes the true class would get less than "
-            f"the others from {1 - 1 / num_classes:g} on."
+            f"'label_smoothing' is {label_smoothing}; with {num_classes} classes it must be below "
+            f"{1 - 1 / num_classes:g}, so that the true class gets the largest share."
         )
     return share
 

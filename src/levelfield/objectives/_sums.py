@@ -13,7 +13,7 @@ Reduction = Literal["mean", "mean_nonzero"]
 
 
 def log_one_plus_sum_exp(logits: Tensor) -> Tensor:
-    """log(1 + sum_j exp(logits_ij)) of each row; entries of -inf are not there.
+    """log(1 + sum_j exp(logits_ij)) of each row; entries of -inf do not count.
 
     >>> log_one_plus_sum_exp(torch.tensor([[0.0, -torch.inf], [1000.0, 0.0]]))
     tensor([6.9315e-01, 1.0000e+03])
@@ -22,7 +22,7 @@ def log_one_plus_sum_exp(logits: Tensor) -> Tensor:
 
 
 def mean(terms: Tensor, counted: Tensor | None, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
-    """Mean of `terms` over those `counted` (all if None), or over the ones above 0. `weights` leave the divisor alone.
+    """Mean of `terms` over the `counted` ones (None: all), or over those above 0. `weights` do not change the divisor.
 
     >>> mean(torch.tensor([0.0, 2.0, 9.0]), torch.tensor([True, True, False]), "mean")
     tensor(1.)
@@ -55,7 +55,7 @@ class _SumOverBlocks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,), (matrix, slope) = gradients, ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody wants second derivatives, which need the whole graph
+        if torch.is_grad_enabled():  # second derivatives need the whole graph
             (found,) = torch.autograd.grad(ctx.function(matrix, ctx.items), matrix, gradient, create_graph=True)
             return found, None, None
         return slope * gradient, None, None
@@ -64,8 +64,8 @@ class _SumOverBlocks(torch.autograd.Function):
 def sum_over_blocks(function: Callable[[Tensor, Tensor], Tensor], matrix: Tensor, items: Tensor) -> Tensor:
     """Sum of `function(matrix, block)` over blocks of `items`, as many at a time as the matrix has rows.
 
-    Each block's gradient is taken at once and its graph freed, so memory stays that of a few matrices however many
-    items there are; second derivatives take the memory of all blocks.
+    Each block's gradient is computed immediately and its graph freed, so that memory is that of a few matrices for any
+    number of items; second derivatives need the memory of all blocks.
 
     >>> matrix = torch.ones(2, 2, requires_grad=True)
     >>> sum_over_blocks(lambda m, rows: m[rows].sum(), matrix, torch.tensor([0, 1, 1, 1]))

@@ -1,7 +1,7 @@
-"""Hinges over all triplets of a matrix, counted and never listed: value and slope in O(n^2) memory.
+"""Hinges over all triplets of a matrix without listing them: value and slope in O(n^2) memory.
 
-[m_ap - m_an + margin]+ is positive where m_an lies below the limit m_ap + margin. So what matters is how many of an
-anchor's limits lie above each entry, and how many negatives lie below each limit.
+[m_ap - m_an + margin]+ is positive if m_an is below the limit m_ap + margin. So only two counts matter: the number of
+an anchor's limits above each entry, and the number of negatives below each limit.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from levelfield.labels import ClassTable, put_, row_blocks, without_class_
 
-LOOPED = 24  # positives up to which one comparison for each is quicker than sorting
+LOOPED = 24  # up to this many positives, comparing each is faster than sorting
 
 
 class Hinges(NamedTuple):
-    """Sum of the hinges, its slope (n, n) in the matrix, how many were above 0, and how many there are."""
+    """Sum of the hinges, its slope (n, n) by the matrix, the number above 0, and the total number."""
 
     total: Tensor
     slope: Tensor
@@ -26,7 +26,7 @@ class Hinges(NamedTuple):
 
 
 def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool = False) -> Hinges:
-    """Over every triplet, or with `band` over those whose negative lies beyond the positive by at most `margin`.
+    """Hinges over all triplets, or with `band` over those whose negative is at most `margin` farther than the positive.
 
     >>> from levelfield.labels import class_table
     >>> distances = torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]])
@@ -43,7 +43,7 @@ def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool =
         negatives = without_class_(matrix[rows].clone(), table, rows, torch.inf)
         above_entry, below[rows] = count_below(negatives, limits[rows], out=slope[rows])
         if band:
-            # what is as near as the positive itself, or nearer, is none of the band
+            # negatives as near as the positive, or nearer, are not in the band
             nearer, fewer = count_below(negatives, near[rows], closed=True)
             above_entry -= nearer
             below[rows] -= fewer
@@ -60,9 +60,9 @@ def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool =
 def count_below(
     entries: Tensor, limits: Tensor, *, closed: bool = False, out: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """How many limits of its row lie above each entry (r, n), and how many entries lie below each limit (r, k).
+    """Number of limits of its row above each entry (r, n), and number of entries below each limit (r, k).
 
-    closed: an entry that equals a limit counts as below it.
+    closed: an entry equal to a limit counts as below it.
 
     >>> count_below(torch.tensor([[1.0, 2.0, 9.0]]), torch.tensor([[2.0, 3.0]]))
     (tensor([[2., 1., 0.]]), tensor([[1., 2.]]))
@@ -70,7 +70,7 @@ def count_below(
     found = torch.empty_like(entries) if out is None else out
     if limits.shape[1] > LOOPED:
         ordered, order = limits.sort(1)
-        passed = torch.searchsorted(ordered, entries, right=not closed)  # limits that do not lie above the entry
+        passed = torch.searchsorted(ordered, entries, right=not closed)  # limits not above the entry
         found.copy_(limits.shape[1] - passed)
         met = torch.zeros(len(limits), limits.shape[1] + 1, dtype=entries.dtype, device=entries.device)
         met.scatter_add_(1, passed, torch.ones_like(entries))

@@ -1,4 +1,4 @@
-"""Angular: the angle at the negative of each triangle, with an n-pair term on the raw rows."""
+"""Angular: constrains the angle at the negative of each triplet, with an n-pair term on the raw rows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from levelfield.objectives._sums import sum_over_blocks
 from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
 from levelfield.settings import number, one_of
 
-_MANY = 2**19  # pairs times rows, from which on products within classes pay
+_MANY = 2**19  # pairs times rows above which products within classes are faster
 _MODERATE = 12.0  # e^(2 * 12) and its inverse are far from the ends of float32
 
 
 def angular_terms(to_negatives: Tensor, to_positive: Tensor, negative: Tensor, *, alpha: float) -> Tensor:
     """log(1 + sum_n e^f_apn) of each pair (N,), f = 4 tan^2(alpha) (x_a + x_p).x_n - 2 (1 + tan^2(alpha)) x_a.x_p.
 
-    to_negatives: (N, m) products (x_a + x_p).x_n. to_positive: (N,) products x_a.x_p. negative: (N, m), which count.
+    to_negatives: (N, m) products (x_a + x_p).x_n. to_positive: (N,) products x_a.x_p. negative: (N, m) mask.
     alpha: degrees.
 
     >>> angular_terms(torch.tensor([[0.5, 9.0]]), torch.tensor([0.5]), torch.tensor([[True, False]]), alpha=45.0)
@@ -76,8 +76,8 @@ def strengths(alpha: float) -> tuple[float, float]:
 class Angular(Objective):
     """Angular loss with its n-pair term. Memory: O(batch * batch).
 
-    The forms are those of `n_pair`; `normalize` is about the angular part, the n-pair part and the norm term always
-    take raw rows. The angular mean runs over all ordered positive pairs in the form `all`.
+    The forms are those of `n_pair`; `normalize` applies to the angular part, while the n-pair part and the norm term
+    always use raw rows. In the form `all`, the angular mean is over all ordered positive pairs.
 
     >>> loss = Angular(form="all", nu=0.0)
     >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
@@ -163,7 +163,7 @@ class Angular(Objective):
         order = self._crowded_order(given.labels, table) if pairs is None else None
         if order is not None:
             rows, table = rows[order], class_table(given.labels[order])
-        # With both parts the raw products serve for both: those of unit rows differ by the lengths alone.
+        # Both parts share the raw products: those of unit rows differ only by the lengths.
         shared = self.normalize and self.npair_weight != 0
         geometry = Geometry(rows, normalize=self.normalize and not shared)
         similarity = angles = geometry.similarity
@@ -181,7 +181,7 @@ class Angular(Objective):
         if self.nu:
             terms["norm"] = self.nu * norms(rows, self.nu_power).mean()
         inward = None
-        if inverse is not None:  # what the unit rows' projection takes off is the sum of slope times cosine
+        if inverse is not None:  # the projection of unit rows is the sum of slope times cosine
             inward = angles.mul_(slope)
             inward = (inward.sum(1) + inward.sum(0))[:, None] * inverse.square()
             slope.mul_(inverse.T).mul_(inverse * self.angular_weight)
@@ -208,6 +208,6 @@ class Angular(Objective):
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
     def _crowded_order(self, labels: Tensor, table: ClassTable) -> Tensor | None:
-        """The rows' order in which all pairs are taken class by class; None where listing them is quicker or safer."""
+        """Order of the rows by class, for products within classes; None if listing the pairs is faster or safer."""
         many = int(table.counts.sum()) * len(labels) > _MANY
         return by_size(labels) if many and self.normalize and strengths(self.alpha)[0] <= _MODERATE else None

@@ -1,4 +1,4 @@
-"""ArcFace: classification by cosines, the true one taken at its angle plus a margin."""
+"""ArcFace: classification by cosines, with a margin added to the true class's angle."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BeyondPi = Literal["linear", "plain"]
 def cosine_with_margin(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
     """cos(arccos(s) + margin), margin in radians.
 
-    Where the sum is beyond pi the cosine would rise again: `linear` goes on with s - margin sin(margin) (the face
-    recognition originals), `plain` lets it rise (roth2020 eq. 6 as printed). Exactly at 0 and pi, where arccos has no
-    slope, the sine counts as constant.
+    Beyond pi the cosine would rise again: `linear` continues with s - margin sin(margin) (the original face recognition
+    code), `plain` lets it rise (roth2020 eq. 6 as printed). Exactly at 0 and pi, where arccos has no derivative, the
+    sine is treated as constant.
 
     >>> cosine_with_margin(torch.tensor([1.0, 0.0, -1.0]), margin=math.pi / 6, beyond_pi="linear")
     tensor([ 0.8660, -0.5000, -1.2618])
@@ -71,8 +71,7 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
 class ArcFace(ProxyObjective):
     """Normalised softmax with an additive margin (radians) on the true angle. Labels are 0..num_classes-1.
 
-    roth2020's own code treats every negative cosine as 0 and for long had no margin at all; this is the equation as
-    meant.
+    roth2020's code treats every negative cosine as 0 and had no margin for a long time; this is the intended equation.
     Memory: O(batch * classes).
 
     >>> loss = ArcFace(num_classes=2, dim=4)

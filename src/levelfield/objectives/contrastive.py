@@ -1,4 +1,4 @@
-"""Contrastive: positives nearer than one margin, negatives farther than another."""
+"""Contrastive: positives closer than one margin, negatives farther than another."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0
 class Contrastive(Objective):
     """Contrastive loss on mined pairs, or with `miner="all"` on every ordered pair. Memory: O(batch * batch).
 
-    Hadsell et al. square the terms and halve them; neither fehervari2019 nor roth2020 does. `squared` uses d^2 for d.
+    Hadsell et al. square and halve the terms; fehervari2019 and roth2020 do not. `squared` uses d^2 instead of d.
 
     >>> loss = Contrastive(miner="all")
     >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
@@ -88,7 +88,7 @@ class Contrastive(Objective):
         return {"positive": positive, "negative": negative}
 
     def quick(self, given: Given) -> Tensor | None:
-        """All pairs: negatives are what is left of the matrix when the few positives are hidden."""
+        """All pairs: the negatives are the matrix with the few positives masked."""
         if given.weights is not None or not self.takes_everything(given):
             return None
         geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
@@ -97,7 +97,7 @@ class Contrastive(Objective):
         pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - distance, table, -torch.inf).relu_()
         value, pulls, pushes = pull.sum(), pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too near
+        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too close
         active, positives = slope.sum(), table.counts.sum()
         self.active = pulls.sum() + active.long()
         if self.reduction == "mean":

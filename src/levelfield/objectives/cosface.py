@@ -1,4 +1,4 @@
-"""CosFace: classification by cosines, the true one lowered by a margin."""
+"""CosFace: classification by cosines, with a margin subtracted from the true class's cosine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
             "scale": "PML; zheng2021's code",
             "margin": "PML; zheng2021's code",
             "proxy_init": "PML: standard normal",
-            "proxy_lr_multiplier": "no paper fixes one (MLRC: searched); as Kim et al. 2020",
+            "proxy_lr_multiplier": "no paper sets one (MLRC: searched); as in Kim et al. 2020",
         },
         search={"scale": (8, 256, "log"), "margin": (0.0, 0.7, "linear"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,

@@ -1,4 +1,4 @@
-"""Cross-batch memory (XBM, Wang et al. 2020): the batch is compared with the rows of earlier batches, too."""
+"""Cross-batch memory (XBM, Wang et al. 2020): compares the batch also with rows of earlier batches."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives._contract import Given, Objective, registry
 from levelfield.settings import whole
 
-MOST = 1_000_000  # rows: a slip of the keyboard must not take all memory
+MOST = 1_000_000  # rows: a typing error must not exhaust memory
 
 
 class CrossBatchMemory(Objective):
     """`objective` on the tuples whose anchors are in the batch and whose partners are in a queue of the latest rows.
 
-    Of each call (Wang et al. 2020, algorithm 1; pytorch-metric-learning's CrossBatchMemory):
+    Each call (Wang et al. 2020, algorithm 1; pytorch-metric-learning's CrossBatchMemory):
 
-    1. The batch enters the queue as constants, raw rows with their labels. The oldest beyond `size` leave it.
-    2. The wrapped loss of the batch's rows, as anchors, against all of the queue: mined by its miner, or all of them.
-       An anchor is never compared with its own copy, but with the copies of the rest of its batch.
+    1. Adds the batch's raw rows and labels to the queue as constants and drops the oldest rows beyond `size`.
+    2. Computes the wrapped loss of the batch's rows, as anchors, against the whole queue, with its miner or all tuples.
+       An anchor is not compared with its own copy, but with the copies of the rest of its batch.
 
-    The gradient flows through the anchors alone. So in the first call the loss is the plain one, and its gradient lacks
-    what a row gets as a partner of others: with pairs in both orders, half of it.
+    The gradient flows only through the anchors. So in the first call the loss equals the plain one, but its gradient
+    lacks the part that a row gets as a partner of others: with pairs in both orders, half of it.
 
-    start: in so many first calls the objective is what it is alone, and nothing is remembered: rows of a network that
-    still moves fast are soon out of date (Wang et al. first train without it).
+    start: number of initial calls with the plain objective and without storing rows: while the network changes fast,
+    rows are soon out of date (Wang et al. first train without the memory).
 
-    In evaluation mode (`eval()`) nothing is remembered either. The queue is part of `state_dict`. size: at least the
-    batch. dim: width of the rows. Memory: O(batch * size); with triplets of `miner="all"` no list is made.
+    In evaluation mode (`eval()`) no rows are stored either. The queue is part of `state_dict`. size: at least the batch
+    size. dim: width of the rows. Memory: O(batch * size); triplets of `miner="all"` are not listed.
 
     >>> from levelfield import objectives
     >>> memory = CrossBatchMemory(objectives.create("contrastive", miner="all"), size=8, dim=4)
@@ -46,7 +46,7 @@ class CrossBatchMemory(Objective):
         if not (isinstance(objective, Objective) and objective.facts.memory):
             fitting = ", ".join(name for name in registry.names() if registry.facts(name).memory)
             name = getattr(getattr(objective, "facts", None), "name", "") or type(objective).__name__
-            raise BadSpecification(f"'memory' does not go with '{name}'. It goes with {fitting}.")
+            raise BadSpecification(f"'memory' cannot be combined with '{name}'. Use it with {fitting}.")
         self.objective = objective
         self.facts = objective.facts  # type: ignore[misc]
         self.dim, self.num_classes = whole("dim", dim, least=1), objective.num_classes
@@ -57,9 +57,9 @@ class CrossBatchMemory(Objective):
         self.register_buffer("counts", torch.zeros(2, dtype=torch.int64))  # calls so far, rows in the queue
 
     def loss_of(self, given: Given) -> Tensor:
-        """The loss; in training mode the batch is remembered."""
+        """The loss; in training mode the batch is stored."""
         if given.tuples is not None:
-            raise BadInput("A cross-batch memory chooses its tuples in batch and memory; it takes none.")
+            raise BadInput("A cross-batch memory chooses tuples from batch and memory itself; it takes no tuples.")
         calls, held = self.counts.tolist()
         if calls >= self.start:
             given = self._against_queue(given, held)
@@ -71,12 +71,15 @@ class CrossBatchMemory(Objective):
         return loss
 
     def check_batch(self, rows: int) -> None:
-        """Refuse a batch that has no room in the queue."""
+        """Refuse a batch larger than the queue."""
         if rows > self.size:
-            raise BadInput(f"A memory of {self.size} rows got a batch of {rows}: its size must be at least that.")
+            raise BadInput(
+                f"A memory of {self.size} rows got a batch of {rows}: the memory must be at least as large as the "
+                "batch."
+            )
 
     def reset(self) -> None:
-        """Forget everything, as before the first call."""
+        """Empty the memory."""
         self.rows.zero_()
         self.labels.fill_(-1)
         self.counts.zero_()

@@ -24,7 +24,7 @@ def average_precision(positive: Tensor, others: Tensor, positives: Tensor) -> Te
 
 
 def _inverse(sums: Tensor) -> Tensor:
-    return sums.masked_fill(sums <= 0, torch.inf).reciprocal()  # 0 where nothing is: such terms are 0
+    return sums.masked_fill(sums <= 0, torch.inf).reciprocal()  # 0 for empty sums: such terms are 0
 
 
 @register(
@@ -40,10 +40,10 @@ def _inverse(sums: Tensor) -> Tensor:
     ),
 )
 class FastAP(Objective):
-    """FastAP loss: the mean of 1 - AP over the anchors that have a positive. Memory: O(batch * batch).
+    """FastAP loss: mean of 1 - AP over the anchors with a positive. Memory: O(batch * batch).
 
     `bins` is the number of intervals, one less than the nodes. The authors' hand-written gradient is (number of
-    anchors) / 2 times the true one, so their learning rates do not carry over.
+    anchors) / 2 times the true one, so their learning rates do not apply here.
 
     >>> loss = FastAP()
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # the positive ties with two negatives
@@ -67,11 +67,11 @@ class FastAP(Objective):
         return {"fast_ap": (terms if given.weights is None else terms * given.weights).sum() / anchors}
 
     def quick(self, given: Given) -> Tensor | None:
-        """An entry between nodes r and r + 1 moves H at r alone, so a negative's slope is a look-up by its bin."""
+        """An entry between nodes r and r + 1 changes H only at r, so a negative's slope is a look-up by its bin."""
         if given.weights is not None:
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = class_table(given.labels), geometry.squared_distance  # overwritten: nobody needs it again
+        table, matrix = class_table(given.labels), geometry.squared_distance  # overwritten: not needed again
         matrix.mul_(self._per_unit).clamp_max_(self._nowhere)
         positives = table.counts.to(matrix.dtype)
         valid = positives > 0
@@ -82,7 +82,7 @@ class FastAP(Objective):
         running, others = near.cumsum(1), near.clone()
         for tally in tallies(hide_(matrix, table, self._nowhere), self.bins + 3):
             rows = tally.rows
-            others[rows] += tally.histograms()[:, :-2].relu_()  # rounding may leave less than nothing
+            others[rows] += tally.histograms()[:, :-2].relu_()  # rounding may give negative values
             if wants_slope(given.embeddings):
                 push = near[rows] * running[rows] * _inverse(others[rows].cumsum(1)).square_() * -scale[rows]
                 torch.gather(functional.pad(push, (0, 1)), 1, tally.lower, out=tally.block)
@@ -102,7 +102,7 @@ class FastAP(Objective):
 
     @property
     def _nowhere(self) -> int:
-        """In units of nodes: from here on nothing falls on the last node. Raw rows may be that far apart."""
+        """Position, in units of nodes, from which values add nothing to any node. Raw rows may be that far apart."""
         return self.bins + 1
 
     def _histograms(self, position: Tensor, counted: Tensor) -> Tensor:

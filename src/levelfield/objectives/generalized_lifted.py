@@ -1,4 +1,4 @@
-"""Generalised lifted structure: each anchor's positives against its negatives, both as smooth maxima."""
+"""Generalised lifted structure: smooth maxima over each anchor's positives and negatives."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tenso
 class GeneralizedLifted(Objective):
     """Generalised lifted structure loss on raw rows. Memory: O(batch * batch).
 
-    The mean runs over the anchors that have a positive and a negative; `nu` holds the length of all rows.
-    Eq. 3 writes a sum over anchors and lets p = a in; its code, and this, take the mean and leave it out.
+    The mean is over the anchors with a positive and a negative; `nu` regularises the length of all rows. Eq. 3 has a
+    sum over anchors and includes p = a; its code, and this one, use the mean and exclude it.
 
     >>> loss = GeneralizedLifted()
     >>> loss.terms(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
@@ -101,7 +101,7 @@ class GeneralizedLifted(Objective):
 
         def slopes(upstream: Tensor) -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "distance")
-            if self.nu and not self.normalize:  # the length of unit rows has no slope
+            if self.nu and not self.normalize:  # the length of unit rows has no gradient
                 add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
             return [gradient.mul_(upstream)]
 

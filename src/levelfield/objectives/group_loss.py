@@ -1,4 +1,4 @@
-"""Group loss: class probabilities are made consistent within the batch by similarity, and then compared with labels."""
+"""Group loss: refines class probabilities by similarity within the batch, then compares them with labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from levelfield.settings import number, one_of, whole
 
 
 def positive_correlation(rows: Tensor, *, zero_diagonal: bool = False) -> Tensor:
-    """W_ij = max(0, Pearson correlation of the rows i and j) (b, b). A constant row has none, also with itself.
+    """W_ij = max(0, Pearson correlation of the rows i and j) (b, b). 0 for a constant row, also with itself.
 
     >>> positive_correlation(torch.tensor([[1.0, 2.0], [5.0, 9.0], [2.0, 1.0], [3.0, 3.0]])).round(decimals=3)
     tensor([[1., 1., 0., 0.],
@@ -26,7 +26,7 @@ def positive_correlation(rows: Tensor, *, zero_diagonal: bool = False) -> Tensor
             [0., 0., 1., 0.],
             [0., 0., 0., 0.]])
     """
-    shifted = rows - rows.detach()[:, :1]  # moved first, so that a constant row is 0 whatever its mean is rounded to
+    shifted = rows - rows.detach()[:, :1]  # shift first, so that a constant row is exactly 0
     centred = unit(shifted - shifted.mean(1, keepdim=True))
     similarity = (centred @ centred.T).relu()
     if zero_diagonal:
@@ -35,7 +35,7 @@ def positive_correlation(rows: Tensor, *, zero_diagonal: bool = False) -> Tensor
 
 
 def refined(prior: Tensor, similarity: Tensor, *, iterations: int = 1) -> Tensor:
-    """`iterations` times X <- X * (W X), rows divided by their sums; a row without support stays as it is.
+    """`iterations` times X <- X * (W X), rows divided by their sums; a row without support is unchanged.
 
     >>> prior = torch.tensor([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])
     >>> refined(prior, torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
@@ -91,7 +91,7 @@ def group_loss_terms(
 
 
 def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Generator) -> Tensor:
-    """So many rows of each class at random, but never all of a class: somebody must be left to be classified.
+    """Draw anchors from each class, but never all rows of a class: at least one must be left to classify.
 
     >>> labels = torch.tensor([5, 8, 5, 8, 8, 9])
     >>> labels[draw_anchors(labels, 2, torch.Generator())]
@@ -131,13 +131,13 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
             "anchors_per_class": [1, 2, 3],
             "weight_lr_multiplier": (0.1, 1000, "log"),
         },
-        tags={"order_of_the_batch_is_irrelevant": "anchors are drawn by their place in the batch"},
+        tags={"order_of_the_batch_is_irrelevant": "the draw of anchors depends on their position in the batch"},
     ),
 )
 class GroupLoss(Objective):
-    """Group loss with a linear classifier `weight` (num_classes, dim) of its own. Labels are 0..num_classes-1.
+    """Group loss with its own linear classifier `weight` (num_classes, dim). Labels are 0..num_classes-1.
 
-    Anchors are drawn anew in each call, or given as roles={"anchors": rows}. The paper first trains the network as a
+    Anchors are redrawn in each call, or given as roles={"anchors": rows}. The paper first trains the network as a
     classifier. Memory: O(batch * (batch + num_classes)).
 
     >>> loss = GroupLoss(num_classes=2, dim=4)
@@ -145,7 +145,7 @@ class GroupLoss(Objective):
     ['cross_entropy', 'group']
     """
 
-    normalize = False  # rows are taken as they are
+    normalize = False  # rows are used as given
 
     def __init__(
         self,

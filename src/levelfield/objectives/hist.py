@@ -1,4 +1,4 @@
-"""HIST: distributions of the classes tie the batch to a hypergraph, in which a small network classifies the samples."""
+"""HIST: class distributions define a hypergraph of the batch, on which a small network classifies the samples."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Relations = Literal["hypergraph", "attention", "linear"]
 
 
 class Steps(NamedTuple):
-    """What comes out on the way, where the settings ask for it."""
+    """Intermediate results; None if the settings do not need them."""
 
     distance: Tensor | None = None  # D (b, C)
     hyperedge_classes: Tensor | None = None  # (E,), those of the batch in ascending order
     incidence: Tensor | None = None  # H (b, E)
-    propagation: Tensor | None = None  # G (b, b), or the attention in its place
+    propagation: Tensor | None = None  # G (b, b), or the attention instead
     logits: Tensor | None = None  # (b, C)
 
 
@@ -75,28 +75,28 @@ class Steps(NamedTuple):
 class Hist(Objective):
     """Distribution loss and classification in a hypergraph of semantic tuples. Labels are 0..num_classes-1.
 
-    z is the row after a layer norm without parameters, in lim2022 the network's last layer. A run gives its head that
-    layer (`norm_rows`), so that test rows have it, too; the loss does it itself, which changes rows that have it by no
-    more than its epsilon. `layer_norm=False`: nowhere. Used alone, compare `z` at test time: a row's mean is nothing to
-    the loss. It needs 3 dimensions or more: of 2 it leaves a sign.
+    z is the row after a layer norm without parameters, in lim2022 the network's last layer. A run adds this layer to
+    its head (`norm_rows`), so that test rows have it too; the loss applies it as well, which changes normalised rows
+    only by its epsilon. `layer_norm=False`: no layer norm. In your own loop, compare `z` at test time: the loss ignores
+    a row's mean. Needs at least 3 dimensions: with 2, only a sign is left.
 
     Each class has a normal distribution, `means` and `log_vars` (num_classes, dim), and is a hyperedge of every batch
-    it is in. The rest is the network: `theta1`, a batch norm (of the batch's own statistics, also in eval mode, for
-    there is no test time for it) and `theta2`, a row per class. lim2022's ablations:
-    `incidence="positives"`: a hyperedge has the class's own samples only. `variance="fixed"`: variances of 1, that is,
-    proxies. `distribution_weight=0`: without the distribution loss. `relations="attention"`: one head of softmax
-    attention, with learned queries and keys, in the place of G (lim2022 tells no more of it). `relations="linear"`: a
-    linear classifier of z; alone (`distribution_weight=0`), it is lim2022's baseline.
+    it is in. The network has `theta1`, a batch norm (always with the batch's own statistics, because it is not used at
+    test time) and `theta2`, a row per class. lim2022's ablations: `incidence="positives"`: a hyperedge has only the
+    class's own samples. `variance="fixed"`: variances of 1, that is, proxies. `distribution_weight=0`: without the
+    distribution loss. `relations="attention"`: one head of softmax attention with learned queries and keys instead of G
+    (lim2022 gives no details). `relations="linear"`: a linear classifier of z; with `distribution_weight=0`, it is
+    lim2022's baseline.
 
-    `tau` and the own rates belong to the head's rate in lim2022: 1.2e-4 on CUB, 1e-4 elsewhere. Under another rate
-    `lr`, as the papers' studies do in small: own rates stay as published, so on CUB the multipliers are 0.1 / lr for
-    the distributions and 6e-4 / lr for the network; and where lr is larger, tau times lr stays, 32 * 1.2e-4 / lr on
-    CUB, so that a step moves the logits as far as it did there. With lr 0.003 tau is 1.28 and recall@1 of validation
-    classes of the embedded data 0.83, beside 0.76 with tau 32.
+    `tau` and the own learning rates depend on the head's rate in lim2022: 1.2e-4 on CUB, 1e-4 elsewhere. For another
+    rate `lr`, as in the small versions of the papers' studies: keep the own rates as published, so that on CUB the
+    multipliers are 0.1 / lr for the distributions and 6e-4 / lr for the network; if lr is larger, keep tau times lr,
+    i.e. tau = 32 * 1.2e-4 / lr on CUB, so that a step moves the logits equally far. With lr 0.003, tau is 1.28 and
+    recall@1 on validation classes of the embedded data is 0.83, compared with 0.76 for tau 32.
 
-    Half of the log variances start below 0, where the clamp leaves them without gradient; only weight decay moves them.
-    The released code leaves samples out whose own probability is 0 in float32; here none is (log-softmax).
-    Memory: O(batch * (batch + num_classes)) besides the parameters and their gradients.
+    Half of the log variances start below 0, where the clamp removes their gradient; only weight decay moves them. The
+    released code drops samples whose own probability is 0 in float32; here none is dropped (log-softmax). Memory:
+    O(batch * (batch + num_classes)) besides the parameters and their gradients.
 
     >>> loss = Hist(num_classes=2, dim=4)
     >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
@@ -132,7 +132,7 @@ class Hist(Objective):
         self.lambda_s = number("lambda_s", lambda_s, least=0)
         self.distribution_weight = number("distribution_weight", distribution_weight, least=0)
         if not self.lambda_s and not self.distribution_weight:
-            raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: nothing would be learned.")
+            raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: the loss has no term left.")
         self.incidence = one_of("incidence", incidence, ("semantic", "positives"))
         self.variance = one_of("variance", variance, ("learned", "fixed"))
         self.relations = one_of("relations", relations, ("hypergraph", "attention", "linear"))
@@ -145,7 +145,7 @@ class Hist(Objective):
         self._start(generator or stream(0, "hist"))
 
     def _start(self, generator: torch.Generator) -> None:
-        """Distributions: He-normal by fan-out, std sqrt(2 / num_classes). Layers as torch starts them."""
+        """Initialise distributions He-normal by fan-out, std sqrt(2 / num_classes), and layers as torch does."""
         classes, dim = self.num_classes, self.dim
         assert dim is not None
         used = self.distribution_weight or (self._in_hypergraph and self.incidence == "semantic")
@@ -187,7 +187,7 @@ class Hist(Objective):
         return self.layer_norm
 
     def z(self, embeddings: Tensor) -> Tensor:
-        """What the loss, and whoever compares at test time, looks at: rows after the layer norm, in working precision.
+        """Rows for the loss and for comparisons at test time: after the layer norm, in working precision.
 
         >>> Hist(num_classes=2, dim=3).z(torch.tensor([[1.0, 2.0, 3.0]]))
         tensor([[-1.2247,  0.0000,  1.2247]])
@@ -198,7 +198,7 @@ class Hist(Objective):
         return self._parts(given, distances)
 
     def quick(self, given: Given) -> Tensor | None:
-        """The distances in closed form: with many classes they are most of the work."""
+        """Use the closed form of the distances, which dominate the cost with many classes."""
         own = {parameter.dtype for parameter in self.parameters()}
         if self.log_vars is None or not many(self.num_classes) or own != {given.embeddings.dtype}:
             return None
@@ -214,7 +214,7 @@ class Hist(Objective):
         return terms
 
     def steps(self, embeddings: Tensor, labels: Tensor, *, measured: Callable[..., Tensor] = distances) -> Steps:
-        """The method, step by step, for rows in working precision. `measured`: how distances are computed."""
+        """All steps of the method, for rows in working precision. `measured`: function that computes distances."""
         dtype = torch.promote_types(embeddings.dtype, next(self.parameters()).dtype)
         own = {name: parameter.to(dtype) for name, parameter in self.named_parameters()}
         z, distance = self.z(embeddings.to(dtype)), None
@@ -249,8 +249,8 @@ def _bounds(given: object) -> Bounds:
     (0.0, 6.0)
     """
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise BadSpecification(f"'log_var_clamp' is {given!r}; two numbers are needed, lowest and highest.")
+        raise BadSpecification(f"'log_var_clamp' is {given!r}; expected two numbers, lowest and highest.")
     low, high = (number("log_var_clamp", bound) for bound in given)
     if low > high:
-        raise BadSpecification(f"'log_var_clamp' is {given!r}; the lower number comes first.")
+        raise BadSpecification(f"'log_var_clamp' is {given!r}; the lower number must come first.")
     return low, high

@@ -1,4 +1,4 @@
-"""Histogram: the chance that a random negative pair is more similar than a random positive one."""
+"""Histogram: the probability that a random negative pair is more similar than a random positive one."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Histogram(Objective):
         return {"histogram": terms.sum()}
 
     def quick(self, given: Given) -> Tensor | None:
-        """The positives' histogram comes first: each negative's slope is then a look-up by its bin."""
+        """Compute the positives' histogram first: each negative's slope is then a look-up by its bin."""
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = class_table(given.labels), geometry.similarity  # overwritten: nobody needs it again
+        table, matrix = class_table(given.labels), geometry.similarity  # overwritten: not needed again
         matrix.add_(1).mul_(self._per_unit)
-        n, ordered = len(matrix), table.counts.sum().to(matrix.dtype)  # divisors as integers would be float32
+        n, ordered = len(matrix), table.counts.sum().to(matrix.dtype)  # integer divisors would give float32
         positives, negatives = ordered.clamp_min(1), (n * (n - 1) - ordered).clamp_min(1)
         near = matrix.gather(1, table.others)
         pull = soft_counts(near.reshape(1, -1), table.valid.reshape(1, -1), self.bins)[0] / positives
@@ -77,7 +77,7 @@ class Histogram(Objective):
             push += tally.histograms().sum(0, dtype=torch.float64)
             if wants_slope(given.embeddings):
                 torch.gather(slopes.expand(len(tally.block), -1), 1, tally.lower, out=tally.block)
-        push[0] -= n + ordered  # the hidden entries all lay on the first node
+        push[0] -= n + ordered  # all masked entries are on the first node
         push = (push / negatives).to(pull.dtype)
         terms = overlap(pull, push)
         self.active = (terms > 0).sum()

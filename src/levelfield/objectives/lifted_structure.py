@@ -1,4 +1,4 @@
-"""Lifted structure: each positive pair against all negatives of both its ends."""
+"""Lifted structure: each positive pair against all negatives of both its members."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float)
 class LiftedStructure(Objective):
     """Lifted structure loss over all positive pairs, on raw rows. Memory: O(batch * batch).
 
-    The mean runs over all positive pairs, zero terms included; each order of a pair counts half.
+    The mean is over all positive pairs including zero terms; each order of a pair counts half.
 
     >>> loss = LiftedStructure()
     >>> loss(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
@@ -75,7 +75,7 @@ class LiftedStructure(Objective):
         hinge = torch.logaddexp(log_sum, others).add_(self.margin).add_(geometry.distance.gather(1, table.others))
         hinge = hinge.relu_().mul_(table.valid)
         self.active = (hinge > 0).sum()
-        # Both orders of a pair move the sum of this end, by the end's share in the sum of both.
+        # Both orders of a pair change the sum of this member, by its share in the sum of both.
         share = torch.sigmoid(log_sum - others).nan_to_num_().mul_(hinge).sum(1, keepdim=True)
         slope.mul_(share.mul_(-2 / pairs).div_(total))
         value = hinge.square().sum() / (2 * pairs)

@@ -42,7 +42,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
             "nu": "all published settings use 0",
             "divisor": "Wu et al. 2017, fehervari2019, PML; 'active_triplets': roth2020's code on a current torch",
             "beta_lr_multiplier": "roth2020: 5e-4 for beta, 1e-5 for the network",
-            "beta_optimiser": "the conditions'; fehervari2019 trains beta by SGD at 0.1 with momentum 0.9",
+            "beta_optimiser": "that of the conditions; fehervari2019 trains beta by SGD at 0.1 with momentum 0.9",
             "miner": "Wu et al. 2017",
         },
         search={
@@ -55,9 +55,9 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
 class Margin(Objective):
     """Margin loss with one boundary `beta`, or one per class (`beta_per_class`, looked up by the anchor's class).
 
-    `nu` pulls the boundary down: `nu` times the anchors' betas, over the divisor (`nu_reduction="pairs"`) or not
-    (`"sum"`, roth2020's code). `beta_optimiser` trains the boundary by another optimiser than the conditions' one.
-    Memory: O(batch * batch), also for all triplets (`miner="all"`).
+    `nu` pulls the boundary down: it adds `nu` times the anchors' betas, divided by the divisor (`nu_reduction="pairs"`)
+    or not (`"sum"`, roth2020's code). `beta_optimiser` trains the boundary with another optimiser than that of the
+    conditions. Memory: O(batch * batch), also for all triplets (`miner="all"`).
 
     >>> loss = Margin(beta=1.2, miner="all")
     >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))["pull"].item()  # 16 terms, the 8 pulls above 0
@@ -127,7 +127,7 @@ class Margin(Objective):
         return self._divided(pull.sum(), push.sum(), beta.sum(), active)
 
     def quick(self, given: Given) -> Tensor | None:
-        """All triplets: negatives are what is left of the matrix when the few positives are hidden."""
+        """All triplets: the negatives are the matrix with the few positives masked."""
         if given.weights is not None or not self.takes_everything(given):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
@@ -160,7 +160,7 @@ class Margin(Objective):
         return attached(value, inputs, slopes, self.definition(given))
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
-        """Over all triplets each positive pair counts once per negative of its anchor, and the other way round."""
+        """Over all triplets, each positive pair counts once per negative of its anchor, and vice versa."""
         positive, negative = given.class_masks()
         positives, negatives = positive.sum(1), negative.sum(1)
         beta = self._beta(given.labels[: len(positive)]).expand(len(positive))
@@ -178,7 +178,7 @@ class Margin(Objective):
         )
 
     def _active_of_all(self, positives: Tensor, negatives: Tensor, pulled: Tensor, pushed: Tensor) -> Tensor:
-        """The number of terms, or triplets, above 0; given for each anchor the numbers of pairs, and of those above."""
+        """Number of terms, or triplets, above 0, from the numbers of pairs, and of pairs above 0, of each anchor."""
         if self.divisor == "active_pairs":
             return (pulled * negatives + pushed * positives).sum()
         return (positives * negatives - (positives - pulled) * (negatives - pushed)).sum()

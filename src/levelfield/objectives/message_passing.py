@@ -18,7 +18,7 @@ from levelfield.settings import number, one_of, whole
 
 
 def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """Labels among the classes of the batch, rows of those classes, and the classes (seidenschwarz2021 J).
+    """Labels and weight rows restricted to the classes of the batch, and these classes (seidenschwarz2021 J).
 
     >>> labels, weight, _, classes = present(torch.tensor([7, 2, 7]), torch.arange(9.0)[:, None], None)
     >>> labels, weight.T, classes
@@ -65,18 +65,20 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
             "network_lr_multiplier": (0.1, 100, "log"),
             "head_lr_multiplier": (0.1, 1000, "log"),
         },
-        tags={"order_of_the_batch_is_irrelevant": "dropout is drawn by place in the batch; without dropout it holds"},
+        tags={
+            "order_of_the_batch_is_irrelevant": "dropout depends on the position in the batch; without dropout it holds"
+        },
     ),
 )
 class MessagePassing(Objective):
-    """Two classifications, of the raw rows and of the rows after `steps` of attention among the whole batch.
+    """Two classification losses: of the raw rows, and of the rows after `steps` of attention over the whole batch.
 
-    Nothing of the network or of the classifiers is used at test time, unless somebody asks for `refine`. The classifier
-    of refined rows is a batch norm without shift and a linear layer without bias, the other a linear layer. Defaults
-    are the paper's equations; what it leaves open is the released code's (ReLU, dropout, temperature). That code also
-    has `null_logit` and `input_projection`, see the presets "seidenschwarz2021/...".
+    Neither the network nor the classifiers are used at test time, except by `refine`. The classifier of refined rows is
+    a batch norm without shift and a linear layer without bias, the other a linear layer. Defaults follow the paper's
+    equations, and the released code where the paper gives no details (ReLU, dropout, temperature). That code also has
+    `null_logit` and `input_projection`, see the presets "seidenschwarz2021/...".
 
-    `masked`: only classes of the batch are told apart, by far quicker with very many; the loss has another value then.
+    `masked`: classify only among the classes of the batch, much faster with very many classes; this changes the loss.
     Labels are 0..num_classes-1. Memory: O(batch * (heads * batch + ff_factor * dim + num_classes)).
 
     >>> loss = MessagePassing(num_classes=2, dim=4)
@@ -84,7 +86,7 @@ class MessagePassing(Objective):
     ['auxiliary', 'messages']
     """
 
-    normalize = False  # the classifier takes rows as they are; messages start from unit rows
+    normalize = False  # the classifier uses raw rows; messages start from unit rows
     network: Network | None
     head_scale: Tensor | None
     head_weight: Tensor | None
@@ -138,8 +140,8 @@ class MessagePassing(Objective):
         if dim % heads:
             raise BadSpecification(f"'heads' is {heads}, which does not divide the {dim} dimensions of an embedding.")
         if not (self.message_weight or self.auxiliary_weight):
-            raise BadSpecification("'message_weight' and 'auxiliary_weight' are both 0: there is no loss left.")
-        # what has no loss has no weights either: they would count as the method's and never learn
+            raise BadSpecification("'message_weight' and 'auxiliary_weight' are both 0: the loss has no term left.")
+        # create no weights for an unused loss: they would count as parameters but never train
         self.network = self.head_scale = self.head_weight = self.aux_weight = self.aux_bias = None
         if self.message_weight:
             steps = whole("steps", steps, least=1)
@@ -174,8 +176,8 @@ class MessagePassing(Objective):
     def refine(self, embeddings: Tensor, kept: Sequence[int] | None = None) -> Tensor:
         """Unit rows after the messages of their group, without dropout; embeddings: (n, d), or groups (g, n, d).
 
-        `kept`: of every group only the rows at these places, for less work. With `concat_steps` refined rows are as
-        wide as all steps together.
+        `kept`: compute only the rows at these positions of every group. With `concat_steps` refined rows are as wide as
+        all steps together.
 
         >>> loss = MessagePassing(num_classes=2, dim=4)
         >>> torch.allclose(loss.refine(torch.eye(4)).norm(dim=1), torch.ones(4))
@@ -183,27 +185,29 @@ class MessagePassing(Objective):
         """
         if embeddings.dim() not in (2, 3) or embeddings.shape[-1] != self.dim:
             got = tuple(embeddings.shape)
-            raise BadInput(f"Rows of {self.dim} numbers are refined, (n, d) or in groups (g, n, d); these are {got}.")
+            raise BadInput(
+                f"Refinement needs rows of shape (n, {self.dim}), or groups of shape (g, n, {self.dim}), not {got}."
+            )
         places = None if kept is None else torch.as_tensor(kept, device=embeddings.device)
         refined = self._refined(self._working(embeddings), nothing_dropped, places)
         return unit(refined.flatten(0, -2)).view(refined.shape)
 
     @torch.no_grad()
     def lesson(self, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-        """For a student: the rows (n, d) of one group after its messages, as the classifier's batch norm gets them, and
-        their class logits. Without dropout.
+        """For a student: the rows (n, d) of one group after message passing (the input of the classifier's batch norm)
+        and their class logits. Without dropout.
 
         >>> [part.shape for part in MessagePassing(num_classes=3, dim=4).lesson(torch.eye(4))]
         [torch.Size([4, 4]), torch.Size([4, 3])]
         """
         refined = self._refined(self._working(embeddings), nothing_dropped)
-        assert self.head_scale is not None  # it comes with the network
+        assert self.head_scale is not None  # created together with the network
         assert self.head_weight is not None
         normed = standardised(refined, self.head_scale.to(refined.dtype))
         return refined, softmax_logits(normed @ self.head_weight.to(normed.dtype).T, None, temperature=self.temperature)
 
     def logits(self, embeddings: Tensor) -> Tensor | None:
-        """Of the auxiliary classifier, which knows a row without its batch."""
+        """Logits of the auxiliary classifier, which does not need the rest of the batch."""
         if self.aux_weight is None or self.aux_bias is None:
             return None
         rows = self._working(embeddings)
@@ -211,9 +215,9 @@ class MessagePassing(Objective):
         return softmax_logits(rows @ weight.T, bias, temperature=self.temperature)
 
     def _refined(self, rows: Tensor, drop: Drop, kept: Tensor | None = None) -> Tensor:
-        """The nodes after the last step, or after all of them side by side; before the batch norm."""
+        """The nodes after the last step, or after all steps concatenated; before the batch norm."""
         if self.network is None:
-            raise BadSpecification("With 'message_weight' 0 no message is passed, so nothing can be refined.")
+            raise BadSpecification("Refinement needs a 'message_weight' above 0: with 0 no messages are passed.")
         own: dict[str, Tensor] = {name: weight.to(rows.dtype) for name, weight in self.network.named_parameters()}
         states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop, kept))
         if not self.concat_steps:
@@ -231,6 +235,6 @@ class MessagePassing(Objective):
         return mean_entropy(logits, labels, given.weights, self.label_smoothing)
 
     def _working(self, rows: Tensor) -> Tensor:
-        """In the wider of the rows' precision and the weights', and at least float32."""
+        """Convert to the higher precision of rows and weights, at least float32."""
         own = next(self.parameters()).dtype
         return working(rows.to(torch.promote_types(rows.dtype, own)))

@@ -20,7 +20,7 @@ from levelfield.settings import number, one_of
 def multi_similarity_terms(
     similarity: Tensor, positive: Tensor, negative: Tensor, *, alpha: float, beta: float, base: float
 ) -> tuple[Tensor, Tensor]:
-    """The two log-sums of each anchor (roth2020 eq. 12); `positive` and `negative` say how often each pair counts.
+    """The two log-sums of each anchor (roth2020 eq. 12); `positive` and `negative` are the counts of each pair.
 
     >>> from levelfield.labels import class_masks
     >>> positive, negative = class_masks(torch.tensor([0, 0, 1]))
@@ -54,10 +54,10 @@ def multi_similarity_terms(
     ),
 )
 class MultiSimilarity(Objective):
-    """Multi-similarity loss with its own mining (`epsilon`; None takes every pair). Memory: O(batch * batch).
+    """Multi-similarity loss with its own mining (`epsilon`; None: all pairs). Memory: O(batch * batch).
 
-    `reduction="batch"` divides by the batch size, `"valid"` by the number of anchors that keep a pair.
-    Explicit `tuples` are two lists of pairs, positive (p, 2) and negative (q, 2).
+    `reduction="batch"` divides by the batch size, `"valid"` by the number of anchors that keep a pair. Explicit
+    `tuples` are two lists of pairs, positive (p, 2) and negative (q, 2).
 
     >>> loss = MultiSimilarity()
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
@@ -105,9 +105,10 @@ class MultiSimilarity(Objective):
         nearest = negatives.amax(1, keepdim=True)
         kept = table.valid
         if self.epsilon is not None:
-            # kept: positives less alike than the nearest negative, negatives more alike than the farthest positive
+            # keep positives less similar than the nearest negative, and negatives more similar than the farthest
+            # positive
             farthest = torch.where(kept, near, torch.inf).amin(1, keepdim=True)
-            # (or not comparable: what is not a number must be seen in the loss)
+            # (or NaN, which must show in the loss)
             kept = kept & ~(near >= nearest + self.epsilon)
             limit = farthest - self.epsilon
             negatives = torch.where(negatives <= limit, -torch.inf, negatives)
@@ -139,12 +140,12 @@ class MultiSimilarity(Objective):
 
 
 def _counts(pairs: Tensor, like: Tensor) -> Tensor:
-    """How often each pair is listed, in the shape of `like`."""
+    """Count of each pair in the list, in the shape of `like`."""
     return torch.zeros_like(like).index_put(tuple(pairs.T), like.new_ones(()), accumulate=True)
 
 
 def _times(logits: Tensor, counted: Tensor) -> Tensor:
-    """Logits such that each exponential counts as often as `counted` (a mask or numbers) says."""
+    """Logits whose exponentials are multiplied by `counted` (a mask or counts)."""
     if counted.dtype == torch.bool:
         return logits.masked_fill(~counted, -torch.inf)
     return logits + counted.log()

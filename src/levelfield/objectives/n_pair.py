@@ -1,4 +1,4 @@
-"""N-pair: a positive against many negatives at once, by dot products of raw rows."""
+"""N-pair: one positive against many negatives, by dot products of raw rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from levelfield.settings import number, one_of
 
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
-    """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every p that may be a positive of a (roth2020 eq. 4): (n, n).
+    """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every positive p of a (roth2020 eq. 4): (n, n).
 
     >>> n_pair_terms(torch.eye(3), class_masks(torch.tensor([0, 0, 1]))[1])[0, 1]
     tensor(0.6931)
@@ -37,8 +37,8 @@ def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
 def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft_target: bool = False) -> Tensor:
     """Each pair against the positives of the others (fehervari2019 eq. 3 with the dot product): (N,).
 
-    anchors, positives: rows (N, d). labels: class of each pair. Columns of the pair's own class are left out;
-    with `soft_target` (fehervari2019 code, TensorFlow) they are all aimed at alike.
+    anchors, positives: rows (N, d). labels: class of each pair. Columns of the pair's own class are excluded; with
+    `soft_target` (fehervari2019 code, TensorFlow) they are equal targets.
 
     >>> pair_batch_terms(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))  # log(1 + 1/e)
     tensor([0.3133, 0.3133])
@@ -76,8 +76,8 @@ class NPair(Objective):
     `form="sampled"`: one positive per anchor (roth2020's code), mean over the pairs. `"all"`: every positive, divided
     by the batch size. `"pairs"`: one pair of each class, each against the positives of the other pairs (fehervari2019);
     `symmetric` averages with the roles swapped. Explicit tuples are pairs (N, 2), as are the roles {"anchor": rows,
-    "positive": rows}; without, `sampled` asks the miner and `pairs` takes the first two rows of each class.
-    `equal_class` is for pairs of one class in the form `pairs`.
+    "positive": rows}; by default `sampled` uses the miner and `pairs` the first two rows of each class. `equal_class`
+    sets the treatment of pairs of the same class in the form `pairs`.
 
     >>> loss = NPair(form="all", nu=0.0)
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # log(1 + 2)
@@ -137,14 +137,14 @@ class NPair(Objective):
 
         def slopes(upstream: Tensor) -> list[Tensor]:
             gradient = back_to_rows(geometry, slope, "similarity")
-            if self.nu and not self.normalize:  # the length of unit rows has no slope
+            if self.nu and not self.normalize:  # the length of unit rows has no gradient
                 add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
             return [gradient.mul_(upstream)]
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
     def _quick_pairs(self, given: Given) -> Tensor | None:
-        """One pair of each class: only its rows are looked at, and no column is of the pair's own class."""
+        """One pair of each class: only its rows are used, and no column is of the pair's own class."""
         if given.tuples is not None or given.roles is not None:
             return None
         pairs = first_pairs(given.labels)
@@ -179,7 +179,7 @@ def n_pair_loss(
     symmetric: bool = False,
     soft_target: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The loss in one of its forms, without the norm term, and how many terms are above 0."""
+    """The loss in one of its forms, without the norm term, and the number of terms above 0."""
     weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
     if pairs is None:
         positive, negative = class_masks(given.labels)
@@ -209,7 +209,7 @@ def norm_term(rows: Tensor, pairs: Tensor | None, given: Given, form: Form, powe
 
 
 def quick_pair_batch(logits: Tensor, *, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean over pairs of log(1 + sum_{j != i} e^(z_ij - z_ii)), its slope, and how many terms are above 0.
+    """Mean over pairs of log(1 + sum_{j != i} e^(z_ij - z_ii)), its slope, and the number of terms above 0.
 
     >>> loss, slope, active = quick_pair_batch(torch.zeros(2, 2), symmetric=False)
     >>> loss, slope

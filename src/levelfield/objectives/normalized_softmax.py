@@ -45,11 +45,10 @@ from levelfield.settings import number
     ),
 )
 class NormalizedSoftmax(ProxyObjective):
-    """Cross-entropy of cosines over a temperature, the true class in the denominator. Labels are 0..num_classes-1.
+    """Cross-entropy of cosines over a temperature, including the true class. Labels are 0..num_classes-1.
 
-    The proxy-softmax of fehervari2019 adds `dropout` of 0.5 between the linear layer and the unit length, hence here,
-    and smoothing of 0.1; its layer norm stands before the linear layer and belongs to the head. Memory: O(batch *
-    classes).
+    The proxy-softmax of fehervari2019 adds `dropout` of 0.5 between the linear layer and the normalisation (hence here)
+    and smoothing of 0.1; its layer norm precedes the linear layer and belongs to the head. Memory: O(batch * classes).
 
     >>> loss = NormalizedSoftmax(num_classes=2, dim=4)
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
@@ -76,7 +75,7 @@ class NormalizedSoftmax(ProxyObjective):
 
     @property
     def separable(self) -> bool:
-        return not self.dropout  # what is dropped depends on the batch
+        return not self.dropout  # the dropout mask depends on the batch
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         rows = self._dropped(given) if self._drops else given.embeddings
@@ -85,7 +84,7 @@ class NormalizedSoftmax(ProxyObjective):
 
     def quick(self, given: Given) -> Tensor | None:
         if self._drops:
-            return None  # second derivatives would drop others
+            return None  # second derivatives would draw another mask
         return self.quick_entropy(given, scale=1 / self.temperature, smoothing=self.smoothing_over_all)
 
     def logits(self, embeddings: Tensor) -> Tensor:
@@ -96,6 +95,6 @@ class NormalizedSoftmax(ProxyObjective):
         return self.training and self.dropout > 0
 
     def _dropped(self, given: Given) -> Tensor:
-        """The rows with some of the coordinates at 0 (unit length undoes any scale)."""
+        """Set some coordinates of the rows to 0 (no rescaling: rows are normalised later)."""
         drawn = torch.rand(given.embeddings.shape, generator=given.generator, device=given.generator.device)
         return given.embeddings * (drawn >= self.dropout).to(given.embeddings)

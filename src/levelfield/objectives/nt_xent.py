@@ -15,7 +15,7 @@ from levelfield.settings import number, one_of
 
 
 def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -> Tensor:
-    """log(1 + sum_{n in N(a)} e^((s_an - s_ap) / temperature)) for every p that may be a positive of a: (n, n).
+    """log(1 + sum_{n in N(a)} e^((s_an - s_ap) / temperature)) for every positive p of a: (n, n).
 
     >>> from levelfield.labels import class_masks
     >>> import torch
@@ -41,7 +41,7 @@ def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -
 class NTXent(Objective):
     """NT-Xent over all ordered positive pairs of the batch. Memory: O(batch * batch).
 
-    The denominator holds this positive and the anchor's negatives, not the other positives.
+    The denominator contains this positive and the anchor's negatives, not the other positives.
 
     >>> import torch
     >>> NTXent(temperature=1.0)(torch.eye(4), torch.tensor([0, 0, 1, 1]))

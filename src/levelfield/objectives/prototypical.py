@@ -1,4 +1,4 @@
-"""Prototypical: each query must be nearest to the mean of its own class's support."""
+"""Prototypical: each query should be closest to the mean of its class's support."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levelfield.settings import one_of
 
 
 class Episode(NamedTuple):
-    """Rows of the batch that are support (s,) and query (q,); the episode of every row (b,) if there are several."""
+    """Support rows (s,) and query rows (q,) of the batch; the episode of every row (b,) if there are several."""
 
     support: Tensor
     query: Tensor
@@ -25,15 +25,15 @@ class Episode(NamedTuple):
 
 
 def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Support and query without roles: of each class the first half of the batch is support, the rest query.
+    """Support and query without roles: the first half of each class is support, the rest query.
 
-    The half is rounded up, so a lone member is support.
+    The half is rounded up, so a single member is support.
 
     >>> halves(torch.tensor([4, 4, 7, 4, 9, 9]))
     (tensor([0, 1, 2, 4]), tensor([3, 5]))
     """
     ordered, order = labels.sort(stable=True)
-    start = torch.searchsorted(ordered, labels)  # where each row's class begins in this order
+    start = torch.searchsorted(ordered, labels)  # where each row's class begins in the sorted order
     size = torch.searchsorted(ordered, labels, right=True) - start
     place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))
     support = 2 * (place - start) < size
@@ -41,19 +41,20 @@ def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared: bool = True) -> tuple[Tensor, Tensor]:
-    """-log softmax_c(-d^2(x_q, mu_c)) of its class for each query (fehervari2019 eq. 13), and which row each query is.
+    """-log softmax_c(-d^2(x_q, mu_c)) of the true class for each query (fehervari2019 eq. 13), and the row of each
+    query.
 
-    Queries whose class has no support are left out; mu_c is the mean of the support rows. An episode has prototypes of
-    its own. Memory: O(queries * prototypes).
+    Queries whose class has no support are excluded; mu_c is the mean of the support rows. Each episode has its own
+    prototypes. Memory: O(queries * prototypes).
 
     >>> rows, labels = torch.tensor([[0.0], [2.0], [3.0], [1.0]]), torch.tensor([0, 0, 1, 0])
     >>> given = Episode(support=torch.tensor([0, 1, 2]), query=torch.tensor([3]))
     >>> prototypical_terms(rows, labels, given)  # prototypes at 1 and 3: log(1 + e^-4)
     (tensor([0.0181]), tensor([3]))
     """
-    rows = rows - rows.detach()[:1]  # no distance changes, and means far from the origin would lose digits
+    rows = rows - rows.detach()[:1]  # means far from the origin would lose digits; distances do not change
     kinds = labels
-    if given.episode is not None:  # a class is another one in another episode
+    if given.episode is not None:  # treat a class in another episode as another class
         seen, kinds = torch.stack((given.episode, labels)).unique(dim=1, return_inverse=True)
     present, member = kinds[given.support].unique(return_inverse=True)
     if not len(present) or not len(given.query):
@@ -89,10 +90,10 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
     ),
 )
 class Prototypical(Objective):
-    """Prototypical loss. `roles` say who is who: {"support": rows, "query": rows}, and if several episodes share the
-    batch also {"episode": one number per row}. Without roles the first half of each class is support (see `halves`).
+    """Prototypical loss. `roles`: {"support": rows, "query": rows}, and if several episodes share the batch also
+    {"episode": one number per row}. Without roles the first half of each class is support (see `halves`).
 
-    A weight belongs to a query. With `normalize` the rows have unit length; their means are left as they are.
+    Weights apply to queries. With `normalize` the rows have unit length; their means are not normalised.
 
     >>> loss = Prototypical()
     >>> rows, labels = torch.tensor([[0.0], [9.0], [3.0], [3.0]]), torch.tensor([0, 1, 0, 1])
@@ -121,7 +122,7 @@ class Prototypical(Objective):
             what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
             raise BadInput(
                 f"Objective '{self._label}' got roles {what}; it needs "
-                '{"support": rows, "query": rows} and may get "episode", one number per row.'
+                '{"support": rows, "query": rows} and optionally "episode", one number per row.'
             )
         device = given.labels.device
         episode = Episode(**{name: torch.as_tensor(value, device=device).long() for name, value in roles.items()})
@@ -129,7 +130,9 @@ class Prototypical(Objective):
             check_rows(getattr(episode, name), len(given.labels), self._label, name)
         both = episode.query[torch.isin(episode.query, episode.support)]
         if len(both):
-            raise BadInput(f"Objective '{self._label}' got roles in which row {int(both[0])} is support and query.")
+            raise BadInput(
+                f"Objective '{self._label}' got roles in which row {int(both[0])} is both support and query."
+            )
         if episode.episode is not None and episode.episode.shape != given.labels.shape:
             raise BadInput(
                 f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(given.labels)} embeddings."

@@ -51,7 +51,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
 class ProxyAnchor(ProxyObjective):
     """Proxy-anchor loss. Labels are 0..num_classes-1; all proxies are pushed, also those of absent classes.
 
-    The closed form goes once over the proxies, some at a time, and keeps no matrix of them and the batch.
+    The closed form makes one pass over the proxies in chunks and stores no matrix of proxies and batch.
 
     >>> loss = ProxyAnchor(num_classes=2, dim=4)
     >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
@@ -86,7 +86,7 @@ class ProxyAnchor(ProxyObjective):
         scores = ClassScores(given.embeddings, self.proxies, given.labels)
         found = Gradients(scores, 1.0) if wants_slope(given.embeddings, self.proxies) else None
         value = self._sweep(scores, found)
-        kept = [found]  # handed over to the first backward; if there is a second, it goes over the proxies again
+        kept = [found]  # used by the first backward; a second one recomputes it
 
         def back(gradient: Tensor) -> Gradients:
             first = kept.pop() if kept else None
@@ -97,7 +97,7 @@ class ProxyAnchor(ProxyObjective):
         return differentiable(value, given, self.proxies, back, self.definition(given))
 
     def _sweep(self, scores: ClassScores, found: Gradients | None) -> Tensor:
-        """The loss, proxy by proxy since each is independent of the others; its gradients are added to `found`."""
+        """The loss, proxy by proxy because they are independent; gradients are added to `found`."""
         classes, factor = len(self.proxies), self.alpha * LOG2_E
         own = (scores.rows * unit(scores.vectors[scores.labels])).sum(1)
         pull, pull_slope = self._pull(own, scores.labels)
@@ -119,7 +119,7 @@ class ProxyAnchor(ProxyObjective):
         return self.total({"positive": pull, "negative": push / (LOG2_E * classes)})
 
     def _pull(self, own: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """First sum of the loss from the cosines to the own proxies, and its slope by each of them."""
+        """First sum of the loss from the cosines to the own proxies, and its derivative by each of them."""
         present, class_of = labels.unique(return_inverse=True)
         exponent = -self.alpha * (own - self.delta)
         top = own.new_zeros(len(present)).scatter_reduce_(0, class_of, exponent, "amax")  # at least 0, for the 1

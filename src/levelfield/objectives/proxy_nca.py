@@ -1,4 +1,4 @@
-"""ProxyNCA: each sample nearer to its own proxy than to the proxies of the other classes."""
+"""ProxyNCA: each sample closer to its own proxy than to the proxies of the other classes."""
 
 from __future__ import annotations
 
@@ -81,9 +81,13 @@ class ProxyNCA(ProxyObjective):
         self.include_true = one_of("include_true", include_true, (True, False))
         self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
         if not self.include_true and num_classes < 2:
-            raise BadSpecification("'proxy_nca' compares with the other classes, and 'num_classes' is 1.")
+            raise BadSpecification(
+                "'proxy_nca' compares with other classes and needs 'num_classes' of at least 2, not 1."
+            )
         if not self.include_true and self.smoothing_over_all:
-            raise BadSpecification("'label_smoothing' needs 'include_true': without the true class nothing sums to 1.")
+            raise BadSpecification(
+                "'label_smoothing' needs 'include_true': without the true class the targets do not sum to 1."
+            )
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         distance = 2 - 2 * self.cosine(given.embeddings)

@@ -34,7 +34,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
         sources={
             "temperature": "Teh et al. 2020: 1/9",
             "proxy_init": "Teh et al.'s code: normal/8",
-            "proxy_lr_multiplier": "as Kim et al. 2020; Teh et al. use 1e5, but with Adam's eps at 1",
+            "proxy_lr_multiplier": "as in Kim et al. 2020; Teh et al. use 1e5, but with Adam's eps at 1",
         },
         search={"temperature": (0.03, 0.5, "log"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,
@@ -43,7 +43,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
 class ProxyNCAPlusPlus(ProxyObjective):
     """Cross-entropy over squared distances to proxies, the true class included. Labels are 0..num_classes-1.
 
-    What else makes it "++" is not in the loss: maximum pooling, plain layer norm in the head, balanced batches, fast
+    The other parts of "++" are not in the loss: max pooling, plain layer norm in the head, balanced batches, fast
     proxies and a warm-up. Memory: O(batch * classes).
 
     >>> loss = ProxyNCAPlusPlus(num_classes=2, dim=4)

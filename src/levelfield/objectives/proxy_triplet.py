@@ -17,7 +17,7 @@ ProxyReduction = Literal["sum", "mean", "active"]
 
 
 def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, margin: float) -> Tensor:
-    """[scale D_iy - scale D_ic + margin]+ for every class c, 0 for the own one; distance: (b, C).
+    """[scale D_iy - scale D_ic + margin]+ for every class c, 0 for the true one; distance: (b, C).
 
     >>> proxy_triplet_hinges(torch.tensor([[1.0, 1.5, 3.0]]), torch.tensor([0]), scale=1.0, margin=1.0)
     tensor([[0.0000, 0.5000, 0.0000]])
@@ -55,7 +55,7 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
     ),
 )
 class ProxyTriplet(ProxyObjective):
-    """Triplet hinges of every sample with all proxies. Labels are 0..num_classes-1.
+    """Triplet hinges between every sample and all proxies. Labels are 0..num_classes-1.
 
     `sum`: over the classes, mean over the batch; `mean`: over all pairs of sample and other class; `active`: over those
     above 0. Without `squared`, D is the distance itself. Memory: O(batch * classes).
@@ -116,7 +116,7 @@ class ProxyTriplet(ProxyObjective):
             value += total
             counts += above.sum(0)
         self.active = counts.sum().long()
-        divisor = torch.as_tensor(self._divisor(len(own))).to(own)  # a number over an integer tensor is float32
+        divisor = torch.as_tensor(self._divisor(len(own))).to(own)  # dividing by an integer tensor would give float32
         each = rise / divisor
 
         def weights(chunk: Chunk, out: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ class ProxyTriplet(ProxyObjective):
         return differentiable(value, given, self.proxies, lambda upstream: scores.back(weights, upstream), plain)
 
     def _divisor(self, samples: int) -> Tensor | int:
-        """What the sum of all hinges is divided by, at least 1."""
+        """Divisor of the sum of all hinges, at least 1."""
         if self.reduction == "active":
             assert isinstance(self.active, Tensor)
             return self.active.clamp_min(1)

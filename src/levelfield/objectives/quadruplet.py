@@ -1,4 +1,4 @@
-"""Quadruplet: the triplet hinge, and one between the positive pair and a pair of negatives."""
+"""Quadruplet: the triplet hinge, and a hinge between the positive pair and a pair of negatives."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def quadruplet_terms(
 
 
 def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) -> Tensor:
-    """For each triplet (t, 3) a sample (t,) drawn among those of neither its anchor's nor its negative's class.
+    """For each triplet (t, 3), draw a sample (t,) of neither the anchor's nor the negative's class.
 
-    -1 where there is none, that is with fewer than three classes.
+    -1 if there is none, that is, with fewer than three classes.
 
     >>> triplets = torch.tensor([[0, 1, 2], [0, 1, 3]])
     >>> draw_fourth(torch.tensor([7, 7, 4, 5]), triplets, torch.Generator().manual_seed(0))
@@ -41,10 +41,10 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
     ordered, order = labels.sort(stable=True)
     starts = torch.searchsorted(ordered, labels)
     sizes = torch.searchsorted(ordered, labels, right=True) - starts
-    ends = triplets[:, ::2]  # anchor and negative: their classes are two stretches of the sorted batch, left out
+    ends = triplets[:, ::2]  # anchor and negative: exclude their classes, two ranges of the sorted batch
     start, which = starts[ends].sort(1)
     size = sizes[ends].gather(1, which)
-    size[:, 1] *= start[:, 0] != start[:, 1]  # a switched triplet has one class only
+    size[:, 1] *= start[:, 0] != start[:, 1]  # a switched triplet has only one class
     free = len(labels) - size.sum(1)
     place = torch.minimum((uniforms(len(triplets), labels, generator) * free).long(), free - 1)
     for at, width in zip(start.T, size.T, strict=True):
@@ -73,11 +73,10 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
     ),
 )
 class Quadruplet(Objective):
-    """Quadruplet loss on mined triplets with a drawn fourth sample each, or on explicit quadruplets (t, 4).
+    """Quadruplet loss on mined triplets with a random fourth sample each, or on explicit quadruplets (t, 4).
 
-    Where there is no fourth sample (-1 in explicit tuples) the second term leaves the tuple out. `miner="all"` takes
-    every triplet for the first term and every quadruplet for the second, without listing them.
-    Memory: O(batch * batch).
+    The second term skips tuples without a fourth sample (-1 in explicit tuples). `miner="all"` uses all triplets for
+    the first term and all quadruplets for the second, without listing them. Memory: O(batch * batch).
 
     >>> loss = Quadruplet(margin1=0.25, margin2=0.5)
     >>> loss(torch.eye(6), torch.tensor([0, 0, 1, 1, 2, 2]))
@@ -134,7 +133,7 @@ class Quadruplet(Objective):
         return torch.column_stack((triplets, draw_fourth(given.labels, triplets, given.generator)))
 
     def _hinges(self, geometry: Geometry, quadruplets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Both hinges, and who has a fourth sample."""
+        """Both hinges, and the mask of tuples with a fourth sample."""
         anchor, positive, negative, fourth = quadruplets.T
         exists = fourth >= 0
         left = torch.cat((anchor, anchor, torch.where(exists, fourth, negative)))
@@ -144,7 +143,7 @@ class Quadruplet(Objective):
         return first, second * exists, exists
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
-        """The second term takes all pairs of negatives, less those with one side in the anchor's class."""
+        """The second term uses all negative pairs, except those with a member of the anchor's class."""
         positive, negative = class_masks(given.labels)
         distance = geometry.squared_distance if self.squared else geometry.distance
         weights = torch.ones_like(distance[:, 0]) if given.weights is None else given.weights
@@ -174,7 +173,7 @@ def _hinges_between_negatives(distance: Tensor, table: ClassTable, *, margin: fl
         negatives = without_class_(distance[rows].clone(), table, rows, torch.inf)
         every, met = count_below(negatives.view(1, -1), limits.view(1, -1))
         above, below_inside[rows] = count_below(negatives, inside[rows], out=slope[rows])
-        above.mul_(-2).add_(every.view_as(above))  # neither side of a pair may be of the anchor's class
+        above.mul_(-2).add_(every.view_as(above))  # exclude pairs with a member of the anchor's class
         below += met
         total -= torch.dot(above.view(-1), distance[rows].reshape(-1))
     below = below.view(n, k).index_add_(0, members.reshape(-1), below_inside.view(-1, k), alpha=-2)
@@ -186,7 +185,7 @@ def _hinges_between_negatives(distance: Tensor, table: ClassTable, *, margin: fl
 
 
 def _members(table: ClassTable) -> tuple[Tensor, Tensor]:
-    """Each row and its positives (n, 1 + k), and which of them are no padding."""
+    """Each row and its positives (n, 1 + k), and the mask of entries that are not padding."""
     anchors = torch.arange(len(table.others), device=table.others.device)[:, None]
     exists = torch.cat((torch.ones_like(anchors, dtype=torch.bool), table.valid), 1)
     return torch.cat((anchors, table.others), 1), exists

@@ -1,4 +1,4 @@
-"""Ranked list: positives inside one boundary, negatives outside another, the nearest negatives weighted most."""
+"""Ranked list: positives inside one boundary, negatives outside another, with larger weights for nearer negatives."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from levelfield.settings import number, one_of
 def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_grad: bool) -> Tensor:
     """Weighted mean (n,) of each row's `excess` > 0, weights e^(temperature * excess) (fehervari2019 eq. 6-8).
 
-    Only those `counted` are looked at; a row without any gives 0. The weights are constants for the gradient
-    unless `weight_grad`.
+    Only `counted` entries are used; a row without any gives 0. The weights are constants for the gradient unless
+    `weight_grad`.
 
     >>> excess, counted = torch.tensor([[1.0, 3.0, -1.0]]), torch.tensor([[True, True, True]])
     >>> ranked_terms(excess, counted, temperature=0, weight_grad=False)
@@ -29,7 +29,7 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
     """
     chosen = counted & (excess.detach() > 0)
     logits = (temperature * (excess if weight_grad else excess.detach())).masked_fill(~chosen, -torch.inf)
-    weights = logits.masked_fill(~chosen.any(1, keepdim=True), 0).softmax(1)  # softmax of nothing is nan
+    weights = logits.masked_fill(~chosen.any(1, keepdim=True), 0).softmax(1)  # softmax of an empty row is NaN
     return (weights * excess * chosen).sum(1)
 
 
@@ -48,7 +48,7 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
             "alpha": "Wang et al. 2019; fehervari2019",
             "margin": "Wang et al. 2019; fehervari2019",
             "temperature": "Wang et al. 2019; fehervari2019",
-            "temperature_pos": "Wang et al. 2019: positives count alike",
+            "temperature_pos": "Wang et al. 2019: equal weights for positives",
             "lam": "fehervari2019",
             "combine": "fehervari2019; 'convex' is the later version and PML's, with lam 0.5",
             "weight_grad": "Wang et al. 2019's gradient; fehervari2019's code and PML differentiate the weights",
@@ -139,14 +139,14 @@ class RankedList(Objective):
         return 1 - self.lam if self.combine == "convex" else 1.0
 
     def _divisor(self, pull: Tensor, push: Tensor) -> Tensor:
-        """In the rows' dtype: integers as divisors would be float32."""
+        """In the rows' dtype: integer divisors would give float32."""
         self.active = (pull + push > 0).sum()
         divisor = self.active.clamp_min(1).to(pull.dtype)
         return divisor if self.reduction == "mean_nonzero" else torch.full_like(divisor, max(1, len(pull)))
 
 
 class _Weighted(NamedTuple):
-    weights: Tensor  # (n, m), up to a factor of the row
+    weights: Tensor  # (n, m), up to a factor per row
     sums: Tensor  # (n, 1), 0 in a row without any, else at least 1
 
 
@@ -157,7 +157,7 @@ def _weights_(excess: Tensor, temperature: float) -> _Weighted:
     else:
         functional.threshold(excess, 0.0, -torch.inf, inplace=True)
         top = excess.amax(1, keepdim=True)
-        top.masked_fill_(top < 0, 0)  # a row without any
+        top.masked_fill_(top < 0, 0)  # a row without positive entries
         weights = excess.sub_(top).mul_(temperature * LOG2_E).exp2_()
     return _Weighted(weights, weights.sum(1, keepdim=True))
 

@@ -1,4 +1,4 @@
-"""SNR: distances as the ratio of noise to signal, the variance of a difference over that of the anchor."""
+"""SNR: distances as noise-to-signal ratio, the variance of a difference over that of the anchor."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from levelfield.objectives.contrastive import contrastive_terms
 from levelfield.objectives.triplet import triplet_terms
 from levelfield.settings import number, one_of
 
-CONSTANT = 1e-12  # a row with no larger sum of squared deviations carries no signal
+CONSTANT = 1e-12  # a row with a sum of squared deviations up to this has no signal
 
 
 class Signals:
     """Noise-to-signal ratios D(a, j) = var(x_a - x_j) / var(x_a) of rows (n, d), the anchor a first (roth2020 eq. 15).
 
-    With `columns` (m, d) they are those of the rows against these. Variances are over the d coordinates; without
-    `centered` they are sums of squares. `usable` (n,): who is no constant row and can be an anchor; the ratios of the
+    With `columns` (m, d), ratios of the rows against the columns. Variances are over the d coordinates; without
+    `centered` they are sums of squares. `usable` (n,): rows that are not constant and can be anchors; the ratios of the
     others are 0.
 
     >>> signals = Signals(torch.tensor([[1.0, -1.0], [3.0, -3.0], [2.0, 2.0]]), centered=True)
@@ -49,11 +49,11 @@ class Signals:
         return self.geometry.distance_of(anchor, other, squared=True) * self.inverse.index_select(0, anchor)
 
     def matrix(self) -> Tensor:
-        """All of them (n, n)."""
+        """All ratios (n, n)."""
         return self.geometry.squared_distance * self.inverse[:, None]
 
     def matrix_in_place(self) -> Tensor:
-        """The same without gradients, 1 + (|x_j|^2 - 2 x_a.x_j) / |x_a|^2 in one buffer."""
+        """All ratios without gradients, 1 + (|x_j|^2 - 2 x_a.x_j) / |x_a|^2 in one buffer."""
         product = torch.addmm(self.energy, self.rows, self.rows.T, alpha=-2).add_(self.energy[:, None])
         return product.clamp_min_(0).mul_(self.inverse[:, None])
 
@@ -83,11 +83,11 @@ class Signals:
     ),
 )
 class SNR(Objective):
-    """SNR loss as triplets (`form="triplet"`) or pairs (`"contrastive"`), mined, or with `miner="all"` on all of them.
+    """SNR loss as triplets (`form="triplet"`) or pairs (`"contrastive"`), mined, or all of them with `miner="all"`.
 
-    `lam` weighs the pull of each row's mean towards 0 (with `normalize` that of the unit row), over the batch or
-    (`reg_over="anchors"`) over the anchors of the tuples, as often as they occur. Tuples whose anchor is a constant row
-    are left out. Memory: O(batch * batch).
+    `lam` is the weight of a regulariser that pulls each row's mean towards 0 (with `normalize` that of the unit row),
+    over the batch or (`reg_over="anchors"`) over the anchors of the tuples with multiplicity. Tuples whose anchor is a
+    constant row are skipped. Memory: O(batch * batch).
 
     >>> loss = SNR(lam=0.0, miner="all")
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
@@ -132,7 +132,8 @@ class SNR(Objective):
         return terms
 
     def quick(self, given: Given) -> Tensor | None:
-        """With U the slope of the squared distances, an anchor's energy moves the ratios of its row: - D / energy."""
+        """With U the slope of the squared distances, an anchor's energy changes the ratios of its row by - D /
+        energy."""
         if given.weights is not None or not self.takes_everything(given):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
@@ -150,7 +151,7 @@ class SNR(Objective):
             return value
 
         def slopes(upstream: Tensor) -> list[Tensor]:
-            found = back_to_rows(signals.geometry, slope, "squared_distance")  # of mean 0, as the rows it is made of
+            found = back_to_rows(signals.geometry, slope, "squared_distance")  # has mean 0, like the rows
             found = found.addcmul_(energy_slope[:, None], signals.rows, value=2)
             found += (sums.sign() * shares)[:, None]
             found *= upstream
@@ -208,7 +209,7 @@ class SNR(Objective):
         return terms
 
     def _shares(self, given: Given, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
-        """Weight of each row in the regulariser (n,), or the same for all; `lam` in sum."""
+        """Weight of each row in the regulariser (n,), or one for all; the sum is `lam`."""
         rows = len(given.embeddings)
         if self.reg_over == "batch" or (tuples is None and self.form == "contrastive"):
             return self.lam / max(1, rows)
@@ -221,7 +222,7 @@ class SNR(Objective):
         return often.to(dtype) * self.lam / often.sum().clamp_min(1)
 
     def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Terms and their slope (n, n) in the ratios."""
+        """Terms and their slope (n, n) by the ratios."""
         table = class_table(labels)
         table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
         if self.form == "contrastive":
@@ -235,7 +236,7 @@ class SNR(Objective):
         pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
         push = hide_(self.neg_margin - ratio, table, -torch.inf).relu_().mul_(usable[:, None])
         pulls, total = pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too near
+        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too close
         positives, negatives = pulls.sum(), slope.sum().long()
         self.active = positives + negatives
         if self.reduction == "mean":

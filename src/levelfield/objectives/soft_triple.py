@@ -1,4 +1,4 @@
-"""SoftTriple: classification by cosines to several centres per class, mixed softly."""
+"""SoftTriple: classification by cosines to several centres per class, combined by a softmax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from levelfield.objectives._proxies import ProxyInit, mean_entropy, start_proxie
 from levelfield.objectives.cosface import cosface_logits
 from levelfield.settings import number
 
-_SHARP = 0.0125  # below, e^(1 / gamma) leaves the range of float32 and the largest cosine must be taken off first
+_SHARP = 0.0125  # below this, e^(1 / gamma) overflows float32 and the largest cosine must be subtracted first
 
 
 def soft_similarity(cosine: Tensor, *, gamma: float) -> Tensor:
@@ -27,7 +27,8 @@ def soft_similarity(cosine: Tensor, *, gamma: float) -> Tensor:
 
 
 def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
-    """sum_c sum_{k<l} |w_ck - w_cl| / (C K (K-1)) of unit centres (C, K, d); reg_eps keeps the root's slope finite.
+    """sum_c sum_{k<l} |w_ck - w_cl| / (C K (K-1)) of unit centres (C, K, d); reg_eps keeps the gradient of the root
+    finite.
 
     >>> centre_spread(torch.eye(2)[None], reg_eps=1e-5)
     tensor(0.7071)
@@ -75,7 +76,7 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
     ),
 )
 class SoftTriple(Objective):
-    """SoftTriple loss. `centers` (num_classes * K, dim) stand class by class; labels are 0..num_classes-1.
+    """SoftTriple loss. `centers` (num_classes * K, dim) are sorted by class; labels are 0..num_classes-1.
 
     With one centre per class this is `cosface(scale=la, margin=delta)`. Memory: O(batch * classes * K).
 
@@ -109,7 +110,7 @@ class SoftTriple(Objective):
         self.delta = number("delta", delta)
         self.centers_per_class = int(number("centers_per_class", centers_per_class, least=1))
         if self.centers_per_class != centers_per_class:
-            raise BadSpecification(f"'centers_per_class' is {centers_per_class}; a whole number is needed.")
+            raise BadSpecification(f"'centers_per_class' is {centers_per_class}; expected an integer.")
         self.reg_eps = number("reg_eps", reg_eps, above=0)
         self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
         self.num_classes, self.dim = num_classes, dim
@@ -129,7 +130,7 @@ class SoftTriple(Objective):
         logits = cosface_logits(similarity, given.labels, scale=self.la, margin=self.delta)
         terms = {"classification": mean_entropy(logits, given.labels, given.weights)}
         if self.tau and self.centers_per_class > 1:
-            # The loss is a mean over samples, each with its share of the regulariser: without samples it is 0.
+            # The loss is a mean over samples including the regulariser: without samples it is 0.
             counts = len(given.labels) if given.weights is None else given.weights.sum()
             spread = centre_spread(unit(self.centers).view(shape), reg_eps=self.reg_eps)
             terms["regularizer"] = self.tau * counts / max(1, len(given.labels)) * spread
@@ -174,8 +175,8 @@ class SoftTriple(Objective):
         return differentiable(value, given, self.centers, back, self.definition(given))
 
     def _pooled(self, cosine: Tensor, powers: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """From cosines class by class (c K, b): the classes' similarities S (c, b), and of the centres' shares
-        e^(s_k / gamma) / sum_j e^(s_j / gamma) the powers (c, K, b) and their totals (c, b)."""
+        """From cosines sorted by class (c K, b): the classes' similarities S (c, b), and numerators (c, K, b) and
+        denominators (c, b) of the centres' shares e^(s_k / gamma) / sum_j e^(s_j / gamma)."""
         shape = (-1, self.centers_per_class, cosine.shape[1])
         power, scratch = powers[: len(cosine)].view(shape), scratch[: len(cosine)].view(shape)
         cosine = cosine.view(shape)
@@ -195,7 +196,7 @@ class _Spread:
         self.cosine = scores.rows.new_empty(self.classes, self.k, self.k)
 
     def measure(self, chunk: Chunk) -> None:
-        """Take in a chunk of centres whose lengths are known."""
+        """Add a chunk of centres with known lengths."""
         vectors, inverse = self._of(chunk)
         torch.bmm(vectors, vectors.mT, out=self.cosine[self._some(chunk)]).mul_(inverse).mul_(inverse.mT)
 
@@ -205,13 +206,13 @@ class _Spread:
         return root.sum() / (2 * self.classes * self.k * (self.k - 1))
 
     def slope(self, chunk: Chunk) -> Tensor:
-        """Slope by the chunk's cosines (c, K, K), each pair standing in both places."""
+        """Derivative by the chunk's cosines (c, K, K), each pair at both positions."""
         root = self._roots(self.cosine[self._some(chunk)])
         root.diagonal(dim1=1, dim2=2).fill_(torch.inf)
         return root.reciprocal_().mul_(-1 / (self.classes * self.k * (self.k - 1)))
 
     def inward(self, chunk: Chunk, slope: Tensor) -> Tensor:
-        """The part of the slope along each centre, which its unit length takes off."""
+        """Component of the gradient along each centre, which normalisation removes."""
         return (slope * self.cosine[self._some(chunk)]).sum(2).view(-1, 1)
 
     def pull_(self, gradient: Tensor, chunk: Chunk, slope: Tensor) -> None:

@@ -64,7 +64,7 @@ class Softmax(Objective):
     True
     """
 
-    normalize = False  # rows are taken as they are
+    normalize = False  # rows are used as given
     weight: Tensor
     bias: Tensor | None
 

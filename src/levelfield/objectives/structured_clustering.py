@@ -1,4 +1,4 @@
-"""Structured clustering: the true clustering must score better than the most violating one, by its disagreement."""
+"""Structured clustering: the true clustering must beat the most violating one by a margin (its disagreement)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levelfield.settings import number, one_of, whole
 
 
 class Choice(NamedTuple):
-    """The constants of the loss: `medoids` (K,) in order of choice, and whom each sample (b,) belongs to.
+    """Constants of the loss: `medoids` (K,) in order of choice, and the medoid of each sample (b,).
 
     violating: the sample's medoid in the most violating clustering; true: the medoid of its class.
     """
@@ -35,7 +35,7 @@ def choose_medoids(
     pam_iterations: int = 5,
     nmi: Normalisation = "geometric",
 ) -> Choice:
-    """The most violating clustering and the medoids of the classes, of equally good ones the first. distance: (b, b).
+    """The most violating clustering and the medoids of the classes; ties go to the first. distance: (b, b).
 
     >>> places = torch.tensor([0.0, 1.0, 10.0, 11.0])
     >>> choose_medoids((places[:, None] - places).abs(), torch.tensor([7, 9, 7, 9]))
@@ -49,14 +49,14 @@ def choose_medoids(
         apart, classes, gamma=gamma, inference=inference, pam_iterations=pam_iterations, nmi=nmi
     )
     same = classes[:, None] == classes
-    within = np.where(same, (apart * same).sum(0), np.inf)  # (i, j): if j were the medoid of i's class
+    within = np.where(same, (apart * same).sum(0), np.inf)  # (i, j): cost if j is the medoid of i's class
     true = (within <= within.min(1, keepdims=True) + TIE).argmax(1)
     chosen, violating, own = (torch.from_numpy(found).to(labels.device) for found in (medoids, medoids[owner], true))
     return Choice(chosen, violating, own, delta)
 
 
 def structured_clustering_gap(to_violating: Tensor, to_true: Tensor, *, delta: float, gamma: float) -> Tensor:
-    """F(S) + gamma Delta - F(classes) (fehervari2019 eq. 10), from each sample's distance (b,) to its medoid in either.
+    """F(S) + gamma Delta - F(classes) (fehervari2019 eq. 10), from each sample's distance (b,) to its medoid in both.
 
     >>> structured_clustering_gap(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 3.0]), delta=0.5, gamma=1.0)
     tensor(2.5000)
@@ -85,11 +85,12 @@ def structured_clustering_gap(to_violating: Tensor, to_true: Tensor, *, delta: f
     ),
 )
 class StructuredClustering(Objective):
-    """Structured clustering loss, a sum over the batch. Medoids and NMI are constants; `medoids` are the last chosen.
+    """Structured clustering loss, a sum over the batch. Medoids and NMI are constants; `medoids`: those of the last
+    call.
 
-    They are found in float64 on the CPU: `greedy` adds them one by one, `greedy_pam` swaps each for a better member of
-    its cluster, `exact` tries all sets and is for tiny batches. Cost of a greedy search: classes * batch^2; too many
-    classes make training unstable (fehervari2019). Memory: O(batch * batch).
+    Medoids are computed in float64 on the CPU: `greedy` adds them one by one, `greedy_pam` then swaps each for a better
+    member of its cluster, `exact` tries all sets (only for tiny batches). Cost of a greedy search: classes * batch^2;
+    too many classes make training unstable (fehervari2019). Memory: O(batch * batch).
 
     >>> loss = StructuredClustering()
     >>> loss(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1, 1]))

@@ -1,4 +1,4 @@
-"""Triplet: the positive nearer than the negative, by a margin."""
+"""Triplet: the positive closer than the negative by a margin."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0
     ),
 )
 class Triplet(Objective):
-    """Triplet loss on mined triplets, or with `miner="all"` on all of them without listing them.
+    """Triplet loss on mined triplets, or with `miner="all"` on all triplets without listing them.
 
-    roth2020's published figures come from squared distances (`squared=True`), though its equation writes plain ones.
-    `swap` uses min(d_an, d_pn). A `semihard` miner takes this margin unless told another. Memory: O(batch * batch).
+    roth2020's published results use squared distances (`squared=True`), although its equation has plain ones. `swap`
+    uses min(d_an, d_pn). A `semihard` miner uses this margin unless it has its own. Memory: O(batch * batch).
 
     >>> loss = Triplet(margin=0.2, miner="all")
     >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
@@ -79,7 +79,9 @@ class Triplet(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         if self.swap and given.columns is not None:
-            raise BadInput("Objective 'triplet' with swap compares positives with negatives: it takes no memory.")
+            raise BadInput(
+                "Objective 'triplet' with swap compares positives with negatives and does not support a memory."
+            )
         geometry = given.geometry(normalize=self.normalize)
         triplets = self.chosen_triplets(geometry, given)
         if triplets is None:
@@ -108,12 +110,13 @@ class Triplet(Objective):
         return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
     def _is_band(self, miner: Miner | None) -> bool:
-        """Whether the miner's triplets are those beyond the positive by at most this margin: counted, not listed."""
+        """Whether the miner selects all negatives beyond the positive by at most this margin, which need not be
+        listed."""
         same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
         return same and not self.squared
 
     def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
-        """All triplets, a block of positive pairs against all negatives at a time."""
+        """All triplets, in blocks of positive pairs against all negatives."""
         positive, negative = given.class_masks()
         weights = given.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)

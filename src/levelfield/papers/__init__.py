@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 __all__ = ["presets", "published", "toy"]
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Import a part when it is first asked for: the toy experiment trains, the tables are data."""
+        """Import a part on first access: the toy experiment needs torch, the tables do not."""
         if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

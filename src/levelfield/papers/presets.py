@@ -1,8 +1,8 @@
-"""A paper's settings by name: `PAPER`, `PAPER/DATASET` or `PAPER/DATASET/VARIANT`, e.g. "roth2020/cars".
+"""Presets, a paper's settings by name: `PAPER`, `PAPER/DATASET` or `PAPER/DATASET/VARIANT`, e.g. "roth2020/cars".
 
-The numbers come from `levelfield.papers.published`; the tables here only say what the papers' words mean in ours.
-The paper's name alone means CUB, on which nearly all of them chose. Where text and code of a paper differ, the code is
-meant: it made the published numbers. What concerns the training (rates, batch, epochs) is for a study's conditions.
+The numbers come from `levelfield.papers.published`; the tables here translate the papers' terms. The paper's name alone
+means CUB, on which nearly all papers tuned. If text and code of a paper differ, the preset follows the code, which
+produced the published numbers. Training settings (learning rates, batch, epochs) belong to a study's conditions.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from levelfield.papers.published import Entry, hyperparameters
 from levelfield.papers.renamed import renamed
 
 DATASETS = {"CUB-200-2011": "cub", "CARS196": "cars", "SOP": "sop", "In-Shop": "inshop"}
-# One paper's tables may hold another's settings: lim2022 compares with MLRC's runs, seidenschwarz2021 with the group
-# loss's.
+# A paper's tables may contain another paper's settings: lim2022 compares with MLRC's runs, seidenschwarz2021 with those
+# of the group loss.
 PAPERS = {
     "zheng2021": ("zheng2021",),
     "fehervari2019": ("fehervari2019",),
@@ -33,7 +33,7 @@ PAPERS = {
     "elezi2020": ("Elezi 2020",),
     "proxy_nca_port": ("proxy-nca port",),
 }
-# The papers' names of objectives and of their variants, where they are not ours.
+# The papers' names of objectives and variants, if they differ from ours.
 METHODS = {
     "triplet_semihard": ("triplet", ""),
     "npair": ("n_pair", ""),
@@ -54,11 +54,11 @@ METHODS = {
     "rho_margin_beta12": ("margin", "rho"),
     "rho_margin_beta06": ("margin", "rho_beta06"),
 }
-ALSO = {("softmax", "mpn")}  # its auxiliary loss alone: "Cross-Entropy" in seidenschwarz2021's table 3
+ALSO = {("softmax", "mpn")}  # only its auxiliary loss: "Cross-Entropy" in seidenschwarz2021's table 3
 _NO_UPPER = {"distance_weighted": {"upper": None, "empty": "skip"}}  # roth2020's code reads 1.4 and never applies it
 _CLOSEST = {"semihard": {"mode": "closest"}}
 _PML = {"reduction": "mean_nonzero", "miner": "all"}
-# Which form of its equation a paper used. No table has it: it is read from the text or, where that differs, the code.
+# The form of the equation that a paper used. It is in no table, but in the text or, if that differs, in the code.
 FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("fehervari2019", "triplet", ""): {"margin": 1.0, "squared": True, "normalize": False, "miner": _CLOSEST},
     ("fehervari2019", "n_pair", ""): {"form": "pairs"},
@@ -87,7 +87,7 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("roth2020", "multi_similarity", ""): {"reduction": "valid"},
     ("roth2020", "quadruplet", ""): {"miner": _NO_UPPER},
     ("roth2020", "snr", ""): {"form": "triplet", "reg_over": "anchors", "miner": _NO_UPPER, "lam": 0.0},
-    ("roth2020", "snr", "rho"): {"lam": 0.005},  # the code keeps the regulariser for this miner only
+    ("roth2020", "snr", "rho"): {"lam": 0.005},  # the code uses the regulariser only with this miner
     ("mlrc", "contrastive", ""): _PML,
     ("mlrc", "triplet", ""): _PML,
     ("mlrc", "margin", ""): {"miner": "all"},
@@ -110,7 +110,7 @@ FORMS |= {
     ("lim2022", "hist", "proxies"): {"variance": "fixed"},
 }
 FORMS |= {("lim2022", *key[1:]): value for key, value in FORMS.items() if key[0] == "mlrc"}
-# Keys that mean the same in ours under another name; for one objective or, with None, for all.
+# Keys with another name here; for one objective or, with None, for all.
 NAMES: dict[tuple[str | None, str], str] = {
     ("contrastive", "margin"): "neg_margin",
     ("margin", "alpha"): "margin",
@@ -149,7 +149,7 @@ VALUES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "beta_init": lambda value: {"beta": value[-1] if isinstance(value, list) else value},  # roth2020: 0.6 is a variant
     "proxy_init": lambda value: {"proxy_init": INITS[value]} if value in INITS else {},
 }
-# What is not the objective's: conditions of training, heads, and what FORMS says better.
+# Keys that are not settings of the objective: training conditions, heads, and keys replaced by FORMS.
 CONDITIONS = {
     *("batch", "samples_per_class", "classes_per_batch", "images_per_class", "classes", "support", "query", "dim"),
     *("epochs", "epoch_length", "iterations_per_epoch", "pretrain_epochs", "warm_up_epochs", "same_image_sampling"),
@@ -163,12 +163,12 @@ CONDITIONS = {
     *("hgnn_layers", "distribution_init", "add_global_max_pooling", "lr_hgnn", "lr_distributions"),
 }
 PRODUCTS = {("proxy_nca", "temperature")}  # see _multiplied
-# Raised when a preset comes to mean something else.
+# Increased when the meaning of a preset changes.
 REVISIONS = {("fehervari2019", "margin"): 2, ("roth2020", "margin"): 2}
 
 
 class Preset(NamedTuple):
-    """Where the settings of an objective come from: paper, dataset ("": all) and variant ("": none)."""
+    """Source of an objective's settings: paper, dataset ("": all) and variant ("": none)."""
 
     paper: str
     dataset: str = ""
@@ -180,7 +180,7 @@ class Preset(NamedTuple):
 
 @cache
 def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
-    """The settings of every preset of `objective`, by the preset's name.
+    """Settings of every preset of `objective`, by name.
 
     >>> presets("histogram")["roth2020/sop"]
     {'bins': 11}
@@ -189,11 +189,11 @@ def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
-    """The settings that `preset` means for `objective`."""
+    """Settings of `preset` for `objective`."""
     known, preset = presets(objective), _written(preset)
     if preset not in known:
         if (new := renamed(str(preset))) is not None:
-            raise BadSpecification(f"The preset '{preset}' is called '{new}' now: papers are named by author and year.")
+            raise BadSpecification(f"The preset '{preset}' is now called '{new}': papers are named by author and year.")
         close = nearest(str(preset), known)
         hint = f" Did you mean '{close}'?" if close else ""
         has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
@@ -202,7 +202,7 @@ def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
 
 
 def preset_revision(objective: str, preset: Any) -> int:
-    """How many times the meaning of a preset was defined; 1 for no preset.
+    """Version of a preset's meaning; 1 for no preset.
 
     >>> preset_revision("margin", "roth2020/cars"), preset_revision("margin", None)
     (2, 1)
@@ -211,12 +211,12 @@ def preset_revision(objective: str, preset: Any) -> int:
 
 
 def _written(preset: Any) -> Any:
-    """A preset as people mean it: YAML reads a bare 002, the earlier name of a paper, as a number."""
+    """Preset as text: YAML reads a bare 002, the former name of a paper, as a number."""
     return f"{preset:03d}" if isinstance(preset, int) else preset if preset is None else str(preset)
 
 
 def _ours(entry: Entry) -> tuple[str, str]:
-    """Our objective and the variant of it that an entry is about."""
+    """Our names of the objective and variant of an entry."""
     objective, variant = METHODS.get(entry.method, (entry.method, ""))
     if entry.paper.startswith("MLRC") and entry.params.get("batch") == 256:
         return objective, f"{variant}_256".lstrip("_")
@@ -234,7 +234,7 @@ def _entries(objective: str, paper: str) -> list[Entry]:
 
 
 def _offered(objective: str) -> list[Preset]:
-    """Every combination that a paper has something to say about."""
+    """All combinations with published settings."""
     found: dict[Preset, None] = {}
     for paper in PAPERS:
         entries = _entries(objective, paper)
@@ -242,7 +242,7 @@ def _offered(objective: str) -> list[Preset]:
         variants = {_ours(entry)[1] for entry in entries}
         variants |= {key[2] for key in FORMS if key[:2] == (paper, objective)} if entries else set()
         for variant in sorted(variants):
-            # a variant has its own entries, or is only another form of the plain one
+            # a variant has its own entries, or is only another form of the plain objective
             own = [e for e in entries if _ours(e)[1] == variant] or [e for e in entries if not _ours(e)[1]]
             named = {DATASETS.get(entry.dataset, "") for entry in own}
             chosen = named | places if "" in named else named
@@ -254,11 +254,11 @@ def _offered(objective: str) -> list[Preset]:
 
 
 def _settings(objective: str, preset: Preset) -> dict[str, Any]:
-    """What holds for all datasets, then what holds for this one, then the form; a variant goes through the same."""
+    """Merge the settings for all datasets, for this dataset, and of the form; then those of the variant."""
     entries, alone = _entries(objective, preset.paper), _stands_alone(preset.variant)
     plain = [entry for entry in entries if not _ours(entry)[1]]
     named = [DATASETS[entry.dataset] for entry in entries if entry.dataset in DATASETS]
-    general = len(named) < len(entries)  # there is something that holds for all datasets
+    general = len(named) < len(entries)  # some entries hold for all datasets
     place = preset.dataset or ("cub" if general or "cub" in named else next(iter(named), ""))
     raw: dict[str, Any] = {} if alone else _gathered(plain, place)
     found = _translated(objective, raw) | FORMS.get((preset.paper, objective, ""), {})
@@ -280,12 +280,12 @@ def _gathered(entries: list[Entry], place: str) -> dict[str, Any]:
 
 
 def _stands_alone(variant: str) -> bool:
-    """Whether a variant was tuned by itself, so that the plain settings do not shine through."""
+    """Whether a variant was tuned separately, so that the plain settings do not apply."""
     return variant.endswith("256") or variant in ("miner", "per_class", "drml", "bn_inception")
 
 
 def _translated(objective: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """A paper's words in ours; words without a number ("yes") say nothing."""
+    """Translate a paper's keys; values without a number ("yes") are ignored."""
     found: dict[str, Any] = {}
     for key, value in params.items():
         name = NAMES.get((objective, key)) or NAMES.get((None, key)) or (key if key in SAME else None)
@@ -297,14 +297,14 @@ def _translated(objective: str, params: Mapping[str, Any]) -> dict[str, Any]:
             if not isinstance(value, str):
                 found[name] = value
         elif key not in CONDITIONS:
-            raise BadSpecification(f"The published key '{key}' of '{objective}' has no meaning here.")
+            raise BadSpecification(f"The published key '{key}' of '{objective}' is not supported.")
     return found
 
 
 def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[str, Any]:
     """Settings that are products or quotients of published ones."""
     found: dict[str, Any] = {}
-    if "embedding_scale" in params:  # only the product of both multipliers counts
+    if "embedding_scale" in params:  # only the product of both multipliers matters
         found["scale"] = float(params["embedding_scale"] * params["proxy_scale"])
     if objective == "proxy_nca" and "embedding_multiplier" in params:
         found["scale"] = params["embedding_multiplier"] ** 2 / params["temperature"]
@@ -320,6 +320,6 @@ def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[s
 
 
 def _head_rate(paper: str) -> float | None:
-    """The learning rate that a paper gives to all its methods."""
+    """The learning rate that a paper uses for all its methods."""
     general = [e.params for e in hyperparameters() if e.paper in PAPERS[paper] and e.method == "general"]
     return next((params["lr"] for params in general if "lr" in params), None)

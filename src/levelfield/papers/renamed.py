@@ -1,4 +1,4 @@
-"""The papers' earlier names, so that an old study, preset or command can be answered with the new one."""
+"""Former names of the papers, so that errors about old studies, presets and commands can name the new ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = {
 
 
 def renamed(name: str) -> str | None:
-    """The present name of a paper, preset or table that began with a paper's number; None if it did not.
+    """Current name of a paper, preset or table whose former name began with a number; None for other names.
 
     >>> renamed("002"), renamed("002/cub"), renamed("002_table4"), renamed("roth2020/cub")
     ('roth2020', 'roth2020/cub', 'roth2020/table4', None)

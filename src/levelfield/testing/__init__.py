@@ -1,4 +1,4 @@
-"""Conformance checks for everybody's own parts: the same laws that ours are tested with.
+"""Conformance checks for user-defined parts: the same laws as for the built-in ones.
 
 >>> from torch import nn
 >>> class Bad(nn.Module):

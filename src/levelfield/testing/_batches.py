@@ -1,4 +1,4 @@
-"""Batches that the laws are tried on: an ordinary one, and those that break losses."""
+"""Batches for testing the laws: an ordinary one, and degenerate ones."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _made_for = ContextVar("made_for", default=(CLASSES, DIM))
 
 @contextmanager
 def made_for(*, classes: int = CLASSES, dim: int = DIM) -> Iterator[None]:
-    """Inside, the objectives are for so many classes (of which the batches have 4) and rows of `dim` numbers.
+    """Context that sets the number of classes (the batches have 4 of them) and the dimension of the objectives.
 
     >>> with made_for(dim=3):
     ...     ordinary()[0].shape
     torch.Size([12, 3])
     """
     if classes < CLASSES or dim < 1:
-        raise BadInput(f"Laws need {CLASSES} classes and 1 dimension at least; {classes} and {dim} were asked for.")
+        raise BadInput(f"Laws need at least {CLASSES} classes and 1 dimension, not {classes} and {dim}.")
     token = _made_for.set((classes, dim))
     try:
         yield
@@ -34,12 +34,12 @@ def made_for(*, classes: int = CLASSES, dim: int = DIM) -> Iterator[None]:
 
 
 def classes_made_for() -> int:
-    """How many classes the objectives have that the laws are tried on."""
+    """Number of classes of the objectives under test."""
     return _made_for.get()[0]
 
 
 def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> tuple[Tensor, Tensor]:
-    """12 rows, uneven classes, one of them with a single row; classes overlap, so that losses have something to do.
+    """12 rows, uneven classes, one of them with a single row; classes overlap, so that losses are not 0.
 
     >>> embeddings, labels = ordinary()
     >>> embeddings.shape, labels.bincount().tolist()
@@ -53,7 +53,7 @@ def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> t
 
 
 def layouts() -> dict[str, tuple[Tensor, Tensor]]:
-    """Batches of every shape in which two ways of computing one loss must agree.
+    """Batches of every shape for which two implementations of a loss must agree.
 
     >>> {name: labels.bincount().tolist() for name, (_, labels) in layouts().items() if "each" in name}
     {'two each': [2, 2, 2, 2], 'three each': [3, 3, 3, 3]}

@@ -1,4 +1,4 @@
-"""All laws at once, on anybody's loss."""
+"""Check all laws on any loss."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from levelfield.testing._place import raised_at
 
 
 class LawBroken(LevelfieldError, AssertionError):
-    """An objective does not do what every objective must: the message names each law and what was seen."""
+    """An objective breaks a law; the message names each law and the observation."""
 
 
 class Verdict(NamedTuple):
-    """A law, whether it holds (None: it does not apply), and what was seen or why it does not apply.
+    """A law, whether it holds (None: it does not apply), and the observation or the reason why it does not apply.
 
-    where: the line of the loss's own code at which an error was raised, as `mine.py, line 12, in forward`.
+    where: the line of the loss's code that raised an error, e.g. `mine.py, line 12, in forward`.
     """
 
     law: str
@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Laws that are broken by one and the same thing, and what was seen with the first of them."""
+    """Laws broken for the same reason, and the observation for the first of them."""
 
     laws: list[str]
     seen: str
@@ -36,7 +36,7 @@ class Finding(NamedTuple):
 
 
 def findings(found: list[Verdict]) -> list[Finding]:
-    """What is wrong, each thing once: an error at one line of the loss may break many laws.
+    """Distinct faults: an error at one line of the loss may break many laws.
 
     >>> [broken] = findings([Verdict("a", False, "KeyError: 1", "mine.py, line 2"), Verdict("b", True),
     ...                      Verdict("c", False, "KeyError: 7", "mine.py, line 2")])
@@ -56,10 +56,10 @@ def first_line(text: str) -> str:
 
 
 def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> list[Verdict]:
-    """What each law says about the objectives of `factory`.
+    """Verdict of each law on the objectives of `factory`.
 
-    `factory(**extra)` makes a new objective (any `nn.Module` with `forward(embeddings, labels)`) for so many `classes`
-    (4 or more) and dimensions, with equal parameters each time.
+    `factory(**extra)` creates an objective (any `nn.Module` with `forward(embeddings, labels)`) for the given number of
+    `classes` (4 or more) and dimensions, with equal parameters each time.
 
     >>> from levelfield.objectives import Triplet
     >>> verdicts(Triplet)[0]
@@ -74,7 +74,7 @@ def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> lis
                 continue
             try:
                 reason = law(factory)
-            except (Exception, SystemExit) as error:  # whatever a loss raises is the finding
+            except (Exception, SystemExit) as error:  # any error of the loss is a finding
                 kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
                 found.append(Verdict(law.__name__, False, f"{kind}{error}", raised_at(error)))
             else:
@@ -83,7 +83,7 @@ def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> lis
 
 
 def broken_laws(factory: Factory) -> dict[str, str]:
-    """Law -> what was seen, for each law that the objectives of `factory` break. Laws among its tags are left out.
+    """Broken laws of the objectives of `factory`, with the observations. Laws in its tags are skipped.
 
     >>> from levelfield.objectives import Triplet
     >>> broken_laws(Triplet)
@@ -93,7 +93,7 @@ def broken_laws(factory: Factory) -> dict[str, str]:
 
 
 def check_objective(factory: Factory) -> None:
-    """Raise LawBroken if the objectives that `factory` makes break a law.
+    """Raise LawBroken if an objective of `factory` breaks a law.
 
     >>> from levelfield import objectives
     >>> check_objective(lambda **extra: objectives.create("proxy_anchor", num_classes=4, dim=8, **extra))

@@ -1,6 +1,6 @@
-"""Laws that every objective obeys. Each is a short function of a factory; it raises AssertionError when broken.
+"""Laws that every objective obeys. Each is a short function of a factory that raises AssertionError when broken.
 
-It gives nothing, or says why there is nothing to look at: such a law does not apply, which is not to say that it holds.
+It returns None if the law holds, or the reason why the law does not apply.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NO_CLOSED_FORM = "it has no closed form beside its definition"
 def loss_is_one_finite_number(factory: Factory) -> None:
     objective = make(factory)
     value, gradient = measure(objective, *ordinary())
-    assert value.shape == (), f"the loss has shape {tuple(value.shape)}; one number is needed"
+    assert value.shape == (), f"the loss has shape {tuple(value.shape)}; expected a scalar"
     assert value.isfinite(), f"the loss is {value.item()}"
     assert gradient.isfinite().all(), "a gradient is not finite"
     assert gradient.abs().sum() > 0, "the gradient of an ordinary batch is 0 everywhere"
 
 
 def terms_add_up_to_the_loss(factory: Factory) -> str | None:
-    """And so do those that a call leaves for the log."""
+    """The terms kept for the log add up too."""
     for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
         objective, rows = make(factory, torch.float64), rows.double().requires_grad_()
         value = objective(rows, labels, generator=stream(0, "law"))
@@ -39,28 +39,28 @@ def terms_add_up_to_the_loss(factory: Factory) -> str | None:
         terms = objective.terms(rows, labels, generator=stream(0, "law"))
         close(torch.stack(list(terms.values())).sum(), value, f"batch '{name}': sum of the terms and loss differ")
         if len(terms) == 1:
-            assert not shown, f"the loss is one term, but {sorted(shown)} are shown"
-            return "the loss is one term"
-        assert set(shown) == set(terms), f"batch '{name}': {sorted(shown)} are shown and {sorted(terms)} defined"
+            assert not shown, f"the loss has one term, but `shown` has {sorted(shown)}"
+            return "the loss has one term"
+        assert set(shown) == set(terms), f"batch '{name}': `shown` has {sorted(shown)}, but `parts` has {sorted(terms)}"
         for term, number in shown.items():
-            assert not number.requires_grad, f"batch '{name}': '{term}' is shown with its gradient"
-            close(number, terms[term], f"batch '{name}': '{term}' is shown with another value")
+            assert not number.requires_grad, f"batch '{name}': the reported term '{term}' requires a gradient"
+            close(number, terms[term], f"batch '{name}': the reported term '{term}' has another value")
     return None
 
 
 def _has_closed_form(factory: Factory) -> bool:
-    """With these settings and this number of classes."""
+    """Whether the objective uses its closed form with these settings and this number of classes."""
     rows, labels = ordinary()
     return make(factory).quick(Given(rows, labels, None, None, None, stream(0, "law"))) is not None
 
 
 def closed_form_is_the_definition(factory: Factory) -> str | None:
-    """Value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
+    """Compare value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
     if not _has_closed_form(factory):
         return _NO_CLOSED_FORM
     for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
         for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
-            if dtype == torch.float32 and name in degenerate():  # between coincident rows the direction is rounding
+            if dtype == torch.float32 and name in degenerate():  # the direction between coincident rows is rounding
                 continue
             objective = make(factory, dtype)
             value, gradient = measure(objective, rows.to(dtype), labels)
@@ -74,7 +74,7 @@ def closed_form_is_the_definition(factory: Factory) -> str | None:
             pairs = [(value, plain.detach()), (gradient, again.grad)]
             for quick_slope, parameter in zip(own, objective.parameters(), strict=True):
                 if parameter.grad is not None:
-                    assert quick_slope is not None, f"batch '{name}': the closed form has no gradient of a parameter"
+                    assert quick_slope is not None, f"batch '{name}': the closed form has no gradient for a parameter"
                     pairs.append((quick_slope, parameter.grad))
             for quick, defined in pairs:
                 atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
@@ -128,7 +128,7 @@ def order_of_the_batch_is_irrelevant(factory: Factory) -> None:
 
 
 def names_of_classes_are_irrelevant(factory: Factory) -> None:
-    """Renamed among 0..C-1, together with whatever the objective holds per class."""
+    """Permute the labels 0..C-1 together with the objective's state per class."""
     objective = without_chance(factory)
     rows, labels = ordinary(dtype=torch.float64)
     value, gradient = measure(objective, rows, labels)
@@ -143,14 +143,14 @@ def names_of_classes_are_irrelevant(factory: Factory) -> None:
 
 
 def labels_above_2_to_24_stay_apart(factory: Factory) -> str | None:
-    """Labels that would merge as float32. Not for objectives that hold something per class."""
+    """Labels that would merge as float32. Does not apply to objectives with state per class."""
     objective = without_chance(factory)
     if per_class(objective):
-        return "it holds something per class, so labels are 0 to C-1"
+        return "it has state per class, so labels must be 0 to C-1"
     rows, labels = ordinary(dtype=torch.float64)
     value, _ = measure(objective, rows, labels)
-    close(measure(objective, rows, labels + 2**25)[0], value, "large labels give another loss")
-    close(measure(objective, rows, -(labels + 1))[0], value, "negative labels give another loss")
+    close(measure(objective, rows, labels + 2**25)[0], value, "large labels change the loss")
+    close(measure(objective, rows, -(labels + 1))[0], value, "negative labels change the loss")
     return None
 
 
@@ -161,7 +161,7 @@ def degenerate_batches_are_finite(factory: Factory) -> None:
         for dtype in (torch.float32, torch.bfloat16):
             try:
                 check_finite(make(factory), rows.to(dtype), labels)
-            except (Exception, SystemExit) as error:  # the other batches are worth knowing, too
+            except (Exception, SystemExit) as error:  # check the other batches too
                 first = first or error
                 told = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
                 found.setdefault(told.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
@@ -189,15 +189,15 @@ def half_precision_is_computed_in_float32(factory: Factory) -> None:
 
 
 def a_row_that_is_not_a_number_is_not_hidden(factory: Factory) -> None:
-    """The loss is no number either, or there is an error: to train on without the row would hide the fault."""
-    for bad in (0, 1, 3):  # of different classes, each with others beside it
+    """With a NaN row, the loss is not finite or raises an error: ignoring the row would hide the fault."""
+    for bad in (0, 1, 3):  # rows of different classes with positives
         rows, labels = ordinary()
         rows[bad, 1] = torch.nan
         try:
             value = make(factory)(rows.requires_grad_(), labels, generator=stream(0, "law"))
-        except (Exception, SystemExit):  # told, so not hidden
+        except (Exception, SystemExit):  # an error does not hide the fault
             continue
-        assert not value.isfinite(), "a row is not a number, and the loss is finite"
+        assert not value.isfinite(), "a row is NaN, but the loss is finite"
 
 
 def autocast_changes_nothing(factory: Factory) -> None:
@@ -209,7 +209,7 @@ def autocast_changes_nothing(factory: Factory) -> None:
 
 
 def state_survives_save_and_load(factory: Factory) -> str | None:
-    """After loading, the next two calls without a generator give the same losses."""
+    """After loading, the next two calls without a generator return the same losses."""
     rows, labels = ordinary()
     objective = make(factory)
     before = objective.get_extra_state()
@@ -226,7 +226,7 @@ def state_survives_save_and_load(factory: Factory) -> str | None:
     for _ in range(2):
         close(loaded(rows, labels), objective(rows, labels), "the loss differs after save and load", rtol=0, atol=0)
     held = [*objective.parameters(), *objective.buffers()]
-    return None if held or draws else "it holds nothing and draws no random number"
+    return None if held or draws else "it has no state and draws no random numbers"
 
 
 def same_generator_gives_the_same_loss(factory: Factory) -> str | None:
@@ -237,7 +237,7 @@ def same_generator_gives_the_same_loss(factory: Factory) -> str | None:
     close(first[1], second[1], "gradients of two calls with equal generators differ", rtol=0, atol=0)
     generator = stream(0, "law")
     objective(rows, labels, generator=generator)
-    return "it draws no random number" if torch.equal(generator.get_state(), stream(0, "law").get_state()) else None
+    return "it draws no random numbers" if torch.equal(generator.get_state(), stream(0, "law").get_state()) else None
 
 
 def no_global_random_number_is_drawn(factory: Factory) -> None:
@@ -269,7 +269,7 @@ def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
 
 
 def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
-    """Weights multiply an anchor's terms and leave the divisor alone."""
+    """Weights multiply an anchor's terms and do not change the divisor."""
     objective = without_chance(factory)
     if not objective.takes_weights:
         return "it takes no weights"
@@ -277,7 +277,7 @@ def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
     ones = torch.ones(len(rows), dtype=torch.float64)
     some = torch.linspace(0, 3, len(rows), dtype=torch.float64)
     plain, _ = measure(objective, rows, labels)
-    close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of one change the loss")
+    close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of 1 change the loss")
     both = measure(objective, rows, labels, weights=ones + some)[0]
     close(both - measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
     return None
@@ -286,19 +286,19 @@ def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
 def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> str | None:
     objective = without_chance(factory)
     if not objective.separable:
-        return "it does not say of itself that it is a mean over independent samples"
+        return "it is not declared as a mean over independent samples"
     rows, labels = ordinary(dtype=torch.float64)
     whole, _ = measure(objective, rows, labels)
     first, _ = measure(objective, rows[:5], labels[:5])
     second, _ = measure(objective, rows[5:], labels[5:])
-    close((5 * first + 7 * second) / 12, whole, "the loss says it is separable and is not")
+    close((5 * first + 7 * second) / 12, whole, "the loss is declared separable but is not")
     return None
 
 
 def learning_rates_name_own_parameters(factory: Factory) -> str | None:
     objective = make(factory)
     wrong = set(objective.lr_multipliers()) - {name for name, _ in objective.named_parameters()}
-    assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are no parameters"
+    assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are not parameters"
     return None if list(objective.parameters()) else "it has no parameters"
 
 

@@ -1,6 +1,6 @@
-"""How laws look at an objective: it is made, measured and compared.
+"""Helpers of the laws: create an objective, measure it, compare results.
 
-`factory(**extra)` makes a new objective for CLASSES classes and DIM dimensions, always with the same parameters.
+`factory(**extra)` creates an objective for CLASSES classes and DIM dimensions, always with the same parameters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from levelfield.randomness import stream
 from levelfield.testing._batches import classes_made_for
 
 Factory = Callable[..., nn.Module]
-Law = Callable[[Factory], str | None]  # why there is nothing to look at, else None
+Law = Callable[[Factory], str | None]  # returns the reason why the law does not apply, or None
 
 
 def make(factory: Factory, dtype: torch.dtype = torch.float32, **extra: Any) -> Objective:
@@ -24,17 +24,17 @@ def make(factory: Factory, dtype: torch.dtype = torch.float32, **extra: Any) -> 
 
 
 def without_chance(factory: Factory, dtype: torch.dtype = torch.float64) -> Objective:
-    """The objective over all tuples, if its own miner draws: a shuffled batch would draw others."""
+    """Create the objective with all tuples if its miner is random: a shuffled batch would draw different tuples."""
     objective = make(factory, dtype)
     return objective if objective.miner is None else make(factory, dtype, miner="all")
 
 
 def measure(objective: Objective, embeddings: Tensor, labels: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
-    """Loss and gradient of the rows, with a fresh generator; the parameters' gradients are in the objective."""
+    """Loss and gradient of the rows, with a fresh generator; gradients of parameters are left in the objective."""
     objective.zero_grad()
     rows = embeddings.clone().requires_grad_()
     value = objective(rows, labels, generator=stream(0, "law"), **given)
-    assert value.requires_grad, "the loss is not attached to the embeddings"
+    assert value.requires_grad, "the loss does not depend on the embeddings"
     value.backward()
     assert rows.grad is not None, "the embeddings got no gradient"
     return value.detach(), rows.grad
@@ -54,9 +54,9 @@ def check_finite(objective: Objective, rows: Tensor, labels: Tensor) -> None:
 
 
 def per_class(objective: nn.Module) -> list[Tensor]:
-    """What an objective holds per class, as views (classes, k, ...): rows, or columns as in PML, class by class.
+    """State of an objective per class, as views (classes, k, ...): rows, or columns as in PML.
 
-    k is 1, or `centers_per_class` (PML also: `sub_centers`) where a class has several.
+    k is 1, or `centers_per_class` (PML: `sub_centers`) if a class has several.
     """
     classes, found = classes_made_for(), []
     named = [getattr(part, name, 1) for part in objective.modules() for name in ("centers_per_class", "sub_centers")]

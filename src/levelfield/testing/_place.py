@@ -1,4 +1,4 @@
-"""Where in somebody's own code an error was raised."""
+"""Location in user code where an error was raised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERS = tuple(
 def raised_at(error: BaseException) -> str:
     """File, line and function of the deepest frame outside levelfield, installed packages and Python itself.
 
-    Of the error itself or of what caused it; "" if all of it happened elsewhere.
+    Searches the error and its causes; "" if no frame qualifies.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith("<") and not _is_others(frame.filename):

@@ -14,10 +14,10 @@ _HOMES = {"Conditions": "conditions", "Observer": "loop", "Pace": "loop", "Train
 
 __all__ = ["Conditions", "Observer", "Pace", "TrainingState", "train"]
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        """Import a part when it is first asked for: the loop needs torch, and a study file only the conditions."""
+        """Import a part on first access: the loop needs torch, but a study file needs only the conditions."""
         if name in _HOMES:
             return getattr(importlib.import_module(f"levelfield.training.{_HOMES[name]}"), name)
         raise AttributeError(f"module 'levelfield.training' has no attribute '{name}'")

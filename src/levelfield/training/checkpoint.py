@@ -1,6 +1,6 @@
-"""The state of a run in one file that appears whole, and is read without running anything in it.
+"""Checkpoints: the state of a run in one file, written atomically and read without running code.
 
-The first line says what it is, with a checksum of the rest: a run goes on from what was written, or from nothing.
+The first line has the format and a checksum of the rest, so that a run never resumes from a damaged state.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from levelfield.errors import Damaged
 from levelfield.files import write_whole
 
 _FORM = b"levelfield checkpoint 1 "
-_EARLIER = b"PK"  # versions that wrote no checksum: a bare file of torch, which is a zip
+_EARLIER = b"PK"  # earlier versions without a checksum: a plain torch file, which is a zip
 _log = logging.getLogger(__name__)
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    content = io.BytesIO()  # torch hides a full disk behind an error of its own
+    content = io.BytesIO()  # torch reports a full disk as an unrelated error
     torch.save(state, content)
     head = _FORM + _checksum(content.getbuffer()) + b"\n"
     write_whole(path, lambda file: file.writelines([head, content.getbuffer()]))
 
 
 def load(path: Path) -> dict[str, Any] | None:
-    """The saved state, or None if the run has not saved one yet. Damaged if it is not what was written."""
+    """Load the saved state, or None if there is none yet. Raises Damaged if the checksum does not match."""
     if not path.exists():
         return None
     content = path.read_bytes()
     head, _, rest = content.partition(b"\n")
     if not content.startswith(_EARLIER):
         if not head.startswith(_FORM):
-            raise Damaged(f"{path} is damaged: it is no checkpoint.")
+            raise Damaged(f"{path} is damaged: it is not a checkpoint.")
         if head != _FORM + _checksum(rest):
-            raise Damaged(f"{path} is damaged: its checksum is not the one that was written.")
+            raise Damaged(f"{path} is damaged: its checksum does not match.")
         content = rest
     try:
         state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
-    except Exception as error:  # a damaged file makes torch raise anything
+    except Exception as error:  # torch can raise anything for a damaged file
         raise Damaged(f"{path} is damaged ({error}).") from error
     return state
 
 
 def load_or_begin(path: Path) -> dict[str, Any] | None:
-    """As `load`; a damaged checkpoint is removed, and the run begins again. That costs time and changes no bit."""
+    """Like `load`, but remove a damaged checkpoint, so that the run starts again with the same result."""
     try:
         return load(path)
     except Damaged as error:

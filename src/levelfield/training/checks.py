@@ -1,4 +1,4 @@
-"""What the loop refuses: parts that are not the whole, and terms that are no numbers."""
+"""Checks of the loop: gradient accumulation, the terms of a loss, and missing gradients."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from levelfield.training.state import TrainingState
 
 
 def check_accumulation(method: Method, conditions: Conditions) -> None:
-    """Parts of a batch give the whole's gradient only if the loss is a mean over independent images."""
+    """Refuse gradient accumulation unless the loss is a mean over independent images."""
     if conditions.accumulate > 1 and not method.separable:
         raise BadSpecification(
-            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent "
-            "parts; this one compares images of a batch with each other, so parts are not the whole."
+            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent images; "
+            "this objective compares images of a batch with each other. Set accumulate: 1."
         )
     if conditions.accumulate > 1 and conditions.batch_norm == "train" and conditions.cut != "frozen":
         raise BadSpecification(
-            f"accumulate: {conditions.accumulate} does not go with batch_norm: train, which takes its statistics from "
-            "all images of a batch, so parts are not the whole. Set batch_norm: statistics."
+            f"accumulate: {conditions.accumulate} cannot be combined with batch_norm: train, which computes statistics "
+            "over all images of a batch. Set batch_norm: statistics."
         )
 
 
 def check_terms(terms: dict[str, Tensor]) -> None:
-    """A step gives named terms of one number each."""
+    """Refuse a step that does not return named scalar terms."""
     if not isinstance(terms, dict) or not terms:
-        came = "no term at all" if isinstance(terms, dict) else f"a {type(terms).__name__}"
-        raise RunFailed(f"A step gives the terms of its loss, names with one number each; this one gave {came}.")
+        came = "no term" if isinstance(terms, dict) else f"a {type(terms).__name__}"
+        raise RunFailed(f"A step must return the terms of its loss as a dict of scalar tensors; it returned {came}.")
     for name, term in terms.items():
         if not isinstance(term, Tensor) or term.numel() != 1:
             came = f"a tensor {tuple(term.shape)}" if isinstance(term, Tensor) else f"{type(term).__name__} {term!r}"
-            raise RunFailed(f"The term '{name}' of the loss is {came}; a tensor with one number is needed.")
+            raise RunFailed(f"The term '{name}' of the loss is {came}; expected a scalar tensor.")
 
 
 def check_trained(state: TrainingState) -> None:
-    """A run whose loss never depended on a weight has trained nothing, whatever figure it gives."""
+    """Refuse a run whose loss never depended on a weight: it trained nothing."""
     if state.step and state.without_gradient == state.step:
         raise RunFailed(
             f"None of the {state.step} steps had a gradient: the loss does not depend on the network. Does it "

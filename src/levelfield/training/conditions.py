@@ -1,4 +1,4 @@
-"""Conditions: all that is equal for every competitor. One pydantic model for YAML, command line and Python."""
+"""Conditions: the settings shared by all methods. One pydantic model for YAML, command line and Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Conditions(BaseModel):
-    """What every method of a study shares.
+    """Settings shared by all methods of a study.
 
     >>> Conditions(cut="last-2", batch="25x4").layout.batch_size
     100
@@ -138,9 +138,9 @@ class Conditions(BaseModel):
         return Layout.parse(self.batch)
 
     def batches(self, method: Method) -> tuple[Layout, Choice]:
-        """What comes together for a method, and how it is drawn: its own choice, or that of all.
+        """Layout and batching of a method: its own choice, or that of the conditions.
 
-        Who takes random batches where the others have classes and images of each is not drawn as the others are.
+        The common batching applies only if both layouts are random or both have images per class.
         """
         from levelfield.batching import Choice
 
@@ -150,7 +150,7 @@ class Conditions(BaseModel):
 
     @property
     def patience_steps(self) -> int | None:
-        """The patience, if it is counted in steps and not in checks.
+        """The patience in steps; None if it is a number of evaluations.
 
         >>> Conditions(patience="900 steps").patience_steps
         900
@@ -160,20 +160,20 @@ class Conditions(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _selection_in_words(cls, value: Any) -> Any:
-        """`selection` says in papers' words what other keys say: last, validation, or best_on_test.
+        """Translate `selection` (last, validation or best_on_test, as in papers) into other keys.
 
-        The last is what most papers did. It chooses nothing here: the test classes are watched (`monitor: test`), and
-        the best that was seen stands beside the honest figure.
+        Most papers used best_on_test. Here it selects nothing: the test classes are monitored (`monitor: test`), and
+        the best test score is reported next to the regular score.
         """
         if not isinstance(value, dict) or "selection" not in value:
             return value
         rest = {key: entry for key, entry in value.items() if key != "selection"}
         selection, chosen = value["selection"], rest.get("select", "budget")
         if selection not in ("last", "validation", "best_on_test"):
-            raise ValueError(f"selection: '{selection}' is none of last, validation, best_on_test")
+            raise ValueError(f"selection is '{selection}'; it must be last, validation or best_on_test")
         if (selection == "validation") != (chosen != "budget"):
             wanted = "set select to a metric, e.g. map@r" if selection == "validation" else "leave select out"
-            raise ValueError(f"selection: {selection} does not go with select: {chosen}; {wanted}")
+            raise ValueError(f"selection: {selection} contradicts select: {chosen}; {wanted}")
         return rest | {"monitor": "test"} if selection == "best_on_test" else rest
 
     @field_validator("patience", mode="before")
@@ -184,17 +184,17 @@ class Conditions(BaseModel):
         if value.strip().isdecimal():
             return int(value)
         if not re.fullmatch(r"[1-9]\d* steps", value):
-            raise ValueError(f"'{value}' is no patience: use a number of checks, or steps as in '900 steps'")
+            raise ValueError(f"invalid patience '{value}': use a number of evaluations, or steps such as '900 steps'")
         return value
 
     @field_validator("train_view", "test_view", mode="before")
     @classmethod
     def _steps_are_readable(cls, value: object) -> object:
-        """In full: every step as {name: {setting: value}}."""
+        """Expand every step to {name: {setting: value}}."""
         if value is None:
             return None
         if not isinstance(value, list | tuple):
-            raise ValueError("a list of steps is needed, as in [{resize: 256}, {centre: 224}]")
+            raise ValueError("expected a list of steps, e.g. [{resize: 256}, {centre: 224}]")
 
         from levelfield.data.views.named import parse_steps
 
@@ -205,7 +205,7 @@ class Conditions(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A study from before there were such conditions stays the same study, with the same runs."""
+        """Leave out newer conditions at their defaults, so that older studies keep their identity and runs."""
         unset: dict[str, Any] = dict.fromkeys(("train_view", "test_view", "step_at", "batching"))
         unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0}
         return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
@@ -224,7 +224,7 @@ class Conditions(BaseModel):
         except LevelfieldError as error:
             raise ValueError(str(error).rstrip(".")) from error
         if "samples_per_class" in chosen.settings:
-            raise ValueError("samples_per_class follows from 'batch', as in batch: 25x4: leave it out")
+            raise ValueError("samples_per_class follows from 'batch', e.g. batch: 25x4: leave it out")
         return {chosen.name: chosen.settings}
 
     @field_validator("batch", mode="before")
@@ -241,7 +241,7 @@ class Conditions(BaseModel):
     @classmethod
     def _cut_is_known(cls, value: str) -> str:
         if not re.fullmatch(r"frozen|tuned|last-[1-9]\d*", value):
-            raise ValueError(f"'{value}' is no cut: use frozen, last-1, last-2, ... or tuned")
+            raise ValueError(f"unknown cut '{value}': use frozen, last-1, last-2, ... or tuned")
         return value
 
     @model_validator(mode="after")
@@ -252,26 +252,26 @@ class Conditions(BaseModel):
         if self.augment == "none" and self.views > 1 and not _draws(self.train_view):
             raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
         if self.schedule == "plateau" and self.select == "budget":
-            raise ValueError("schedule: plateau watches the validation classes: set select to a metric, e.g. map@r")
+            raise ValueError("schedule: plateau needs validation: set select to a metric, e.g. map@r")
         if self.layout.batch_size % self.accumulate:
             raise ValueError(f"accumulate: {self.accumulate} does not divide the batch of {self.layout.batch_size}")
         return self
 
     def _check_views(self) -> None:
         if self.train_view is not None and self.augment != "none":
-            raise ValueError("train_view says how images are changed while training: leave augment out")
+            raise ValueError("train_view replaces augment: leave augment out")
         if self.test_view is not None and self.crop != 1.0:
-            raise ValueError("test_view says what is kept of a test image: leave crop out")
+            raise ValueError("test_view replaces crop: leave crop out")
         if _draws(self.test_view):
-            raise ValueError("test_view may not draw: of the steps, resize and centre do not")
+            raise ValueError("test_view must not be random: use only the steps resize and centre")
         for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
             side = self.image if steps is None else _side_after(steps)
             if side != self.image:
-                raise ValueError(f"{name} ends with {side} pixels, and image is {self.image}")
+                raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
 
 
 def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:
-    """Whether one of a view's steps draws."""
+    """Whether one of a view's steps is random."""
     if steps is None:
         return False
 
@@ -281,7 +281,7 @@ def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:
 
 
 def _side_after(steps: tuple[dict[str, Any], ...]) -> int:
-    """The side of the square that a view's steps end with."""
+    """Final side length of a view."""
     from levelfield.data.views.named import final_side, parse_steps
 
     return final_side(parse_steps(steps))

@@ -1,7 +1,7 @@
-"""The feed: batches in the order of the plan, from stored rows or freshly decoded images.
+"""The feed: batches in the planned order, from cached rows or freshly decoded images.
 
-Which view an image gets depends on (seed, "view", epoch, image, occurrence) alone, so neither workers nor
-interruptions can change a bit.
+The view of an image depends only on (seed, "view", epoch, image, occurrence), so that neither workers nor interruptions
+change the result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from levelfield.training.memory import Filler
 
 
 class PlannedBatch(NamedTuple):
-    """Which training images come together, and how often each has come before in this epoch."""
+    """Indices of the training images in a batch, and how often each occurred before in this epoch."""
 
     epoch: int
     step: int
@@ -34,13 +34,13 @@ class PlannedBatch(NamedTuple):
 
 
 class Source(Protocol):
-    """Where the inputs of a batch come from: `rows(positions, views)` or, for images, item by item."""
+    """Source of the inputs of a batch: `rows(positions, views)` or, for images, item by item."""
 
     def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]: ...
 
 
 class Feed:
-    """Batches of a run from any step on."""
+    """Batches of a run, from any step."""
 
     def __init__(
         self,
@@ -59,18 +59,18 @@ class Feed:
         self.device = torch.device(device)
         self._names = names
         self._filler = Filler(batching, embed, unit=unit_rows)
-        self.planning = 0.0  # seconds, filling a memory included
+        self.planning = 0.0  # seconds, including filling a memory
         self._planned: np.ndarray | None = None
 
     def batches(self, start: int) -> Iterator[Batch]:
-        """Batch after batch from global step `start`, without end."""
+        """Endless iterator over batches from global step `start`."""
         epochs = self._epochs(start)
-        # A memory learns until the last step of an epoch, so nobody may ask for the next plan before.
+        # A memory is updated until the last step of an epoch, so the next plan must not be requested earlier.
         for plans in epochs if self.batching.needs_memory else [chain.from_iterable(epochs)]:
             yield from self._fed(plans)
 
     def _fed(self, plans: Iterator[PlannedBatch]) -> Iterator[Batch]:
-        plans, ahead = tee(plans)  # a source with workers asks for plans before their batches come out
+        plans, ahead = tee(plans)  # a source with workers requests plans ahead of their batches
         for planned, inputs in zip(plans, self.source.batches(ahead), strict=True):
             epoch, step, positions, _ = planned
             labels = self.labels.index_select(0, torch.from_numpy(positions))
@@ -79,13 +79,13 @@ class Feed:
             yield Batch(inputs, labels, positions, self.batching.roles, epoch, step)
 
     def epoch_facts(self, step: int) -> dict[str, float]:
-        """What the epoch planned last is like (or that of `step`, if nothing was planned here): classes, coverage."""
+        """Statistics (classes, coverage) of the last planned epoch, or of the epoch of `step` if none was planned."""
         plan = self.batching.plan(step // len(self.batching)) if self._planned is None else self._planned
         told = report(self.batching.labels, plan).summary()
         return told | {"repeating_classes": self.batching.repeating, "skipped_classes": self.batching.skipped}
 
     def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
-        """What came out of the embedder in a step, for a batching with a memory."""
+        """Pass the embeddings of a step to a batching with a memory."""
         self._filler.observe(batch, embeddings)
 
     def state_dict(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Feed:
             self.batching.load_state_dict(state)
 
     def name(self, batch: Batch, most: int = 5) -> str:
-        """The first images of a batch, by path where known."""
+        """Names of the first images of a batch, as paths if known."""
         shown = [str(self._names[i]) if len(self._names) else str(int(i)) for i in batch.indices[:most]]
         return ", ".join(shown) + (", ..." if len(batch.indices) > most else "")
 
@@ -106,7 +106,7 @@ class Feed:
             start += len(self.batching) - start % len(self.batching)
 
     def _epoch(self, step: int) -> Iterator[PlannedBatch]:
-        """The rest of an epoch from `step` on; planned when its first batch is asked for."""
+        """The rest of an epoch from `step`; planned when its first batch is requested."""
         epoch, offset = divmod(step, len(self.batching))
         began = time.perf_counter()
         self._filler.fill_if_due(epoch)
@@ -119,7 +119,7 @@ class Feed:
 
 
 class StoredRows:
-    """What lies below the cut, already computed: `rows[view][positions]` gives the stored tensors."""
+    """Cached outputs below the cut: `rows[view][positions]` returns the stored tensors."""
 
     def __init__(self, views: Sequence[Any], *, seed: int) -> None:
         self._views = views
@@ -140,7 +140,7 @@ class StoredRows:
 
 
 class Images(Dataset[Tensor]):
-    """Images decoded and viewed when asked, by any number of workers."""
+    """Images decoded and transformed on demand by any number of workers."""
 
     def __init__(
         self,
@@ -176,12 +176,12 @@ class Images(Dataset[Tensor]):
 
 
 def view_stream(number: int, identity: str) -> np.random.Generator:
-    """The stream of an image's kept view: the same for every seed, so that all runs share the stored rows."""
+    """Random stream of an image's cached view: the same for every seed, so that all runs share the cached rows."""
     return numpy_stream(0, "view", number, identity)
 
 
 def view_numbers(seed: int, planned: PlannedBatch, views: int, count: int) -> np.ndarray:
-    """Which of the kept views each entry of a batch gets; an image that comes again gets the next one."""
+    """Index of the cached view of each entry of a batch; a repeated image gets the next view."""
     if views == 1:
         return np.zeros(len(planned.positions), dtype=np.int64)
     table = numpy_stream(seed, "view", planned.epoch).integers(views, size=count)

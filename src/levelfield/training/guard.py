@@ -1,7 +1,6 @@
-"""The guard: at every step, that nothing but the loop's optimisers changes the network, and nobody changes those.
+"""The guard: checks at every step that only the loop's optimisers change the network, and that they are unchanged.
 
-Checksums are cheap enough to be taken at every step (0.01 ms for a head, 5 ms for 4 million weights), so there is no
-step at which nobody looks.
+Checksums are cheap enough for every step (0.01 ms for a head, 5 ms for 4 million weights).
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _GLOBAL_HOOKS: tuple[Mapping[int, Any], ...] = (
     modules._global_backward_hooks,
     modules._global_backward_pre_hooks,
 )
-_KNOWN = [set(hooks) for hooks in _GLOBAL_HOOKS]  # when this was imported: before anybody's own code
+_KNOWN = [set(hooks) for hooks in _GLOBAL_HOOKS]  # at import time: before any user code runs
 
 
 class Guard:
-    """Watches over one run. The loop says when it updates the weights; anything else that changes them is refused."""
+    """Guard of one run. The loop announces its weight updates; any other change of the weights is refused."""
 
     def __init__(self, embedder: Embedder, optimisers: Sequence[Optimizer]) -> None:
         self._embedder, self._optimisers = embedder, list(optimisers)
@@ -46,30 +45,30 @@ class Guard:
         self._now = marks(self._moving())
 
     def begin(self, *, resumed: bool) -> None:
-        """The loop begins: with the weights that were set up, or with those of a checkpoint."""
+        """Record the initial weights, or those of a checkpoint."""
         self._after_step = set(optimizer._global_optimizer_post_hooks)
         if resumed:
             self.updated()
         self.check_weights()
 
     def begin_step(self) -> None:
-        """The loop has set the rates: they hold until the optimisers have made their step."""
+        """Record the learning rates, which must not change until the optimiser step."""
         self._rates = self._options()
 
     def check_gradients(self) -> None:
-        """No gradient is there before the loop asks for it."""
+        """Check that there are no gradients before the backward pass."""
         for name, parameter in self._own.items():
             if parameter.grad is not None:
                 raise Unfair(
-                    f"The method leaves a gradient at the weights '{name}' in its step: an update of its own. "
-                    "The loop computes the gradients of the loss that a step gives."
+                    f"The method's step leaves a gradient on the weights '{name}'. A step must only return a loss; "
+                    "the loop computes its gradients."
                 )
 
     def before_update(self) -> None:
-        """Everything that decides the update is what the loop made it."""
+        """Check that nothing that determines the update was changed."""
         check_process(self._settings)
         if self._options() != self._rates:
-            raise Unfair(f"The method changes the settings of the optimiser in its step: {self._what_changed()}.")
+            raise Unfair(f"The method's step changes optimiser settings: {self._what_changed()}.")
         members = [[list(map(id, group["params"])) for group in each.param_groups] for each in self._optimisers]
         if members != self._members:
             raise Unfair("The method changes which weights the optimiser trains.")
@@ -77,48 +76,48 @@ class Guard:
         self.check_weights()
 
     def updated(self) -> None:
-        """The optimisers made their step: what the weights are now is right."""
+        """Record the weights after the optimiser step."""
         self._now = marks(self._moving())
 
     def check_weights(self) -> None:
-        """Weights and the optimisers' memory are what they were after the last update."""
+        """Check that weights and optimiser state are unchanged since the last update."""
         for name, mark in marks(self._moving()).items():
             if self._now.get(name) != mark:
-                what = f"the optimiser's memory, {name}," if name not in self._own else f"the weights '{name}'"
-                raise Unfair(f"The method changes {what} in its step: an optimiser of its own, by hand.")
+                what = f"the optimiser state {name}" if name not in self._own else f"the weights '{name}'"
+                raise Unfair(f"The method's step changes {what}; only the loop may update it.")
 
     def remember_best(self) -> None:
-        """The weights of now may be restored at the end."""
+        """Record the current weights as the ones to restore at the end."""
         self.check_weights()
         self._best = marks(self._own)
 
     def end(self) -> None:
-        """After the last step, with the best weights restored if there are such."""
+        """Check after the last step, with the best weights restored if there are any."""
         if self._best is not None and marks(self._own) != self._best:
-            raise Unfair("The weights that validated best are not those that were kept: the method changed them.")
+            raise Unfair("The kept weights are not the ones that validated best: the method changed them.")
         self.updated()
         self.check_frozen()
 
     def check_frozen(self) -> None:
-        """What lies below the cut, and BatchNorm's statistics, are as they were loaded. No weight was replaced."""
+        """Check that everything below the cut and the BatchNorm statistics are unchanged, and that no weight was
+        replaced."""
         there = {id(parameter) for parameter in self._embedder.parameters()}
         for name, parameter in self._own.items():
             if id(parameter) not in there:
-                raise Unfair(f"The method puts other weights in the place of '{name}'.")
+                raise Unfair(f"The method replaces the weights '{name}'.")
         for name, mark in marks(self._frozen).items():
             if self._loaded[name] != mark:
                 raise Unfair(f"The method changes '{name}' of the network, which is frozen under these conditions.")
 
     def check_saved(self, stored: Mapping[str, Tensor]) -> None:
-        """The model that was written is the one that the loop trained."""
+        """Check that the saved model equals the trained one."""
         self.check_weights()
         self.check_frozen()
         now = {**dict(self._embedder.named_parameters()), **dict(self._embedder.named_buffers())}
         for name, tensor in stored.items():
             if not torch.equal(now[name].detach().cpu(), tensor):
                 raise Unfair(
-                    f"The model that was written is not the one that was trained: '{name}' differs. The "
-                    "method changed what is saved."
+                    f"The saved model differs from the trained model in '{name}': the method changed what is saved."
                 )
 
     def _moving(self) -> dict[str, Tensor]:
@@ -142,7 +141,7 @@ class Guard:
             for now, then in zip(news, thens, strict=True)
         ]
         told = [
-            f"{key} of '{then.get('name')}' is {now.get(key)} and was set to {then.get(key)}"
+            f"{key} of '{then.get('name')}' is {now.get(key)} instead of {then.get(key)}"
             for now, then in pairs
             for key in sorted({*now, *then})
             if now.get(key) != then.get(key)
@@ -150,20 +149,20 @@ class Guard:
         return ", ".join(told)
 
     def _check_hooks(self) -> None:
-        """Nobody is called before, in or after the optimiser's step."""
+        """Check that nothing hooks into the optimiser step."""
         own = any(each._optimizer_step_pre_hooks or each._optimizer_step_post_hooks for each in self._optimisers)
         own = own or any({"step", "zero_grad"} & vars(each).keys() for each in self._optimisers)
         everywhere = set(optimizer._global_optimizer_post_hooks) != self._after_step
         if own or everywhere or any(set(now) - known for now, known in zip(_GLOBAL_HOOKS, _KNOWN, strict=True)):
             raise Unfair(
-                "The method hooks into the optimiser's step or into every module: what it does there is not "
-                "seen by the ledger. A step computes a loss, and the loop does the rest."
+                "The method hooks into the optimiser's step or into all modules, where the ledger cannot see it. "
+                "Remove the hook: a step only computes a loss."
             )
 
 
 def may_change(trunk: Trunk) -> set[str]:
-    """Names in the trunk's state that training may change: parameters above the cut, and BatchNorm's statistics there
-    if the conditions say so."""
+    """Names in the trunk's state that training may change: parameters above the cut, and BatchNorm statistics if the
+    conditions allow it."""
     found = {name for name, _ in trunk.trainable()}
     if trunk.batch_norm == "train":
         for place, module in trunk.named_modules():
@@ -173,7 +172,7 @@ def may_change(trunk: Trunk) -> set[str]:
 
 
 def marks(tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """A number for each tensor that is another one when the tensor is.
+    """Checksum of each tensor.
 
     >>> weights = torch.zeros(3)
     >>> before = marks({"w": weights})
@@ -185,12 +184,12 @@ def marks(tensors: Mapping[str, Tensor]) -> dict[str, int]:
 
 
 def _mark(tensor: Tensor) -> int:
-    """The sum of its bits as whole numbers, eight bytes at a time where it can be read so."""
+    """Sum of the tensor's bits as integers, in words of eight bytes if possible."""
     if not tensor.numel():
         return 0
     tensor = tensor.detach()
     if not tensor.is_contiguous():
-        # as it lies in memory, whatever the order of its axes
+        # in memory order, whatever the order of the axes
         tensor = tensor.permute(sorted(range(tensor.ndim), key=tensor.stride, reverse=True)).contiguous()
     flat = tensor.view(-1).view(torch.uint8)
     even = flat.numel() // 8 * 8 if flat.storage_offset() % 8 == 0 else 0
@@ -199,7 +198,7 @@ def _mark(tensor: Tensor) -> int:
 
 
 def process_settings() -> dict[str, Any]:
-    """What of torch is the same for everything in a process."""
+    """Process-wide settings of torch."""
     return {
         "gradients": torch.is_grad_enabled(),
         "threads": torch.get_num_threads(),
@@ -209,12 +208,12 @@ def process_settings() -> dict[str, Any]:
 
 
 def check_process(before: Mapping[str, Any]) -> None:
-    """Refuse to go on in a process that somebody's code has set otherwise."""
+    """Refuse to continue if the process-wide settings were changed."""
     now = process_settings()
     if before["gradients"] and not now["gradients"]:
         raise RunFailed(
-            "The method turned gradients off for the whole process (torch.set_grad_enabled(False)), so "
-            "nothing would be trained. `with torch.no_grad():` does so for a block."
+            "The method disabled gradients for the whole process (torch.set_grad_enabled(False)), so "
+            "nothing would train. Use `with torch.no_grad():` for a block."
         )
     for name in changed_keys(before, now):
         raise Unfair(f"The method changed torch's {name} for the whole process, from {before[name]} to {now[name]}.")

@@ -1,4 +1,4 @@
-"""The ledger: what a method declares to do otherwise, against what its run really did."""
+"""The ledger: compares the declared deviations of a method with what its run did."""
 
 from __future__ import annotations
 
@@ -21,52 +21,52 @@ from levelfield.training.used import FEW
 
 @dataclass
 class Measured:
-    """What a run really did. Every key that can be a deviation is counted here, never taken on trust."""
+    """Record of what a run did. Every possible deviation is measured, never taken on trust."""
 
     extra_parameters: int = 0
     learned_buffers: int = 0
-    frozen_parameters: int = 0  # of the method: a network that computes in its steps and does not train
+    frozen_parameters: int = 0  # of the method: a network used in its steps but not trained
     layout: str = ""
     batching: str = ""
-    epoch: dict[str, float] = field(default_factory=dict)  # what the batches of the last epoch were
+    epoch: dict[str, float] = field(default_factory=dict)  # statistics of the last epoch's batches
     images: int = 0
     rows_through_trunk: int = 0
     memory_rows: int = 0
     rows_changed: int = 0
     steps: int = 0
     dim: int = 0
-    bits: int = 32  # of each number that is compared
-    refined: str = ""  # how; empty: not at all
-    teacher: str = ""  # whose outputs it was given; empty: nobody's
+    bits: int = 32  # per value of the compared embeddings
+    refined: str = ""  # the refinement; empty: none
+    teacher: str = ""  # the teacher whose outputs it received; empty: none
     head_norm: bool = False
-    own_start: bool = False  # a head of its own does not start where the conditions say
-    monitored: int = 0  # looks at the test classes while it trained
+    own_start: bool = False  # its own head ignores the initialisation of the conditions
+    monitored: int = 0  # evaluations of the test classes during training
     rates: dict[str, float] = field(default_factory=dict)
     decays: dict[str, float] = field(default_factory=dict)
     optimisers: dict[str, str] = field(default_factory=dict)
 
     @property
     def trunk_passes(self) -> float | None:
-        """How often each training image went through the trunk; None if nothing was trained."""
+        """Number of trunk passes per training image; None if nothing was trained."""
         return round((self.rows_through_trunk - self.memory_rows) / self.images, 3) if self.images else None
 
     def deviations(self, conditions: Conditions, *, trains: bool) -> list[Deviation]:
-        """The points in which this differs from the conditions, of those that a method has to declare."""
+        """Deviations from the conditions, among those that a method must declare."""
         done = done_by(self, conditions, declared=True)
         return _deviations(done if trains else {**done, "steps": self.steps}, conditions)
 
 
 def declared(method: Method, conditions: Conditions, setting: Setting) -> list[Deviation]:
-    """What the method says of itself; what equals the condition is none, and the tuning budget is added."""
+    """Deviations declared by the method, without values equal to the conditions, plus the tuning budget."""
     said = {deviation.what: deviation.method for deviation in method.deviations(setting)}
     if "batching" in said and conditions.batching and method.layout and method.batching is None:
-        # its own layout, drawn as all others are
+        # its own layout with the common batching
         said["batching"] = str(conditions.batches(method)[1])
     return _deviations({**said, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
 
 
 def _deviations(values: Mapping[str, Any], conditions: Conditions) -> list[Deviation]:
-    """The values that differ from what the conditions say."""
+    """The values that differ from the conditions."""
     found = [Deviation(what, point_of(what).usual(conditions), value) for what, value in values.items()]
     return [each for each in found if _differ(each.method, each.condition)]
 
@@ -74,7 +74,7 @@ def _deviations(values: Mapping[str, Any], conditions: Conditions) -> list[Devia
 def settle(
     method: Method, conditions: Conditions, setting: Setting, measured: Measured, *, before: bool = False
 ) -> list[Deviation]:
-    """As `settled`, with what the method says of itself now."""
+    """Like `settled`, with the method's current declaration."""
     return settled(declared(method, conditions, setting), conditions, measured, trains=method.trains, before=before)
 
 
@@ -86,9 +86,9 @@ def settled(
     trains: bool,
     before: bool = False,
 ) -> list[Deviation]:
-    """The deviations to print beside the result; refuses what was done and not declared, or declared and not done.
+    """Deviations to print with the result; refuses undeclared deviations and declarations that did not happen.
 
-    said: what the method declared. before: only what is known before the first step is compared.
+    said: the method's declaration. before: compare only what is known before the first step.
     """
     uncounted = [deviation for deviation in said if point_of(deviation.what).declared == "only"]
     told = {deviation.what: deviation for deviation in said if deviation not in uncounted}
@@ -99,11 +99,11 @@ def settled(
             continue
         if what not in told or (what in done and _differ(told[what].method, done[what].method)):
             raise Unfair(
-                f"The method departs from the conditions without declaring it: {done[what].text}. {point.sentence} "
+                f"The method has an undeclared deviation from the conditions: {done[what].text}. {point.sentence} "
                 "Add it to `deviations()`, or remove it."
             )
         if what not in done:
-            raise Unfair(f"The method declares '{told[what].text}', but its run did not do so.")
+            raise Unfair(f"The method declares '{told[what].text}', but its run did not show this deviation.")
     exposed = done_by(measured, conditions, declared=False)
     if not trains:
         exposed.pop("start", None)
@@ -118,7 +118,8 @@ def measure_setup(
     *,
     reference_parameters: int,
 ) -> Measured:
-    """What can be counted before the first step. `reference_parameters`: trunk above the cut plus the common head."""
+    """Record of what is known before the first step. `reference_parameters`: trunk above the cut plus the common
+    head."""
     names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
     layout, drawn = conditions.batches(method)
     measured = Measured(layout=str(layout), batching=str(drawn))
@@ -137,14 +138,14 @@ def measure_setup(
 
 @contextmanager
 def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
-    """Inside, an optimiser that is none of these is refused at its first step, whoever runs it."""
+    """Context that refuses the first step of any other optimiser."""
     own = {id(optimiser) for optimiser in optimisers}
 
     def refuse(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
         if id(optimiser) not in own:
             raise Unfair(
-                f"The method runs an optimiser of its own ({type(optimiser).__name__}). Parameters are trained "
-                "by the loop: return them from `groups()`."
+                f"The method runs its own optimiser ({type(optimiser).__name__}). The loop trains all parameters: "
+                "return them from `groups()`."
             )
 
     hook = register_optimizer_step_post_hook(refuse)
@@ -155,9 +156,9 @@ def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
 
 
 def frozen_in(before: dict[str, Tensor], method: Method) -> int:
-    """How many numbers a method owns that nobody trains: frozen parameters, and buffers that stayed what they were.
+    """Number of untrained values of a method: frozen parameters and unchanged buffers.
 
-    A few are settings, such as a fixed margin, and count as none.
+    A few values are settings, such as a fixed margin, and count as 0.
     """
     still: list[Tensor] = [p for p in method.parameters() if not p.requires_grad]
     for name, buffer in method.named_buffers():
@@ -168,7 +169,7 @@ def frozen_in(before: dict[str, Tensor], method: Method) -> int:
 
 
 def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:
-    """Every trainable tensor that the loss depends on is in an optimiser group, also hidden ones."""
+    """Check that every trainable tensor the loss depends on is in an optimiser group."""
     known = {id(p) for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
     waiting, seen = [loss.grad_fn], set()
     while waiting:

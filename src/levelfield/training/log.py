@@ -1,4 +1,4 @@
-"""The diary of a run: one JSON object a line, readable while it grows, cut back to the checkpoint on resume."""
+"""The log of a run: one JSON object per line, readable while it grows, truncated to the checkpoint on resume."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from levelfield.contents import MEGABYTE, read_bytes
 from levelfield.files import write_text
 
-MOST = 1_000 * MEGABYTE  # bytes of a diary; a million steps have a tenth of that
+MOST = 1_000 * MEGABYTE  # bytes; a million steps need a tenth of that
 
 
 class Log:
-    """Append-only lines; `resume(step)` forgets what was written after the step a run continues from."""
+    """Append-only log; `resume(step)` removes the lines after the step from which a run continues."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Log:
 
 
 def numbers(entry: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of an entry by name, those inside another behind a slash: what a board draws.
+    """Flatten the numbers of an entry to names with slashes, for TensorBoard.
 
     >>> numbers({"loss": 3, "terms": {"pull": 1.0, "push": 2.0}})
     {'loss': 3.0, 'terms/pull': 1.0, 'terms/push': 2.0}
@@ -52,8 +52,8 @@ def numbers(entry: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _step_of(line: str) -> float:
-    """The step a line belongs to; a line cut off by a crash belongs to the future."""
+    """The step of a line; a line truncated by a crash counts as a later step."""
     try:
         return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # it is no line of ours
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # not one of our lines
         return float("inf")

@@ -32,13 +32,13 @@ from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
 from levelfield.training.state import Checkpointer, TrainingState
 from levelfield.training.used import Used, known_to, places_in
 
-INSPECTED = 16  # one step in so many is searched for hidden parameters, networks and memories, twice
-RHO_EVERY = 5  # one line of the log in so many says how many directions the rows of its batch use (roth2020: rho)
+INSPECTED = 16  # on average, one step in this many is checked for hidden parameters, networks and memories
+RHO_EVERY = 5  # one log line in this many has the spectral decay of its batch (roth2020: rho)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How often the loop speaks and saves. None of it can change a weight."""
+    """Intervals of logging and saving. They do not affect the weights."""
 
     log_every: int = 20
     save_every_seconds: float = 20.0
@@ -50,19 +50,19 @@ class Pace:
 
 @dataclass(frozen=True)
 class Observer:
-    """Who watches a run train. Only `validate` decides anything: its figure selects, where the conditions say so."""
+    """Observers of a training run. Only `validate` affects it: its score selects the step if the conditions say so."""
 
     validate: Callable[[], float] | None = None
     watch: Callable[[], dict[str, Any]] | None = None
-    """Figures that are only written down, at the start and where one validates."""
+    """Metrics that are only recorded, at the start and at each validation."""
     progress: Progress = SILENT
     tensorboard: Callable[[str, float, int], None] | None = None
-    """Called with the name, the value and the step of every number that is logged."""
+    """Called with name, value and step of every logged number."""
 
 
 def is_time_to_inspect() -> bool:
-    """True for one step in so many, by the operating system's chance: nobody can foresee them, and no weight depends on
-    them."""
+    """Whether to inspect this step: unpredictable (the operating system's random numbers), without effect on
+    weights."""
     return secrets.randbelow(INSPECTED) == 0
 
 
@@ -79,7 +79,7 @@ def train(
     observer: Observer | None = None,
     guard: Guard | None = None,
 ) -> TrainingState:
-    """Train until the budget (or the validation classes) say stop. Continues from the folder's checkpoint."""
+    """Train until the budget is spent or validation stops the run. Resumes from the folder's checkpoint."""
     check_accumulation(method, conditions)
     pace, observer = pace or Pace(), observer or Observer()
     validate, watch = observer.validate, observer.watch
@@ -110,7 +110,7 @@ def train(
             batch = next(batches)
             state.waiting += time.perf_counter() - asked
             state.planning += feed.planning - planning
-            if embedder.passes > passes:  # to fill the memory of a batching
+            if embedder.passes > passes:  # the memory of a batching was filled
                 state.memory_rows += embedder.passes - passes
                 frozen = None  # back to training mode
             if frozen != (step < conditions.trunk_warmup):
@@ -126,7 +126,7 @@ def train(
             shown: dict[str, torch.Tensor] = {}
             seen: list[torch.Tensor] = []
             reseed(generator, seed, "step", step)
-            seed_globals(seed, "global", step)  # dropout and other people's modules draw from there
+            seed_globals(seed, "global", step)  # for dropout and third-party modules
             for place, part in enumerate(batch.parts(conditions.accumulate)):
                 with Used(known_to(method, part), network) if inspect else nullcontext() as used:
                     terms = method.step(embedder, part, generator)
@@ -147,17 +147,17 @@ def train(
                     check_leaves(loss, optimisers)
                 if place == 0:
                     guard.check_gradients()
-                if loss.requires_grad:  # a loss of somebody's own may be a constant when a batch has no pair
+                if loss.requires_grad:  # a user's loss may be constant if a batch has no pair
                     loss.backward()
                     idle = False
                 found = method.active()
                 active = found if active is None or found is None else active + found
                 total += value
                 for name, term in (terms if len(terms) > 1 else method.shown).items():
-                    share = term.detach() / conditions.accumulate  # its number is read only when it is logged
+                    share = term.detach() / conditions.accumulate  # copied to the host only when logged
                     shown[name] = shown[name] + share if name in shown else share
             guard.before_update()
-            if inspect and is_time_to_inspect():  # seldom: the model that is written is compared number by number
+            if inspect and is_time_to_inspect():  # rarely: compare the saved model with the trained one
                 guard.check_frozen()
             norm = clip(optimisers, conditions.clip)
             for optimiser in optimisers:
@@ -202,7 +202,7 @@ def train(
                 frozen = None  # back to training mode
             if watch is not None and (state.step % conditions.validate_every == 0 or last):
                 state.peak_bytes = peak.larger(state.peak_bytes)
-                began += state.monitor(watch)  # no training: neither its seconds nor its memory count
+                began += state.monitor(watch)  # not training: neither time nor memory count
                 peak.begin()
                 frozen = None
             now = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the loop does for a batching with a memory of embeddings: fill it when it is due, tell it what the loss saw."""
+"""Maintain the embedding memory of a batching: fill it when due, and update it with each step's embeddings."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from levelfield.objectives import Objective
 
 
 class Filler:
-    """Keeps the memory of `batching`, if it has one.
+    """Maintains the memory of `batching`, if it has one.
 
     embed: raw rows of all training images in the order of the data, in evaluation mode and under the test view.
-    unit: whether the loss sees rows of length 1 (see `sees_unit_rows`); then the memory holds such.
+    unit: whether the loss uses rows of length 1 (see `sees_unit_rows`); the memory then stores such rows.
     """
 
     def __init__(self, batching: Batching, embed: Callable[[], np.ndarray] | None, *, unit: bool) -> None:
         self.batching, self._embed, self._unit = batching, embed, unit
 
     def fill_if_due(self, epoch: int) -> None:
-        """A pass over all images, if the plan of `epoch` needs one."""
+        """Embed all images if the plan of `epoch` needs it."""
         if not self.batching.is_due(epoch):
             return
         if self._embed is None:
             raise BadInput(
-                f"Batching '{self.batching.name}' plans from embeddings of all images: the feed needs "
-                "`embed`, which gives them."
+                f"Batching '{self.batching.name}' plans from embeddings of all images: pass `embed` to the feed to "
+                "compute them."
             )
         self.batching.fill(self._seen(torch.from_numpy(self._embed())))
 
     def observe(self, batch: Batch, rows: Tensor | None) -> None:
-        """The rows of a step go to the memory."""
+        """Store the rows of a step in the memory."""
         if not self.batching.needs_memory:
             return
         if rows is None or len(rows) != len(batch.indices):
             came = "no embedding" if rows is None else f"{len(rows)} embeddings"
             raise BadInput(
                 f"Batching '{self.batching.name}' needs an embedding of each of the {len(batch.indices)} "
-                f"images of a batch, and the method's step gave {came}."
+                f"images of a batch, but the method's step returned {came}."
             )
         self.batching.observe(batch.indices, self._seen(rows))
 
@@ -54,7 +54,7 @@ class Filler:
 
 
 def sees_unit_rows(objective: nn.Module | None) -> bool:
-    """Whether an objective compares rows of length 1. Somebody's own loss sees what the embedder gives.
+    """Whether an objective uses rows of length 1. A user's own loss gets the raw embeddings.
 
     >>> from levelfield import objectives
     >>> names = ("margin", "n_pair", "proxy_anchor", "softmax")

@@ -1,4 +1,4 @@
-"""Optimisers by name, and the rate at each step as a pure function."""
+"""Optimisers by name, and the learning rate at each step as a pure function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None = None) -> list[Optimizer]:
-    """One optimiser per kind that the groups ask for. Each parameter group keeps its name and base rate.
+    """Create one optimiser per kind that the groups use. Each parameter group keeps its name and base rate.
 
     >>> weight = nn.Parameter(torch.zeros(2, 2))
     >>> [optimiser] = build([Group("head", [weight], multiplier=2.0)], Conditions(lr=0.1))
@@ -61,20 +61,21 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
 
 
 def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
-    """Every trainable parameter of `module` is in exactly one group, or the run does not start."""
+    """Check that every trainable parameter of `module` is in exactly one group."""
     seen: dict[int, str] = {}
     registered = {id(parameter) for parameter in module.parameters()}
     names = [group.name for group in groups]
     for group in groups:
         if names.count(group.name) > 1:
-            raise Unfair(f"Two optimiser groups are called '{group.name}': each needs a name of its own in the ledger.")
+            raise Unfair(f"Two optimiser groups are called '{group.name}': give each a unique name for the ledger.")
         for parameter in group.parameters:
             if id(parameter) in seen:
                 raise Unfair(f"A parameter is in two optimiser groups, '{seen[id(parameter)]}' and '{group.name}'.")
             if id(parameter) not in registered:
                 raise Unfair(
-                    f"The optimiser group '{group.name}' holds a parameter {tuple(parameter.shape)} that the method "
-                    "does not own, a hidden extra parameter: make it an attribute (nn.Parameter, nn.ParameterList), "
+                    f"The optimiser group '{group.name}' contains a parameter {tuple(parameter.shape)} that is not "
+                    "part of the method, a hidden extra parameter: make it an attribute (nn.Parameter, "
+                    "nn.ParameterList), "
                     "so that it is counted and saved."
                 )
             seen[id(parameter)] = group.name
@@ -87,7 +88,7 @@ def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
 
 
 def factor(step: int, conditions: Conditions, *, drops: int = 0) -> float:
-    """What every base rate is multiplied with at `step` (0-based). `drops`: reductions of schedule 'plateau' so far.
+    """Factor of the base rates at `step` (0-based). `drops`: number of reductions by schedule 'plateau' so far.
 
     >>> [round(factor(s, Conditions(steps=110, warmup=10)), 3) for s in (0, 9, 60, 109)]
     [0.1, 1.0, 0.5, 0.0]
@@ -111,7 +112,7 @@ def set_rates(optimisers: Sequence[Optimizer], rate: float) -> None:
 
 
 def freeze_trunk(embedder: Embedder, optimisers: list[Optimizer], frozen: bool) -> None:
-    """While frozen, groups that are not warm get no gradient at all, so their optimiser state stays untouched."""
+    """While frozen, groups that are not warm get no gradient, so that their optimiser state is unchanged."""
     embedder.train()
     if frozen:
         embedder.trunk.eval()  # running statistics are frozen too
@@ -122,7 +123,7 @@ def freeze_trunk(embedder: Embedder, optimisers: list[Optimizer], frozen: bool) 
 
 
 def clip(optimisers: list[Optimizer], largest: float | None) -> float | None:
-    """Shorten the whole gradient to the norm `largest`; gives the norm it had."""
+    """Clip the total gradient norm to `largest`; return the norm before clipping."""
     if largest is None:
         return None
     parameters = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]

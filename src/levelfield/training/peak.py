@@ -1,7 +1,7 @@
-"""How much main memory a run takes while it trains: the largest resident size of its process, as Linux counts it.
+"""Peak main memory of a training run: the maximum resident size of its process on Linux.
 
-Where the system does not count it, or does not let us begin anew, the figure is not known, and None says so. Memory of
-a graphics card and of processes that only decode images is not in it.
+None if the system does not measure it or does not allow a reset. GPU memory and the memory of image-decoding processes
+are not included.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Peak:
-    """The largest resident size since it was made, or since `begin`.
+    """Maximum resident size since creation, or since `begin`.
 
     >>> peak = Peak()
     >>> peak.bytes is None or peak.bytes > 10**6
@@ -21,11 +21,11 @@ class Peak:
     """
 
     def __init__(self) -> None:
-        gc.collect()  # what an earlier run of this process left behind is not this one's
+        gc.collect()  # exclude the garbage of an earlier run in this process
         self._known = _reset()
 
     def begin(self) -> None:
-        """Count from what is there now."""
+        """Restart from the current size."""
         self._known = _reset()
 
     @property
@@ -33,16 +33,16 @@ class Peak:
         return _resident_peak() if self._known else None
 
     def larger(self, before: int | None) -> int | None:
-        """The larger of this and what an earlier part of the run took; not known if one of them is not."""
+        """Maximum of this and an earlier part of the run; None if either is unknown."""
         now = self.bytes
         return None if now is None or before is None else max(now, before)
 
 
 def _reset() -> bool:
-    """Whether the system's count starts again from the present size."""
+    """Reset the system's peak to the current size; return whether that worked."""
     try:
         RESET.write_text("5", encoding="ascii")
-    except OSError:  # not Linux, or not allowed: then the figure is not known
+    except OSError:  # not Linux, or not allowed: unknown
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""The rows that came out of the embedder last: for batchings with a memory, and to see a collapse."""
+"""The last output rows of the embedder, for batchings with a memory and to detect a collapse."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from levelfield.embedder import Embedder
 from levelfield.evaluation import spectral_decay
 
-COLLAPSE = 1e-4  # a spread below this: all rows point the same way, or nowhere; 1 is the widest
+COLLAPSE = 1e-4  # a spread below this means that all rows point in the same direction or are zero; the maximum is 1
 
 
 @contextmanager
 def latest_rows(embedder: Embedder) -> Iterator[deque[Tensor]]:
-    """Inside, the one entry is what came out of the embedder last; whoever took it may clear it."""
+    """Context whose list holds the last output of the embedder; the reader may clear it."""
     latest: deque[Tensor] = deque(maxlen=1)
     hook = embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach()))
     try:
@@ -27,7 +27,7 @@ def latest_rows(embedder: Embedder) -> Iterator[deque[Tensor]]:
 
 
 def spread_of(rows: Tensor | None) -> float:
-    """Mean squared distance of the unit rows to their centre: 0 when all point the same way, or nowhere."""
+    """Mean squared distance of the unit rows to their centre: 0 if all point in the same direction or are zero."""
     if rows is None:
         return 1.0
     unit = nn.functional.normalize(rows.float(), dim=1)
@@ -35,7 +35,7 @@ def spread_of(rows: Tensor | None) -> float:
 
 
 def decay_of(rows: Tensor | None) -> float | None:
-    """Spectral decay rho of one batch's unit rows (roth2020); None without rows, or where it is infinite.
+    """Spectral decay rho of one batch's unit rows (roth2020); None without rows or if infinite.
 
     >>> import torch
     >>> decay_of(torch.eye(3) * 7)

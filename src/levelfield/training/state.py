@@ -1,4 +1,4 @@
-"""The state of a run that trains: what a checkpoint holds, and what the validation classes decide."""
+"""The state of a training run: the content of a checkpoint, and selection by validation."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class TrainingState:
     seconds: float = 0.0
     waiting: float = 0.0
     planning: float = 0.0
-    peak_bytes: int | None = 0  # of main memory; None: not known
+    peak_bytes: int | None = 0  # main memory; None: unknown
     rows_through_trunk: int = 0
     memory_rows: int = 0
     rows_changed: int = 0
     idle_batches: int = 0
-    without_gradient: int = 0  # steps whose loss depended on no weight
+    without_gradient: int = 0  # steps whose loss did not depend on any weight
     collapsed: bool = False
     finished: bool = False
     drops: int = 0
@@ -41,10 +41,10 @@ class TrainingState:
     checks_since_best: int = 0
     checks_since_drop: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
-    monitored: list[dict[str, Any]] = field(default_factory=list)  # figures that decide nothing
+    monitored: list[dict[str, Any]] = field(default_factory=list)  # scores not used for selection
 
     def monitor(self, watch: Callable[[], dict[str, Any]]) -> float:
-        """Write down what `watch` finds at this step; the seconds that it took.
+        """Record the result of `watch` at this step; return the seconds it took.
 
         >>> state = TrainingState(step=7)
         >>> seconds = state.monitor(lambda: {"test": 0.5})
@@ -56,7 +56,7 @@ class TrainingState:
         return time.perf_counter() - began
 
     def record_validation(self, value: float, conditions: Conditions) -> bool:
-        """Take in a value of the validation classes: whether it is the best so far. May lower the rate or end the run.
+        """Record a validation score; return whether it is the best so far. May lower the learning rate or stop the run.
 
         >>> state = TrainingState()
         >>> [state.record_validation(value, Conditions(patience=1)) for value in (0.5, 0.4)]
@@ -74,7 +74,7 @@ class TrainingState:
         return False
 
     def _patience_is_over(self, conditions: Conditions) -> bool:
-        """More than `patience` checks, or steps, went by since the best value."""
+        """Whether more than `patience` evaluations, or steps, have passed since the best value."""
         if conditions.patience_steps is not None:
             return self.step - self.best_step > conditions.patience_steps
         return isinstance(conditions.patience, int) and self.checks_since_best > conditions.patience
@@ -82,7 +82,7 @@ class TrainingState:
 
 @dataclass
 class Checkpointer:
-    """Saves and restores everything that changes while a run trains."""
+    """Saves and restores everything that changes during training."""
 
     embedder: Embedder
     method: Method
@@ -103,7 +103,7 @@ class Checkpointer:
         )
 
     def resume(self, path: Path) -> tuple[TrainingState, dict[str, Any]]:
-        """Continue from a checkpoint, or start anew if there is none that is sound."""
+        """Resume from a checkpoint, or start from scratch if there is no valid one."""
         saved = checkpoint.load_or_begin(path)
         if saved is None:
             return TrainingState(), {}
@@ -121,7 +121,7 @@ class Checkpointer:
             self._restore(self.best)
 
     def _weights(self, *, copy: bool) -> dict[str, Any]:
-        """What training may change: what lies below the cut stays out."""
+        """State that training may change: everything above the cut."""
         below = tuple(f"trunk.{prefix}" for prefix in self.embedder.trunk.frozen_prefixes)
         parts = {"embedder": self.embedder.state_dict(), "method": self.method.state_dict()}
         return {

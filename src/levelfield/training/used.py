@@ -1,4 +1,4 @@
-"""What a step computes with: the batch, the network and what the method owns. Anything else is hidden and refused."""
+"""Inputs of a step: the batch, the network and the method's own tensors. Any other tensor is refused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch.utils._pytree import tree_leaves
 from levelfield.errors import Unfair
 from levelfield.methods import Batch, Method
 
-FEW = 64  # numbers that may come from anywhere: margins, weights of terms
+FEW = 64  # tensors up to this size are allowed: margins, weights of terms
 
 
 class Used(TorchDispatchMode):
-    """Inside, every tensor that is computed with must be known or computed inside. Changes no number.
+    """Context that records every tensor used that is neither known nor computed inside. Does not change results.
 
     >>> hidden = torch.ones(100)
     >>> with Used([]) as used:
@@ -42,26 +42,27 @@ class Used(TorchDispatchMode):
         return found
 
     def check(self, method: Method, batch: Batch) -> None:
-        """Refuse what was used and is nobody's."""
-        taught = len(batch.labels) if method.wants is not None else None  # rows of a teacher, which is declared
+        """Refuse tensors that belong to neither the batch nor the network nor the method."""
+        taught = len(batch.labels) if method.wants is not None else None  # rows of a declared teacher
         for tensor in self.foreign:
             if taught is None or len(tensor) != taught:
                 raise Unfair(
-                    f"The step computes with {tensor.numel():,} numbers {tuple(tensor.shape)} that are neither in the "
-                    "batch nor in the network nor of the method: a hidden memory or network. Make them parameters, "
-                    "buffers (`register_buffer`) or modules of the method, so that the ledger counts them. What "
-                    "follows from the labels is computed in torch, not by numpy or from lists."
+                    f"The step uses a tensor {tuple(tensor.shape)} of {tensor.numel():,} numbers that belongs to "
+                    "neither "
+                    "the batch nor the network nor the method: a hidden memory or network. Make it a parameter, a "
+                    "buffer (`register_buffer`) or a module of the method, so that the ledger counts it. Compute "
+                    "values that depend on labels in torch, not in numpy or from lists."
                 )
 
 
 def known_to(method: nn.Module, batch: Batch) -> list[Tensor]:
-    """What a step may compute with besides the network."""
+    """Tensors that a step may use besides the network."""
     inputs = [batch.inputs] if isinstance(batch.inputs, Tensor) else list(batch.inputs)
     return [*inputs, batch.labels, *method.parameters(), *method.buffers()]
 
 
 def places_in(network: nn.Module) -> frozenset[tuple[torch.device, int]]:
-    """Where all numbers of a network are."""
+    """Storage addresses of all tensors of a network."""
     kept = [value for module in network.modules() for value in vars(module).values() if isinstance(value, Tensor)]
     return frozenset(_place(tensor) for tensor in (*network.parameters(), *network.buffers(), *kept))
 

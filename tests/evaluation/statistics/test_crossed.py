@@ -1,4 +1,4 @@
-"""The crossed test against plain loops, and where it must say nothing."""
+"""The crossed test against plain loops, and cases without a test."""
 
 from __future__ import annotations
 
@@ -142,10 +142,10 @@ def test_swapping_two_rows_mirrors_the_comparison() -> None:
 @pytest.mark.parametrize(
     ("a", "weights", "text"),
     [
-        (np.ones((3, 4)), np.ones(5), "4 classes and the weights 5"),
+        (np.ones((3, 4)), np.ones(5), "4 classes but the weights have 5"),
         (np.ones((1, 4)), np.zeros(4), "one positive number"),
-        (np.full((1, 4), np.nan), np.ones(4), "seed 0 and class 0"),
-        (np.ones((1, 0)), np.ones(4), r"\(seeds, classes\) is needed"),
+        (np.full((1, 4), np.nan), np.ones(4), "seed 0, class 0"),
+        (np.ones((1, 0)), np.ones(4), r"expected \(seeds, classes\)"),
     ],
 )
 def test_tables_that_cannot_be_compared_are_refused(a: np.ndarray, weights: np.ndarray, text: str) -> None:

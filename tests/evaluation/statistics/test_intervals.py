@@ -1,4 +1,4 @@
-"""Intervals of a figure: Student's over runs; over classes inside [0, 1], and none where nothing is known."""
+"""Intervals of a score: Student's t over runs; over classes within [0, 1]; none without enough data."""
 
 from __future__ import annotations
 

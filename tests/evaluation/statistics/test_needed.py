@@ -1,4 +1,4 @@
-"""What would resolve a tie: seeds, classes or both, and when nothing can be said."""
+"""Numbers needed to resolve a tie: seeds, classes or both, and cases without an estimate."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _numbers(reading: official.Reading) -> list[Finding]:
         parts = "; ".join(
             f"{part} {images:,} images of {classes:,} classes" for part, (images, classes) in facts.parts.items()
         )
-        found.append(Finding("good", f"The official numbers: {parts}."))
+        found.append(Finding("good", f"Matches the official numbers: {parts}."))
     else:
         found.append(Finding("remark", f"Get what is missing from the official page: {facts.page}"))
     found += [Finding("remark", remark) for remark in reading.remarks]

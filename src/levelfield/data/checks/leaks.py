@@ -15,8 +15,8 @@ from levelfield.progress import SILENT, Progress
 from levelfield.settings import whole
 from levelfield.wording import first_few, plural
 
-# Of 64 bits. On bird photographs it takes 99 % of the copies that were scaled, compressed again or made brighter and
-# 70 % of those cut by 3 % on each side, and none of a million pairs of different photographs.
+# Of 64 bits. On bird photographs it finds 99 % of the copies that were scaled, recompressed or brightened and 70 % of
+# those cropped by 3 % on each side, with no false match in a million pairs of different photographs.
 RADIUS = 6
 
 
@@ -56,7 +56,7 @@ class Leaks:
 
     @property
     def grave(self) -> bool:
-        """Whether a class or a file is on both sides; near-duplicates are for people to judge."""
+        """Whether a class or a file is on both sides; near-duplicates need human judgement."""
         return bool(self.identical) or (bool(self.classes) and not self.closed)
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Leaks:
         crossing = [] if self.closed or not self.classes else [f"{classes} ({first_few(list(self.classes))})"]
         if self.identical:
             crossing.append(f"{len(self.identical):,} of {self.test:,} test images (byte for byte)")
-        said = [f"The same {self._both} on purpose (protocol 'closed')."] if self.closed else []
+        said = [f"The same {self._both} by design (protocol 'closed')."] if self.closed else []
         nothing = "No file is" if self.closed else "No class and no file is"
         one = len(self.identical) + (0 if self.closed else len(self.classes)) == 1
         found = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing
@@ -152,7 +152,7 @@ class Leaks:
 def find_leaks(catalog: Catalog, fold: Fold, *, radius: int = RADIUS, progress: Progress = SILENT) -> Leaks:
     """Compare the training and validation images of `fold` with its test images. Every image must be readable.
 
-    radius: how many of 64 bits may differ between near-duplicates; if negative, they are not searched for.
+    radius: number of bits (of 64) that may differ between near-duplicates; if negative, they are not searched for.
     """
     radius = whole("radius", radius, least=-1)
     seen, test = np.sort(np.concatenate([fold.train, fold.validation])), fold.test

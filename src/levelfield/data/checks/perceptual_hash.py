@@ -12,8 +12,8 @@ from levelfield.data.files.images import grey_thumbnail
 from levelfield.progress import SILENT, Progress
 
 BITS = 64
-_SIDE, _KEPT = 32, 8  # pixels the image is reduced to; low frequencies that are kept of each direction
-_FLAT = 1.0  # standard deviation in grey levels below which an image has no pattern, only noise
+_SIDE, _KEPT = 32, 8  # side of the reduced image in pixels; low frequencies kept per direction
+_FLAT = 1.0  # grey levels: an image with a smaller standard deviation has no pattern
 _READERS = 2
 _CHUNK = 1024
 _ROWS, _COLUMNS = 1024, 8192  # one block of distances: 32 MB
@@ -52,9 +52,10 @@ def hash_bits(grey: np.ndarray) -> np.ndarray:
 
 
 def nearest_within(rows: np.ndarray, columns: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(row, column, distance) of each row whose nearest column differs in at most `radius` bits; the first of equals.
+    """(row, column, distance) of each row whose nearest column differs in at most `radius` bits; ties go to the first
+    column.
 
-    Computed in blocks of products of -1 and 1: memory stays at 32 MB whatever the number of images.
+    Computed in blocks of products of -1 and 1: memory is 32 MB for any number of images.
 
     >>> a = np.zeros((2, 64), dtype=bool); b = a.copy(); b[1, :3] = True; a[1] = True
     >>> [found.tolist() for found in nearest_within(a, b, 4)]

@@ -32,8 +32,8 @@ def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:
         odd = [path for path in map(str, paths) if _is_odd(path)] or [name for name in class_names if _is_odd(name)]
     shown = first_few([ascii(os.fsencode(name))[2:-1] for name in odd])
     raise BadInput(
-        f"{plural(len(odd), 'name is', 'names are')} not text in UTF-8, and results list images by name: "
-        f"{shown}. Rename them, for instance with convmv -f latin1 -t utf-8 --notest -r FOLDER."
+        f"{plural(len(odd), 'file name is', 'file names are')} not UTF-8 text, and results list images by name: "
+        f"{shown}. Rename the files, for example with convmv -f latin1 -t utf-8 --notest -r FOLDER."
     )
 
 
@@ -67,7 +67,7 @@ def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[in
 
 
 def lone_note(catalog: Catalog) -> tuple[str, ...]:
-    """A sentence about queries without a positive, if there are any: classes with one image, or none in the gallery."""
+    """A note about queries without a positive, if any: classes with one image, or with none in the gallery."""
     if catalog.roles is not None:
         roles = np.array(catalog.roles)
         alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
@@ -77,7 +77,7 @@ def lone_note(catalog: Catalog) -> tuple[str, ...]:
     if not lone:
         return ()
     return (
-        f"{plural(len(lone), 'class has', 'classes have')} one image only and cannot be a query: {first_few(lone)}.",
+        f"{plural(len(lone), 'class has', 'classes have')} only one image and cannot be a query: {first_few(lone)}.",
     )
 
 

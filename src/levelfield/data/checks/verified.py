@@ -27,8 +27,8 @@ from levelfield.progress import SILENT, SILENT_STAGE, Progress
 
 MOST_ROWS = 1 << 22  # in one file: 128 MB, three times ImageNet
 MOST_FILES = 100
-PAUSE = 60.0  # seconds of looking that a killed process can lose
-SETTLED = 2_000_000_000  # ns; a file changed so recently could change again without another time of change
+PAUSE = 60.0  # seconds of checking that a killed process can lose
+SETTLED = 2_000_000_000  # ns; a file changed more recently could change again with the same modification time
 FORMAT = b"levelfield seen1"
 _READERS = 2
 _FIELD = np.dtype("S16")
@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 def verify_once(
     catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT, cache: Path | None = None
 ) -> Catalog:
-    """Like `check_images`, but open only new or changed files; the result knows its digests.
+    """Like `check_images`, but open only new or changed files; the returned catalog has digests.
 
-    progress: a stage of the images that are opened; none if all are known.
+    progress: gets one stage for the opened images; none if all are known.
     """
     memory = _Memory(catalog, cache)
     digests = memory.digests()
@@ -73,7 +73,7 @@ class _Memory:
 
     def __init__(self, catalog: Catalog, cache: Path | None) -> None:
         self._places = [os.path.abspath(path) for path in catalog.paths]
-        ends = min(self._places, default=""), max(self._places, default="")  # what they share, all share
+        ends = min(self._places, default=""), max(self._places, default="")  # their common prefix is that of all
         home = os.path.commonpath([os.path.dirname(end) for end in ends])
         self._shelf = (cache or default_cache_folder()) / "seen"
         self._file = self._shelf / _hash(home).hex()
@@ -116,7 +116,7 @@ class _Memory:
                 rows = _joined(_rows(self._new).reshape(-1, 2), _read(self._file), [key for key in self._keys if key])
                 write_whole(self._file, lambda file: file.write(_checked(rows.tobytes())))
                 _forget_all_but(MOST_FILES, self._shelf)
-        except BadInput as error:  # a place that cannot be written to makes the next start slow, not this one wrong
+        except BadInput as error:  # a read-only cache only makes the next start slower
             _log.warning("Cannot record which images were checked; they will be checked again next time. %s", error)
         self._new, self._saved = [], time.monotonic()
 
@@ -139,7 +139,7 @@ def _key(place: str, *, before: int | None = None) -> bytes | None:
     """16 bytes that identify this state of the file; None if it does not exist or changed too recently."""
     try:
         state = os.stat(place)
-    except OSError:  # whoever opens it says what is wrong
+    except OSError:  # the error is reported when the file is opened
         return None
     if before is not None and state.st_mtime_ns >= before:
         return None

@@ -1,4 +1,4 @@
-"""Corruptions by name; their settings are checked on creation."""
+"""Registry of corruptions; settings are checked on creation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from levelfield.registry import Registry, code_of, short_name
 from levelfield.settings import accepted, check_keywords, number
 
 Span = float | Sequence[float]
-"""One number, or (low, high) from which one is drawn per image."""
+"""A number, or a range (low, high) to draw from for each image."""
 
-# Part of every key: raise it when a corruption computes other pixels than before.
+# Part of every key: increase it when a corruption's pixels change.
 _VERSION = 1
 _CORRUPTIONS: Registry[np.ndarray] = Registry("corruption", "corruptions", home="levelfield.data.corruptions")
 register, names = _CORRUPTIONS.register, _CORRUPTIONS.names
@@ -57,21 +57,21 @@ def create(name: str, **settings: Any) -> Corruption:
     function = _CORRUPTIONS.get(name)
     check_keywords(f"corruption '{name}'", settings, function)
     made = Corruption(name, {**(accepted(function) or {}), **settings}, function)
-    result = made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # a wrong value is told now
+    result = made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # report invalid values now
     if not isinstance(result, np.ndarray) or result.dtype != np.uint8 or result.shape != (8, 8, 3):
         raise BadInput(f"The corruption '{name}' must give a uint8 image of the same size (height, width, 3).")
     return made
 
 
 def describe(name: str) -> str:
-    """What the corruption does, in one sentence."""
+    """One-sentence description of a corruption."""
     return (inspect.getdoc(_CORRUPTIONS.get(name)) or "").partition("\n")[0]
 
 
 def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
     """Names from "all", from a comma-separated text, or from a list; without duplicates.
 
-    The file of `my_corruptions.py:function` is not run for it.
+    Does not run the file of `my_corruptions.py:function`.
 
     >>> chosen("rotation, jpeg"), chosen("all") == tuple(names())
     (('rotation', 'jpeg'), True)

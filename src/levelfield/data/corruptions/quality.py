@@ -18,7 +18,7 @@ def gaussian_blur(image: np.ndarray, stream: np.random.Generator, /, *, sigma: S
     kernel = gaussian_kernel(drawn("sigma", sigma, stream, least=1e-3, most=100))
     blurred = image.astype(np.float64)
     for axis in (0, 1):
-        # scipy's word for: without the edge pixel
+        # scipy's term for mirroring without the edge pixel
         blurred = ndimage.correlate1d(blurred, kernel, axis=axis, mode="mirror")
     return np.rint(blurred).astype(np.uint8)
 

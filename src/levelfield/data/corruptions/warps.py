@@ -18,7 +18,7 @@ def rotation(image: np.ndarray, stream: np.random.Generator, /, *, degrees: Span
     y, x = np.mgrid[:height, :width] - np.array([(height - 1) / 2, (width - 1) / 2]).reshape(2, 1, 1)
     rows = y * math.cos(angle) - x * math.sin(angle) + (height - 1) / 2
     columns = y * math.sin(angle) + x * math.cos(angle) + (width - 1) / 2
-    return _read(image, rows, columns, mode="reflect")  # scipy's word for: with the edge pixel repeated
+    return _read(image, rows, columns, mode="reflect")  # scipy's term for mirroring with the edge pixel
 
 
 @register("perspective")

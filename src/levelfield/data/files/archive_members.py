@@ -18,9 +18,9 @@ from typing import IO, Any
 from levelfield.errors import BadInput, BadSpecification
 
 VARIABLE = "LEVELFIELD_UNPACK"
-RATIO = 50  # times its own size: archives of photographs hold about 1, of drawings and text up to 20
+RATIO = 50  # unpacked size / archive size: photographs have about 1, drawings and text up to 20
 LEAST = 200_000_000  # bytes that any archive may unpack to
-_BLOCK = 512  # bytes that a file counts for at least: empty ones fill a disk, too
+_BLOCK = 512  # minimum bytes counted per file: empty files fill a disk too
 _PART = 1 << 20
 _ENCRYPTED = 1  # bit of a zip member's flags
 _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
@@ -65,17 +65,17 @@ class Allowance:
         self.left -= count
         if self.left < 0:
             raise BadInput(
-                f"{self._name} unpacks to more than the {self.most / 1e9:g} GB that are allowed for an archive of its "
-                f"size ({RATIO} times that, and {LEAST / 1e9:g} GB in any case). Nothing of it was kept. If it is "
-                f"sound, say how many GB it may take ({VARIABLE}=20), or unpack it yourself."
+                f"{self._name} unpacks to more than {self.most / 1e9:g} GB, the limit for an archive of its size "
+                f"({RATIO} times its size, at least {LEAST / 1e9:g} GB). Nothing was kept. If you trust the archive, "
+                f"raise the limit (in GB: {VARIABLE}=20), or unpack it yourself."
             )
 
 
 def files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
     """Each visible file with its path and its open content, which must be read before the next one is requested.
 
-    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder. Use it
-    inside `damage_told`.
+    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder. Call
+    it inside `damage_told`.
     """
     return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
 
@@ -100,10 +100,9 @@ def damage_told(archive: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGED as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile tells of all it tried
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile lists all its attempts
         raise BadInput(
-            f"{archive.name} is damaged or was not downloaded to its end ({reason}). "
-            "Nothing of it was kept; download it again."
+            f"{archive.name} is damaged or its download is incomplete ({reason}). Nothing was kept; download it again."
         ) from error
 
 
@@ -121,7 +120,7 @@ def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
             if info.flag_bits & _ENCRYPTED:
                 raise BadInput(
                     f"{archive.name} is encrypted ('{info.filename}' needs a password): unpack it yourself "
-                    "and give the folder."
+                    "and pass the folder."
                 )
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise _no_file(archive, info.filename, "a link")
@@ -135,7 +134,7 @@ def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
         unpacker = _UNPACKERS.get(raw.read(2))
         raw.seek(0)
         plain = raw if unpacker is None else stack.enter_context(unpacker(raw))
-        # one after the other: to know all names of a compressed tar first is to read it twice
+        # sequentially: listing the names of a compressed tar first would read it twice
         opened = stack.enter_context(tarfile.open(fileobj=_Counted(plain, allowance), mode="r|"))  # type: ignore[call-overload]
         for member in opened:
             place = _place(archive, member.name)
@@ -144,9 +143,9 @@ def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
             if not member.isfile():
                 raise _no_file(archive, member.name, "a link" if member.islnk() or member.issym() else "a device")
             if member.issparse():
-                allowance.take(member.size)  # its holes are not in the archive
+                allowance.take(member.size)  # sparse files: holes are not in the archive
             content = opened.extractfile(member)
-            assert content is not None  # it is a file
+            assert content is not None  # a regular file
             yield place, content
 
 
@@ -172,12 +171,12 @@ def _place(archive: Path, name: str) -> PurePosixPath:
     """The path of a member; Windows programs separate folders by backslashes."""
     place = PurePosixPath(name.replace("\\", "/"))
     if place.is_absolute() or ".." in place.parts:
-        raise BadInput(f"{archive} holds '{name}', which points outside the target folder; the archive is refused.")
+        raise BadInput(f"{archive} contains '{name}', which points outside the target folder; the archive is refused.")
     return place
 
 
 def _no_file(archive: Path, name: str, what: str) -> BadInput:
     return BadInput(
-        f"{archive.name} holds '{name}', which is {what}: only plain files are unpacked. Unpack it "
-        "yourself and give the folder."
+        f"{archive.name} contains '{name}', which is {what}: only regular files are unpacked. Unpack the "
+        "archive yourself and pass the folder."
     )

@@ -52,7 +52,7 @@ def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
     if folder.is_dir():
         return folder
     with locked(shelf / f".{folder.name}.lock"):
-        if not folder.is_dir():  # another process may have done it while this one waited
+        if not folder.is_dir():  # another process may have unpacked it meanwhile
             _log.warning("Unpacking %s into %s (first time only)", archive, folder)
             half = shelf / f".{folder.name}.tmp"
             shutil.rmtree(half, ignore_errors=True)
@@ -82,11 +82,11 @@ def _unpack(archive: Path, target: Path) -> None:
             one.unlink()
         if not inner:
             return
-    raise BadInput(f"{archive.name} holds archives within archives, more than {DEEPEST} deep: unpack it yourself.")
+    raise BadInput(f"{archive.name} contains archives nested more than {DEEPEST} levels deep: unpack it yourself.")
 
 
 def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
-    """All files but hidden ones."""
+    """Extract all files except hidden ones."""
     target.mkdir(exist_ok=True)
     size, free = size_of(archive), shutil.disk_usage(target).free
     if size > allowance.left:
@@ -99,11 +99,11 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
                 (target / place).parent.mkdir(parents=True, exist_ok=True)
                 copied(content, target / place)
             except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-                raise BadInput(f"{archive.name} holds '{place}' twice, as a file and as a folder.") from error
+                raise BadInput(f"{archive.name} contains '{place}' twice, as a file and as a folder.") from error
 
 
 def _first_folder(archive: Path) -> str | None:
-    """The top folder of its first file: archives of one folder are written in one go."""
+    """The top folder of the first member."""
     allowance = Allowance.of_size(archive.stat().st_size, archive.name)
     with damage_told(archive):
         return next((place.parts[0] for place, _ in files_of(archive, allowance)), None)

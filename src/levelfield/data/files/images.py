@@ -34,7 +34,7 @@ SUFFIXES = HEIC_SUFFIXES | frozenset(
         ".jp2",
     }
 )
-# What a file may hold, whatever its name: Pillow knows more kinds, and for some (EPS) it starts other programs.
+# Allowed formats, whatever the file name: Pillow supports more, and for some (EPS) it starts other programs.
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
 _ORIENTATION = 0x0112  # EXIF tag
@@ -113,7 +113,7 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
         _enable_heic(path)
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise BadInput("it is not a regular file")  # a pipe would be waited for
+            raise BadInput("it is not a regular file")  # opening a pipe would block
         with open_image(path) as image:
             if small:
                 image.draft("RGB", (least, least))
@@ -138,7 +138,7 @@ def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
     if isinstance(error, UnidentifiedImageError):
-        return "the file is empty" if path.stat().st_size == 0 else "its content is not in a known image format"
+        return "the file is empty" if path.stat().st_size == 0 else "its format is not a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
 
 
@@ -147,7 +147,7 @@ def _upright(image: Image.Image) -> Image.Image:
     try:
         orientation = image.getexif().get(_ORIENTATION, 1)
     except (SyntaxError, struct.error, ValueError, TypeError, KeyError, IndexError, EOFError):
-        return image  # damaged EXIF beside sound pixels is common in the wild; it says nothing about orientation
+        return image  # damaged EXIF with valid pixels is common; assume no rotation
     return image.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else image
 
 

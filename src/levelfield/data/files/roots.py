@@ -15,7 +15,7 @@ VARIABLE = "LEVELFIELD_DATA"
 
 
 class Place:
-    """Finds the files of a dataset, however they are stored. Archives are unpacked only when needed."""
+    """Finds the files of a dataset in folders or archives. Archives are unpacked only when needed."""
 
     def __init__(self, name: str, facts: DatasetFacts, root: Path | str | None = None) -> None:
         self.name, self.facts = name, facts
@@ -65,7 +65,7 @@ class Place:
         return [folder / name for folder in self._folders for name in self.facts.archives if (folder / name).is_file()]
 
     def _moved(self, names: tuple[str, ...]) -> str:
-        """A hint if a file of that name is elsewhere."""
+        """Hint if a file of that name is in another folder."""
         wanted = {Path(name).name for name in names}
         for place, folders, files in os.walk(self.root):
             folders[:] = sorted(folder for folder in folders if not folder.startswith("."))[:50]
@@ -84,7 +84,7 @@ def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
     if not shelf:
         raise MissingData(
             f"No location is given for the dataset '{name}'. Write `data: {{name: {name}, root: DIR}}` or --root DIR, "
-            f"or set {VARIABLE} to the folder that holds {facts.folders[0]}. {_page(facts)}"
+            f"or set {VARIABLE} to the folder that contains {facts.folders[0]}. {_page(facts)}"
         )
     folder = expanded(shelf)
     known = [folder / entry for entry in (*facts.folders, *facts.archives)]
@@ -94,7 +94,7 @@ def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
             f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for "
             f"{', '.join(place.name for place in known)}. {_page(facts)}"
         )
-    # several archives lie side by side: they are found from the folder that holds them
+    # with several archives in one folder, use that folder
     return folder if found.is_file() else found
 
 

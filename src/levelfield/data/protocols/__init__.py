@@ -1,4 +1,4 @@
-"""Protocols: which classes train, validate and test. A group of classes is never divided.
+"""Protocols: division of classes into training, validation and test. A group of classes is never divided.
 
 One file each; a new file here is found automatically.
 """

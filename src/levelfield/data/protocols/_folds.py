@@ -1,4 +1,4 @@
-"""Shared by protocols: from classes to the images of a fold, with queries and gallery."""
+"""Shared helpers of protocols: images of a fold from its classes, with queries and gallery."""
 
 from __future__ import annotations
 
@@ -33,13 +33,16 @@ def fold_of(
     validation: float,
     validating: list[np.ndarray] | None = None,
 ) -> Fold:
-    """`validating`: the classes that validate; without them, the last `validation` of the training classes."""
+    """Create a fold. `validating`: the validation classes; default: the last share `validation` of the training
+    classes."""
     validating = validating or []
     if validation > 0:
         classes = sum(len(unit) for unit in train)
         if len(train) < 2:
-            raise BadInput(f"The training half of '{catalog.name}' is one group of classes: none can validate.")
-        # At least two classes: with one, every neighbour is right.
+            raise BadInput(
+                f"The training half of '{catalog.name}' is one group of classes: none is left for validation."
+            )
+        # At least two classes: with one, every neighbour is correct.
         cut = nearest_boundary(train, classes - max(2, round(validation * classes)))
         train, validating = train[:cut], train[cut:]
     fold = Fold(name, _images(catalog, train), _images(catalog, validating), _images(catalog, test))

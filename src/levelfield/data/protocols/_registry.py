@@ -1,4 +1,4 @@
-"""Protocols by name: the definition of a fold, and how a name becomes the folds of a catalog."""
+"""Registry of protocols, the definition of a fold, and the folds of a catalog by protocol name."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ register, names, describe = registry.register, registry.names, registry.facts
 def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any) -> list[Fold]:
     """The folds of protocol `name`, or of `my_protocols.py:function`.
 
-    validation: the share of the training classes that validates.
-    settings: what the protocol itself takes, such as `form="rotating"` of mlrc.
+    validation: share of the training classes used for validation.
+    settings: the protocol's own settings, such as `form="rotating"` of mlrc.
 
     >>> from pathlib import Path
     >>> catalog = Catalog("eight", (Path("x"),) * 8, np.repeat(np.arange(4), 2), tuple("abcd"))
@@ -55,7 +55,7 @@ def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any
         raise BadSpecification(f"validation must be a share of the classes from 0 to below 1, not {validation}.")
     folds = protocol(catalog, validation=validation, **settings)
     if not isinstance(folds, list) or not folds or not all(isinstance(fold, Fold) for fold in folds):
-        raise BadInput(f"The protocol '{name}' must give a list of one or more folds (levelfield.data.Fold).")
+        raise BadInput(f"The protocol '{name}' must return a list of one or more folds (levelfield.data.Fold).")
     for fold in folds:
         _refuse_overlap(name, fold, catalog)
     return folds
@@ -72,12 +72,14 @@ def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
 
 
 def _refuse_overlap(name: str, fold: Fold, catalog: Catalog) -> None:
-    """What `Fold` promises, whoever wrote the protocol: a test class that trains would make every figure too good."""
+    """Check the guarantees of `Fold`: a test class in the training part would make every score too optimistic."""
     parts = {"train": fold.train, "validation": fold.validation, "test": fold.test}
     units = catalog.labels if catalog.groups is None else catalog.groups[catalog.labels]
     for part, images in parts.items():
         if len(images) and not (images[0] >= 0 and images[-1] < len(catalog) and (np.diff(images) > 0).all()):
-            raise BadInput(f"The protocol '{name}' must give the images that {part} as ascending indices, each once.")
+            raise BadInput(
+                f"The protocol '{name}' must return the {part} images as ascending indices without duplicates."
+            )
     pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
     for one, other in pairs[:2] if fold.trial else pairs:
         members = (parts[one], parts[other]) if fold.closed else (units[parts[one]], units[parts[other]])

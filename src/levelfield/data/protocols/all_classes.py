@@ -1,4 +1,4 @@
-"""Every class trains."""
+"""All classes for training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput
 
 
-@register("all-classes", "Every class trains, none tests: for the final model.")
+@register("all-classes", "All classes for training, none for test: for the final model.")
 def all_classes(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     if catalog.num_classes < 2:
         raise BadInput(f"'{catalog.name}' has {catalog.num_classes} class; training needs at least 2.")

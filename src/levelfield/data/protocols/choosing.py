@@ -1,4 +1,4 @@
-"""For trials of settings: validation classes give the figure, and the test classes are in no part."""
+"""Protocol for trials of settings: scores come from validation classes; test classes are not used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levelfield.errors import BadInput, BadSpecification
 _CLASS_DISJOINT = ("standard", "mlrc", "query-gallery")
 
 
-@register("choosing", "For trials: a protocol's validation classes give the figure; its test classes take no part.")
+@register("choosing", "For trials: scores come from a protocol's validation classes; its test classes are not used.")
 def choosing(
     catalog: Catalog,
     *,
@@ -22,25 +22,23 @@ def choosing(
     parts: int = 1,
     part: int = 0,
 ) -> list[Fold]:
-    """of: the study's own protocol, `{name: standard}` by default. parts, part: instead of the last training classes,
-    one of so many class-disjoint parts of them validates (Musgrave et al. 2020)."""
+    """of: the study's own protocol, `{name: standard}` by default. parts, part: validate on class-disjoint part `part`
+    of `parts` of the training classes instead of the last ones (Musgrave et al. 2020)."""
     settings = {key: value for key, value in (of or {"name": "standard"}).items() if key != "validation"}
     name = str(settings.pop("name", "standard"))
     if parts > 1:
         if name not in _CLASS_DISJOINT:
-            raise BadSpecification(f"The protocol '{name}' has no class-disjoint folds to choose by: use --validation.")
+            raise BadSpecification(f"The protocol '{name}' has no class-disjoint folds for trials: use --validation.")
         if not 0 <= part < parts:
-            raise BadSpecification(f"part {part} of {parts} does not exist; they are counted from 0.")
+            raise BadSpecification(f"part is {part}; it must be 0 to {parts - 1}.")
         form = {"form": settings["form"]} if "form" in settings else {}
         whole = mlrc(catalog, folds=parts, **form)[part]
     else:
         whole = create(name, catalog, **settings)[0]
-        if not len(whole.validation):  # neither the data nor the protocol says which classes validate
+        if not len(whole.validation):  # neither the data nor the protocol defines validation classes
             if not validation:
                 raise BadSpecification("The protocol 'choosing' needs `validation`: a share of the training classes.")
             whole = create(name, catalog, validation=validation, **settings)[0]
     if not len(whole.validation):
-        raise BadInput(
-            f"The protocol '{name}' leaves no class of '{catalog.name}' to validate: no trial can be judged."
-        )
+        raise BadInput(f"The protocol '{name}' leaves no class of '{catalog.name}' for validation, which trials need.")
     return [Fold("choosing", whole.train, whole.validation, whole.validation, closed=whole.closed, trial=True)]

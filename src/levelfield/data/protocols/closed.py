@@ -1,4 +1,4 @@
-"""The same classes train and test."""
+"""The same classes for training and test."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from levelfield.errors import BadInput, BadSpecification
 
 @register(
     "closed",
-    "The same classes train and test, by the official split of the images (ImageNet in zheng2021); a share of "
-    "the training images of each class may validate.",
+    "The same classes for training and test, by the official split of the images (ImageNet in zheng2021); "
+    "optionally, a share of the training images of each class for validation.",
 )
 def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     parts = catalog.parts
     if parts is None:
         raise BadInput(
-            f"The protocol 'closed' needs a split of the images of each class, and '{catalog.name}' has "
+            f"The protocol 'closed' needs a split of the images of each class, but '{catalog.name}' has "
             "none: see the column `split` of a CSV file."
         )
     train, test = np.flatnonzero(parts == "train"), np.flatnonzero(parts == "test")
@@ -33,7 +33,7 @@ def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
         raise BadInput(f"No class of '{catalog.name}' has two test images, so no query has a positive.")
     given = np.flatnonzero(parts == "validation")
     if validation and len(given):
-        raise BadSpecification(f"'{catalog.name}' already defines which images validate: remove `validation`.")
+        raise BadSpecification(f"'{catalog.name}' already defines its validation images: remove `validation`.")
     if validation:
         held_back = late(catalog.labels[train], validation)
         train, given = train[~held_back], train[held_back]

@@ -11,13 +11,13 @@ from levelfield.errors import BadInput, BadSpecification
 
 @register(
     "mlrc",
-    "Four folds of the training half: three blocks of its classes train, one validates; the second half "
-    "tests (Musgrave et al. 2020).",
+    "Four folds of the training half: three blocks of its classes for training, one for validation; the second "
+    "half for test (Musgrave et al. 2020).",
 )
 def mlrc(
     catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
 ) -> list[Fold]:
-    """reversed: one block trains and the others validate, as stated in zheng2021. Off by default."""
+    """reversed: one block for training and the others for validation, as stated in zheng2021."""
     if validation:
         raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: remove `validation`.")
     train, test = halves(catalog, "mlrc")

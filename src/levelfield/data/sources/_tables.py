@@ -11,9 +11,9 @@ from levelfield.errors import BadInput
 
 
 def text_rows(file: Path, columns: int, *, skip: int = 0, last_takes_rest: bool = False) -> list[list[str]]:
-    """The rows of a text file, split at white space; a row with another number of columns is an error.
+    """The rows of a text file, split at white space; a row with a different number of columns is an error.
 
-    last_takes_rest: the last column may hold spaces.
+    last_takes_rest: the last column may contain spaces.
     """
     rows = []
     for number, line in enumerate(text_lines(file)[skip:], start=skip + 1):

@@ -1,4 +1,4 @@
-"""Cars196 (Stanford Cars), both official forms of the same photographs. Class ids 1 to 98 train, 99 to 196 test."""
+"""Cars196 (Stanford Cars), in both official forms. Class ids 1 to 98 are for training, 99 to 196 for test."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _names(file: Path) -> dict[ClassId, str]:
 
 
 def _row(source: Path, image: Path, entry: dict[str, Any], names: dict[ClassId, str]) -> Row:
-    label = int(entry["class"])  # it arrives as uint8, which wraps
+    label = int(entry["class"])  # stored as uint8, which would wrap around
     if label not in names:
         raise BadInput(f"{source}: {image.name} has the class {label}; there are {len(names)} class names.")
     return Row(image, label, "train" if label <= _LAST_TRAINING_CLASS else "test")

@@ -19,8 +19,8 @@ from levelfield.files import expanded
 from levelfield.wording import plural
 
 ROLES = ("train", "query", "gallery")
-LARGEST = 1_000 * MEGABYTE  # bytes of a file
-LONGEST_LABEL = 255  # characters, as many as a folder's name may have
+LARGEST = 1_000 * MEGABYTE  # bytes
+LONGEST_LABEL = 255  # characters, the limit of a folder name
 _COLUMNS = ("path", "label", "split", "role", "group")
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
 
@@ -49,7 +49,7 @@ def csv_file(path: Path | str) -> Catalog:
         raise BadInput(f"{told}:\n{shown}{more}\nPaths are relative to the CSV file.")
     class_names = sorted({row.label for row in rows}, key=natural)
     if len(class_names) < 2:
-        raise BadInput(f"{source} has only one class, '{class_names[0]}'; at least two are needed to compare.")
+        raise BadInput(f"{source} has only one class, '{class_names[0]}'; at least two are needed.")
     number = {name: i for i, name in enumerate(class_names)}
     catalog = Catalog(
         name=source.stem,
@@ -68,7 +68,7 @@ def _rows(source: Path) -> list[_Row]:
         folder = source.parent
         close = nearest(source.name, [entry.name for entry in folder.glob("*.csv")]) if folder.is_dir() else None
         raise BadInput(f"The file {source} does not exist." + (f" Did you mean {folder / close}?" if close else ""))
-    text = read_text(source, most=LARGEST).removeprefix("\ufeff")  # Excel begins its files with a byte order mark
+    text = read_text(source, most=LARGEST).removeprefix("\ufeff")  # Excel writes a byte order mark
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -126,7 +126,8 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
 
 
 def _without_repeats(source: Path, rows: list[_Row]) -> tuple[list[_Row], list[str]]:
-    """Keep the first line of a repeated file, which would find itself. Two labels for one file are an error."""
+    """Keep the first line of a repeated file, which would otherwise find itself. Two labels for one file are an
+    error."""
     first: dict[Path, _Row] = {}
     for row in rows:
         other = first.setdefault(row.path, row)

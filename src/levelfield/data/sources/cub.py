@@ -1,4 +1,4 @@
-"""CUB-200-2011: birds. Class ids 1 to 100 train, 101 to 200 test; its train/test file is for classification."""
+"""CUB-200-2011: birds. Class ids 1 to 100 are for training, 101 to 200 for test (its split file is not used)."""
 
 from __future__ import annotations
 

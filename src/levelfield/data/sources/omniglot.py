@@ -1,4 +1,4 @@
-"""Omniglot: characters of fifty alphabets, drawn twenty times each. Background trains, evaluation tests."""
+"""Omniglot: characters of fifty alphabets, drawn twenty times each. Background for training, evaluation for test."""
 
 from __future__ import annotations
 

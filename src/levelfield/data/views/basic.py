@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AUGMENTS = ("none", "light", "standard")
 INTERPOLATIONS = ("bicubic", "bilinear", "nearest")
 
-# Part of every key: raise it when a view computes other pixels than before, so that no cache mixes the two.
+# Part of every key: increase it when a view's pixels change, so that caches do not mix versions.
 _VERSION = 1
 _WHITE = [255, 255, 255]
 
@@ -33,7 +33,7 @@ class View(Protocol):
 
     @property
     def random(self) -> bool:
-        """Whether it draws from the stream."""
+        """Whether the view draws from the stream."""
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         """RGB image to float32 (3, size, size)."""
@@ -43,7 +43,7 @@ class View(Protocol):
 class TestView:
     """Shorter side to round(image / crop), centre crop."""
 
-    __test__ = False  # not a test case, whatever pytest thinks of the name
+    __test__ = False  # not a test case, despite its name
 
     image: int
     crop: float
@@ -94,7 +94,7 @@ class LightView:
     interpolation: str
     rotation: float = 15.0  # degrees
     scale: tuple[float, float] = (0.75, 1.1)
-    shift: float = 0.08  # of the image's side
+    shift: float = 0.08  # share of the image's side
     colour: float = 0.3
     random = True
 
@@ -190,7 +190,7 @@ def train_view(
     """
     settings = _checked(image, crop, mean, std, interpolation)
     if augment == "standard":
-        del settings["crop"]  # its own crop is drawn
+        del settings["crop"]  # its crop is random
     makers: dict[str, Callable[..., View]] = {"none": TestView, "light": LightView, "standard": StandardView}
     if augment not in makers:
         raise unknown("augment", augment, AUGMENTS)
@@ -215,7 +215,7 @@ def crop_box(
 
 @functools.cache
 def functional() -> Any:
-    """torchvision's functions of images. It takes seconds to import, so the first image does it, not a study file."""
+    """torchvision's image functions, imported on first use because that takes seconds."""
     import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
 
     # isort: split
@@ -268,7 +268,9 @@ def _checked(
     if image < 1:
         raise BadSpecification(f"The image size must be at least 1, not {image}.")
     if not 0 < crop <= 1:
-        raise BadSpecification(f"crop, the kept share of the shorter side, must be above 0 and at most 1, not {crop}.")
+        raise BadSpecification(
+            f"crop (the share of the shorter side to keep) must be above 0 and at most 1, not {crop}."
+        )
     if interpolation not in INTERPOLATIONS:
         raise unknown("interpolation", interpolation, INTERPOLATIONS)
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:

@@ -32,7 +32,7 @@ class CorruptedView:
 
     view: TestView | StepsView
     corruption: Corruption
-    random: ClassVar[bool] = False  # of itself: the same image always gives the same
+    random: ClassVar[bool] = False  # deterministic for a given image
 
     @property
     def key(self) -> str:

@@ -18,9 +18,9 @@ from levelfield.settings import check_keywords, number, whole
 if TYPE_CHECKING:
     import torch
 
-LARGEST = 4096  # pixels of a side
+LARGEST = 4096  # pixels per side
 Written = str | Mapping[str, Any]
-_MAIN = {"flip": "p", "erase": "p"}  # the setting that may stand alone, as in {flip: 0.5}; of the others: size
+_MAIN = {"flip": "p", "erase": "p"}  # the setting that may be given alone, e.g. {flip: 0.5}; for other steps: size
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ def final_side(steps: Sequence[Step]) -> int:
         elif step.name in ("crop", "centre") and size > least:
             there = f"{least} pixels" if least else "an image of any size"
             raise BadSpecification(
-                f"The step '{step.name}' takes {size} pixels from {there}: put {{resize: {size}}} or more before it."
+                f"The step '{step.name}' needs {size} pixels but gets {there}: put {{resize: {size}}} or more "
+                f"before it."
             )
         elif step.name in ("crop", "centre", "resized_crop"):
             least, square = size, True
@@ -167,7 +168,7 @@ def _parse(written: Written) -> Step:
 
 
 def _value(step: str, key: str, value: Any) -> Any:
-    """The setting, checked; two numbers as a tuple."""
+    """Validate a setting; two numbers become a tuple."""
     if key == "p":
         return number("p", value, least=0, most=1)
     if key == "size" and not (step == "resize" and isinstance(value, list | tuple)):
@@ -183,5 +184,5 @@ def _value(step: str, key: str, value: Any) -> Any:
 
 
 def _side(value: Any) -> int:
-    """Of a picture, in pixels."""
+    """Validate a side length in pixels."""
     return int(number("size", whole("size", value, least=1), most=LARGEST))

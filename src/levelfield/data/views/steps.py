@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 Pair = tuple[float, float]
-_TRIES = 10  # draws of a rectangle before it is given up, as in torchvision
+_TRIES = 10  # attempts to draw a rectangle, as in torchvision
 
 
 def resize(

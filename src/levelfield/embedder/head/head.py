@@ -47,7 +47,7 @@ class Head(nn.Module):
         affine = layer_norm == "affine"
         self.norm = nn.Identity() if layer_norm == "none" else nn.LayerNorm(width, elementwise_affine=affine)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
-        # empty: the caller chooses the start; nothing is drawn from the global generator
+        # uninitialised: the caller sets the weights; the global generator is not used
         self.linear = nn.utils.skip_init(nn.Linear, width, dim, bias=bias)
         start_random(self, torch.Generator().manual_seed(0))
 

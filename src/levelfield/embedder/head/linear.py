@@ -16,23 +16,23 @@ def whitened_components(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weight (dim, width) and bias (dim,) of a PCA whose components are divided by (standard deviation) ** whiten.
 
-    features: (rows, width). With fewer independent rows than `dim` the rest are random directions orthogonal to all
-    components, scaled like the last one: training images do not differ along them, others may.
-    O(rows * width * dim) by randomised SVD.
+    features: (rows, width). With fewer independent rows than `dim`, the rest are random directions orthogonal to all
+    components, scaled like the last one: training images do not differ along them, but other images may. O(rows * width
+    * dim) by randomised SVD.
 
     >>> rows = numpy_stream(0, "doc").normal(size=(50, 4)) * [9, 3, 1, 1]
     >>> weight, bias = whitened_components(rows, 2, whiten=1.0)
     >>> bool(np.allclose((rows @ weight.T + bias).std(axis=0, ddof=1), 1, atol=1e-4))
     True
     """
-    # before any limit on threads, which reaches only libraries that are loaded
+    # import before limiting threads, which affects only loaded libraries
     from sklearn.utils.extmath import randomized_svd
 
     rows, width = features.shape
     if dim > width:
         raise BadSpecification(
-            f"A PCA start gives at most as many dimensions as the features have: got dim {dim} for {width} features. "
-            "Use the random start (head_init: random) or a smaller dim."
+            f"A PCA initialisation cannot have more dimensions than features: got dim {dim} for {width} features. "
+            "Use head_init: random or a smaller dim."
         )
     if rows < 2:
         raise BadInput(f"A PCA needs at least 2 training images, got {rows}.")
@@ -44,7 +44,7 @@ def whitened_components(
         _, lengths, components = randomized_svd(
             features - mean, found, n_oversamples=_OVERSAMPLING, n_iter=4, random_state=state
         )
-        real = int((lengths > 1e-5 * lengths[0]).sum())  # float32 gives the missing ones lengths of about 1e-7
+        real = int((lengths > 1e-5 * lengths[0]).sum())  # in float32, missing components have lengths of about 1e-7
         if real == 0:
             raise BadInput("All training images have the same features, so a PCA is not defined.")
         spread = lengths[:real] / np.sqrt(rows - 1)
@@ -67,7 +67,7 @@ def lda(features: np.ndarray, labels: np.ndarray, dim: int, *, shrinkage: float 
     >>> bool(abs(weight[0, 0]) > 3 * abs(weight[0, 1]))
     True
     """
-    import scipy.linalg  # before any limit on threads
+    import scipy.linalg  # import before limiting threads
 
     classes, codes, counts = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
     if len(classes) < 2 or len(features) == len(classes):
@@ -77,7 +77,7 @@ def lda(features: np.ndarray, labels: np.ndarray, dim: int, *, shrinkage: float 
         features = np.asarray(features, dtype=np.float32)
         mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
         centred = features - mean
-        basis = _row_basis(centred) if rows < width else None  # all that happens, happens in the span of the rows
+        basis = _row_basis(centred) if rows < width else None  # the solution lies in the span of the rows
         if basis is not None:
             centred = centred @ basis.T
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]])

@@ -7,10 +7,10 @@ This follows the released code (the supplement has no equations). x_k is a block
     S_iab = relu(score(A_a(x_a) - B_b(x_b))) / sum over a    edges from a to b, blocks without gradient, 0/0 = 0
     g_b = integrator([n_b, sum_a S_iab n_a])                 and the row is g_1 ... g_K, not normalised
 
-Products of matrices they need: the nodes (batch, F/K) x (F/K, e) and the decoders, K times each, and the integrator
-(K batch, e) x (e, 2 e); A and B as vectors only, since `score` is linear: score(A_a - B_b) = A_a' w x_a - B_b' w x_b.
-On the way back the nodes and decoders need one product each for their weights (and the nodes one for the features, if
-the trunk trains), the integrator two.
+Matrix products: the nodes (batch, F/K) x (F/K, e) and the decoders, K times each, and the integrator (K batch, e) x (e,
+2 e); A and B only as vectors, because `score` is linear: score(A_a - B_b) = A_a' w x_a - B_b' w x_b. In the backward
+pass the nodes and decoders need one product each for their weights (and the nodes one for the features, if the trunk
+trains), the integrator two.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Steps(NamedTuple):
     """Intermediate results of one call of the head, with gradients."""
 
     nodes: Tensor  # (batch, K, e), unit rows
-    errors: Tensor  # (batch, K): how badly each branch's decoder finds its block again
+    errors: Tensor  # (batch, K): reconstruction error of each branch
     edges: Tensor  # (batch, K, K): from branch a to branch b
     final: Tensor  # (batch, dim)
 
@@ -56,7 +56,7 @@ class Branches(nn.Module):
             ("receiver", width, size),  # B
             ("decoder", size, width),
         ):
-            # empty: the head chooses the start; nothing is drawn from the global generator
+            # uninitialised: the head sets the weights; the global generator is not used
             setattr(self, f"{name}_weight", nn.Parameter(torch.empty(count, inner, outer)))
             setattr(self, f"{name}_bias", nn.Parameter(torch.empty(count, 1, outer)))
 
@@ -83,7 +83,7 @@ class Branches(nn.Module):
         return (found - targets).square().mean(-1)
 
     def potentials(self, blocks: Tensor, score: Tensor) -> Tensor:
-        """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without ever writing down A_a(x_a)."""
+        """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without computing A_a(x_a)."""
         weights = torch.stack((self.sender_weight @ score, self.receiver_weight @ score), 1)
         biases = torch.stack((self.sender_bias @ score, self.receiver_bias @ score), 1)
         return torch.baddbmm(biases, weights, blocks.detach().mT)
@@ -107,13 +107,13 @@ class RelationHead(nn.Module):
         if width < self.branches:
             raise BadSpecification(f"{width} features cannot be split into {self.branches} branches.")
         size, (narrow, wider) = dim // self.branches, divmod(width, self.branches)
-        groups = [(wider, narrow + 1), (self.branches - wider, narrow)]  # as torch.tensor_split: wider ones first
+        groups = [(wider, narrow + 1), (self.branches - wider, narrow)]  # like torch.tensor_split: wider ones first
         self.parts: Sequence[Branches] = nn.ModuleList(  # type: ignore[assignment]
             Branches(count, block, size) for count, block in groups if count
         )
         self.score_weight = nn.Parameter(torch.empty(size))
         self.score_bias = nn.Parameter(torch.empty(1))
-        self.integrator_weight = nn.Parameter(torch.empty(size, 2 * size))  # (in, [to the own g, to the others'])
+        self.integrator_weight = nn.Parameter(torch.empty(size, 2 * size))  # (in, [to its own g, to the others])
         self.integrator_bias = nn.Parameter(torch.empty(size))
         self.latest: Steps | None = None
         start_relation(self, torch.Generator().manual_seed(0))
@@ -139,7 +139,7 @@ class RelationHead(nn.Module):
         return final
 
     def taken(self) -> Steps:
-        """Return and drop the steps of the last call in training mode: they hold a graph of one training step."""
+        """Return and drop the steps of the last call in training mode: they hold the graph of a training step."""
         steps, self.latest = self.latest, None
         if steps is None:
             raise BadSpecification("The relation head has no stored steps: call it in training mode first.")
@@ -154,8 +154,8 @@ class RelationHead(nn.Module):
         """Initial weights like those of the common head: nodes at the principal components of their blocks.
 
         features: (rows, width) of the training images. Components are divided by (standard deviation) ** whiten. Only
-        the nodes have a counterpart in the common head. Its integrator passes them on, so the first embeddings are the
-        components of the blocks, each block at unit length.
+        the nodes have a counterpart in the common head. The integrator starts as the identity, so the first embeddings
+        are the components of the blocks, each block at unit length.
         """
         found: dict[str, np.ndarray] = {}
         for number, (part, start) in enumerate(zip(self.parts, self._ends(), strict=False)):

@@ -1,4 +1,4 @@
-"""Networks by name, and where their weights come from."""
+"""Registry of networks and their weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from levelfield.registry import Registry
 
 networks: Registry[nn.Module] = Registry("backbone", "backbones", home="levelfield.embedder.networks")
 register = networks.register
-"""Decorator: enter a function (or class) that is called without arguments and gives the network in its full size.
+"""Decorator: register a function (or class) that takes no arguments and returns the full network.
 
 The network may have `pretrained_cfg` (mean, std, interpolation, input_size and classifier, as timm's networks have),
-`reset_classifier(0)`, and `division()`, which gives the `Division` that cuts and taps count in. Without that it is one
-stage: it can be frozen or tuned as a whole.
+`reset_classifier(0)`, and `division()`, which returns the `Division` into stages for cuts and taps. Without it the
+network is one stage, which can only be frozen or tuned as a whole.
 """
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Where weights come from. pretrained: loads them, under the network's own names; None: there are none to load.
+    """Source of weights. pretrained: loads them under the network's own names; None: no pretrained weights.
 
     renamed: the tensors of a public weights file under the network's own names.
     """

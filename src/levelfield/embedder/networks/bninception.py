@@ -28,9 +28,9 @@ CONFIG: dict[str, Any] = {
 
 
 class Widths(NamedTuple):
-    """Channels of one block: of the 1x1 branch, the 3x3, the double 3x3 (each with its reduction), the pooled one.
+    """Channels of one block: the 1x1 branch, the 3x3, the double 3x3 (each with its reduction), the pooled one.
 
-    pool: "average", "max", or "halve": max with stride 2, as both other branches then have, and no 1x1 anywhere.
+    pool: "average", "max", or "halve": max with stride 2, also in the other two branches, without 1x1 convolutions.
     """
 
     name: str
@@ -102,7 +102,7 @@ class BNInception(nn.Module):
 
 
 class Inception(nn.Module):
-    """One block: branches side by side."""
+    """One block of parallel branches."""
 
     def __init__(self, width: int, block: Widths) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ def _add(owner: nn.Module, name: str, width: int, out: int, *, stride: int = 1) 
     """Add a convolution of the size in its name, and its batch norm."""
     size = 7 if "7x7" in name else 3 if "3x3" in name and "reduce" not in name else 1
     convolution = nn.Conv2d(width, out, size, stride=stride, padding=size // 2)
-    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")  # so that random weights keep differences alive
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")  # so that random weights preserve differences
     nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
     owner.add_module(name, convolution)
     owner.add_module(f"{name}_bn", nn.BatchNorm2d(out, eps=1e-5))

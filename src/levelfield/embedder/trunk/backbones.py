@@ -23,7 +23,7 @@ import timm  # isort: skip
 from timm.models import is_model_in_modules  # isort: skip
 
 register = networks.register
-# Those that resample their position embedding, so that any image size fits (a multiple of the patch).
+# Networks that resample their position embedding and so accept any image size (a multiple of the patch).
 _ANY_SIZE = ["vision_transformer"]
 
 
@@ -72,7 +72,7 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
         _load_file(network, name, Path(weights))
     facts = _facts(name, network)
     if callable(reset := getattr(network, "reset_classifier", None)):
-        reset(0)  # no class of the pretraining is asked for here
+        reset(0)  # remove the classifier
     return Backbone(
         name=name,
         network=network.eval(),
@@ -86,7 +86,7 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
 
 
 def names() -> list[str]:
-    """Every network timm can build, those of timm's own registry included, and every registered one."""
+    """All networks of timm and of levelfield's registry."""
     return sorted({*timm.list_models(), *networks.names()})
 
 
@@ -124,14 +124,14 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a file of levelfield, of a plugin or of the user builds it, not timm."""
+    """Whether levelfield, a plugin or a user's file builds the network, not timm."""
     return is_file_reference(name) or name in networks
 
 
 def _options(name: str) -> dict[str, Any]:
     """Check the name and return the options that timm needs to build the network."""
     base = name.split(".")[0]  # timm marks the pretraining after a dot: resnet18.a1_in1k
-    if ":" in name:  # timm takes hf-hub:, local-dir: and others for places to load code's settings and weights from
+    if ":" in name:  # timm would load settings and weights from hf-hub:, local-dir: and others
         raise BadInput(
             f"The backbone '{name}' is a download location or a folder; use a network that timm builds by name "
             "(levelfield list backbones), or FILE.py:function. For your own weights, set weights: FILE.safetensors."
@@ -158,8 +158,7 @@ def _pretrained(name: str) -> Mapping[str, Tensor]:
     load = _weights(name).pretrained
     if load is None:
         raise MissingData(
-            f"There are no pretrained weights of '{name}' to load. "
-            "Give a local file (weights: FILE.safetensors) or `weights: random`."
+            f"'{name}' has no pretrained weights. Give a local file (weights: FILE.safetensors) or `weights: random`."
         )
     return load()
 
@@ -172,9 +171,9 @@ def _from_timm(name: str) -> nn.Module:
     options = _options(name)
     try:
         return timm.create_model(name, pretrained=True, **options)
-    except Exception as error:  # timm, its hub client and the network each have errors of their own
+    except Exception as error:  # timm, its hub client and the network raise different errors
         raise MissingData(
-            f"The pretrained weights of '{name}' could not be loaded by timm: {error}. "
+            f"timm could not load the pretrained weights of '{name}': {error}. "
             "Give a local file (weights: FILE.safetensors) or `weights: random`."
         ) from error
 
@@ -194,12 +193,14 @@ def _load_file(network: nn.Module, name: str, path: Path) -> None:
     own = network.state_dict()
     kept = {key: tensor for key, tensor in tensors.items() if not key.startswith(unused)} if unused else dict(tensors)
     needed = {key for key in own if not (unused and key.startswith(unused))}
-    kept |= {key: own[key] for key in needed - kept.keys() if key.endswith(".num_batches_tracked")}  # old files lack it
+    kept |= {
+        key: own[key] for key in needed - kept.keys() if key.endswith(".num_batches_tracked")
+    }  # missing in old files
     wrong = [key for key in needed & kept.keys() if kept[key].shape != own[key].shape]
     for text, keys in (
         ("lacks", needed - kept.keys()),
         ("has the unknown", kept.keys() - needed),
-        ("has another shape of", wrong),
+        ("has the wrong shape for", wrong),
     ):
         if keys:
             raise BadInput(

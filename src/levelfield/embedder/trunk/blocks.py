@@ -1,8 +1,8 @@
-"""Compute in blocks of one fixed size.
+"""Compute in blocks of fixed size.
 
-On a CPU a network's output for an image differs in its last bits with the size of the batch, since other kernels are
-chosen. In a block of fixed size it does not depend on the position nor on the other rows (measured for
-all families of trunks and for the head; tested). So everything that is stored or compared is computed in blocks.
+On a CPU the last bits of a network's output depend on the batch size, which selects the kernels. In a block of fixed
+size they depend neither on the position nor on the other rows (measured for all families of trunks and for the head;
+tested). So everything that is stored or compared is computed in blocks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch import Tensor
 from levelfield.progress import SILENT_STAGE, Stage
 
 # lite0 at 64 px, ms an image in blocks of 4, 8, 16, 32, 64: 2.7, 2.0, 1.55, 1.45, 1.9; at 224 px 2 to 8 are fastest.
-# With 16 rows one and two threads also give the same bits (with 8 they do not).
+# With 16 rows, one and two threads give the same bits (with 8 they do not).
 BLOCK = 16
 
-# All that decides bits besides network and image: part of every cache key.
+# Everything besides network and image that affects bits: part of every cache key.
 _VERSIONS = " ".join(f"{name}={version(name)}" for name in ("torch", "timm", "pillow"))
 COMPUTED_BY = f"block={BLOCK} {_VERSIONS} cpu={torch.backends.cpu.get_cpu_capability()}"
 
@@ -47,7 +47,7 @@ def in_blocks(
     """Apply `function(*tensors)` to blocks of exactly `size` rows and join the results.
 
     rows: a tensor, a tuple of tensors, a Source, or an iterable of batches of any size (a loader). The last block is
-    padded by repeating its last row. The steps of `stage` are rows. Always gives a tuple.
+    padded by repeating its last row. The steps of `stage` are rows. Returns a tuple.
 
     >>> in_blocks(lambda x: x.sum(1) + len(x), torch.ones(5, 2), size=4)
     (tensor([6., 6., 6., 6., 6.]),)
@@ -61,7 +61,7 @@ def in_blocks(
 
 
 def _blocks(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[tuple[tuple[Tensor, ...], int]]:
-    """Full blocks, and how many of their rows are real. Without rows: one block of zeros, none of them real."""
+    """Full blocks and their numbers of real rows. Without rows: one block of zeros with no real row."""
     last: tuple[Tensor, ...] = ()
     any_block = False
     for batch in _batches(rows, size):
@@ -78,7 +78,7 @@ def _batches(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[
     if isinstance(rows, Tensor):
         rows = (rows,)
     if isinstance(rows, tuple):
-        # the copy in `_blocks` starts each block at an aligned address, wherever it lay before
+        # the copy in `_blocks` aligns the address of each block
         yield from (tuple(part[i : i + size] for part in rows) for i in range(0, max(len(rows[0]), 1), size))
     elif isinstance(rows, Source) and not isinstance(rows, list):
         yield from (rows[range(i, min(i + size, len(rows)))] for i in range(0, max(len(rows), 1), size))

@@ -26,8 +26,8 @@ from levelfield.errors import LevelfieldError
 from levelfield.files import locked, write_json
 from levelfield.progress import SILENT_STAGE, Stage
 
-CHUNK = 512  # rows that a killed process can lose, and that one file holds
-IN_MEMORY = 2 * 1024**3  # bytes up to which rows are read into memory and their checksums compared
+CHUNK = 512  # rows per file, and at most lost by a killed process
+IN_MEMORY = 2 * 1024**3  # bytes: smaller data are read into memory and their checksums verified
 _BUCKETS = 16
 
 _log = logging.getLogger(__name__)
@@ -86,12 +86,14 @@ class FeatureCache:
         def computed(missing: list[str]) -> tuple[np.ndarray, ...]:
             arrays = compute([first[digest] for digest in missing])
             if not arrays or any(len(array) != len(missing) for array in arrays):
-                raise LevelfieldError(f"The computation was asked for {len(missing)} rows and returned another number.")
+                raise LevelfieldError(
+                    f"The computation must return {len(missing)} rows but returned a different number."
+                )
             return arrays
 
         chunks: list[Chunk] = []
         pending = sorted(wanted)
-        for wait in (False, True):  # first what nobody else is computing, then what others have computed meanwhile
+        for wait in (False, True):  # first the free buckets, then those that other processes were computing
             held = []
             for bucket in pending:
                 found = _filled(home, bucket, wanted[bucket], computed, wait, stage)
@@ -148,7 +150,7 @@ class FeatureCache:
         note = home / "key.json"
         if not note.exists():
             write_json(note, {"key": key, "description": description or key, "computed_by": COMPUTED_BY})
-        with contextlib.suppress(OSError):  # a store that may only be read is still a store
+        with contextlib.suppress(OSError):  # allow a read-only store
             os.utime(note)
         return home
 
@@ -178,7 +180,10 @@ def _filled(
         if not ours:
             return None
         chunks, damaged = _open(home, bucket)
-        for path in (*damaged, *home.glob(f".{bucket}-*.tmp")):  # with the lock held, a half file is a dead writer's
+        for path in (
+            *damaged,
+            *home.glob(f".{bucket}-*.tmp"),
+        ):  # with the lock held, a temporary file belongs to a dead writer
             path.unlink(missing_ok=True)
         missing = _missing(wanted, chunks)
         stage.advance(len(wanted) - len(missing))
@@ -200,7 +205,7 @@ def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
         try:
             chunks.append(open_chunk(path, check=check))
         except Damaged:
-            _log.warning("The cache file %s is damaged; what it held is computed again.", path)
+            _log.warning("The cache file %s is damaged; its content will be computed again.", path)
             damaged.append(path)
     return chunks, damaged
 
@@ -224,7 +229,7 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     try:
         arrays, _ = read_arrays(path, check=True)
     except Damaged:
-        _log.warning("The cache file %s is damaged; what it held is computed again.", path)
+        _log.warning("The cache file %s is damaged; its content will be computed again.", path)
         return None
     return {name: np.array(array) for name, array in arrays.items()}
 
@@ -237,7 +242,7 @@ def _entry(note: Path) -> Entry:
 def _bytes(home: Path) -> int:
     total = 0
     for path in home.glob("*.safetensors"):
-        with contextlib.suppress(FileNotFoundError):  # cleared meanwhile
+        with contextlib.suppress(FileNotFoundError):  # removed by another process
             total += path.stat().st_size
     return total
 

@@ -55,7 +55,7 @@ class Chunk:
     digests: tuple[str, ...]
     arrays: tuple[np.ndarray, ...]
     checksums: tuple[int, ...] | None = None
-    """One per row, over all tensors; None in chunks of earlier versions."""
+    """One checksum per row, over all tensors; None in chunks of earlier versions."""
 
 
 def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]) -> Chunk:
@@ -92,7 +92,7 @@ class Rows:
         self._checked = np.full(len(digests), in_memory)
         self._tensors = self._gather(np.arange(len(digests))) if in_memory and chunks else None
         if self._tensors is not None:
-            self._chunks = []  # they hold other images' rows too, which nobody asked for
+            self._chunks = []  # release them: they also contain rows of other images
 
     def __len__(self) -> int:
         return len(self._places)
@@ -102,11 +102,11 @@ class Rows:
         if self._tensors is None:
             return self._gather(chosen)
         index = torch.from_numpy(chosen)
-        # twice as quick as tensor[index], which reads element by element
+        # twice as fast as tensor[index], which reads element by element
         return tuple(tensor.index_select(0, index) for tensor in self._tensors)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All rows in memory, without a copy if they are there already."""
+        """All rows in memory, without a copy if they already are."""
         return self._tensors if self._tensors is not None else self._gather(np.arange(len(self)))
 
     def _gather(self, chosen: np.ndarray) -> tuple[Tensor, ...]:
@@ -128,7 +128,7 @@ class Rows:
             if chunk.checksums is not None and chunk.checksums[place] != _row_checksum(gathered, int(row)):
                 chunk.path.unlink(missing_ok=True)
                 raise BadInput(
-                    f"The cache file {chunk.path} was damaged and has been removed: start the command again "
+                    f"The cache file {chunk.path} was damaged and has been removed: run the command again "
                     "to recompute its content."
                 )
         self._checked[chosen] = True
@@ -146,7 +146,7 @@ def _mapped(path: Path, start: int, facts: Mapping[str, list[int]]) -> np.ndarra
     dtype, shape = np.dtype(_DTYPES[str(facts["dtype"])]), tuple(facts["shape"])
     if end - begin != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
         raise Damaged(path)
-    if end == begin:  # nothing can be mapped
+    if end == begin:  # an empty range cannot be mapped
         return np.empty(shape, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="r", offset=start + begin, shape=shape)
 

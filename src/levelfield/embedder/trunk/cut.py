@@ -1,4 +1,4 @@
-"""Which pieces of a trunk are below the cut, and which can be tapped."""
+"""Resolve cuts and taps to the pieces of a trunk."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def first_trained(cut: str, used: list[str], stages: list[str], *, whole: bool) 
     if whole:
         raise BadSpecification(f"This backbone cannot be divided at '{cut}'; use the cut frozen or tuned.")
     if int(last[1]) > len(stages):
-        raise BadSpecification(f"The cut '{cut}' asks for more stages than are used ({', '.join(stages)}).")
+        raise BadSpecification(f"The cut '{cut}' needs more stages than the backbone uses ({', '.join(stages)}).")
     return used.index(stages[-int(last[1])])

@@ -2,8 +2,8 @@
 
 For small maps (5x5 kernels on the 2x2 and 4x4 maps of small images) torch's CPU library falls back to a slow reference:
 100 images, 1,152 channels, 5x5 on 2x2: 68 ms for the gradient against 0.3 ms forward, nine tenths of a training step.
-The sum itself is tiny. With stride 2 from 7x7 to 2x2 it takes half the library's time. Forward
-results are those of the library, bit for bit.
+The sum itself is tiny. With stride 2 from 7x7 to 2x2 it takes half the library's time. Forward results are
+bit-identical to the library's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 
 def with_quick_gradients(module: nn.Module) -> None:
-    """Replace, in place, the depthwise convolutions inside `module`; parameters and their names stay.
+    """Replace the depthwise convolutions inside `module` in place; parameters and names are unchanged.
 
     >>> block = nn.Sequential(nn.Conv2d(64, 64, 5, padding=2, groups=64), nn.Conv2d(64, 96, 1))
     >>> with_quick_gradients(block)
@@ -34,8 +34,8 @@ def with_quick_gradients(module: nn.Module) -> None:
 def weight_gradient(images: Tensor, gradient: Tensor, kernel: int, *, stride: int, padding: int) -> Tensor:
     """d loss / d weight, (channels, 1, kernel, kernel), of a depthwise convolution.
 
-    images: (rows, channels, height, width); gradient: that of its output. The weight at offset (i, j) meets the pixel
-    (stride y + i - padding, stride x + j - padding) for the output at (y, x): sum of their products.
+    images: (rows, channels, height, width); gradient: that of its output. The weight at offset (i, j) multiplies the
+    pixel (stride y + i - padding, stride x + j - padding) for the output at (y, x): sum of their products.
     """
     channels = images.shape[1]
     result = images.new_zeros(kernel, kernel, channels)
@@ -108,7 +108,7 @@ def _is_plain_depthwise(convolution: nn.Conv2d) -> bool:
 
 
 def _overlap(shift: int, stride: int, size: int, outputs: int) -> tuple[slice, slice]:
-    """Pixels and outputs along one side that meet at this shift: those with 0 <= stride * output + shift < size."""
+    """Pixels and outputs along one side that correspond at this shift: 0 <= stride * output + shift < size."""
     first = max(0, -(shift // stride))
     last = min(outputs - 1, (size - 1 - shift) // stride)
     if last < first:

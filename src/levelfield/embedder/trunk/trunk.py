@@ -63,7 +63,7 @@ class Trunk(nn.Module):
         self.channels_last, self.batch_norm, self.image = channels_last, batch_norm, image
         self.taps = tuple(taps)
         self._counter = _Counter()
-        self._read = [order[-1] if tap == "final" else tap for tap in taps]  # a network without exit: its last stage
+        self._read = [order[-1] if tap == "final" else tap for tap in taps]  # without a final piece: the last stage
         check_taps(self._read, self.taps, (*division.stage_names, "final"), backbone.name)
         self._used = order[: max(order.index(tap) for tap in self._read) + 1]
         stages = [name for name in self._used if name in division.stage_names]
@@ -78,13 +78,13 @@ class Trunk(nn.Module):
         if channels_last:
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._width: int | None = None
-        super().train(False)  # below the cut for good
+        super().train(False)  # the part below the cut stays in eval mode
 
     def below(self, images: Tensor) -> tuple[Tensor, ...]:
         """images: (rows, 3, side, side) -> the tensors to store for training above the cut; without gradient.
 
-        "frozen": the features themselves, (rows, width). "last-N": the map at the cut, then the maps of taps below
-        it. "tuned": the images. Never in lower precision, whatever autocast says: it is stored.
+        "frozen": the features themselves, (rows, width). "last-N": the map at the cut, then the maps of taps below it.
+        "tuned": the images. Always in full precision, even under autocast, because it is stored.
         """
         if self.cut == "tuned":
             return (images,)
@@ -140,7 +140,7 @@ class Trunk(nn.Module):
 
     @property
     def passes(self) -> int:
-        """Rows that went through `above` so far, here or in a copy."""
+        """Number of rows passed through `above` so far, here or in a copy."""
         return self._counter.rows
 
     @property
@@ -197,7 +197,8 @@ class Trunk(nn.Module):
 
     @property
     def depths(self) -> tuple[str, ...]:
-        """Where `change` can reach: "input" if all is tuned, pieces from the cut on, and the "features"."""
+        """Positions where `change` can be applied: "input" if all is tuned, pieces above the cut, and the
+        "features"."""
         if self.cut == "frozen":
             return ("features",)
         return (*(("input",) if self.cut == "tuned" else ()), *self._used[max(self._first - 1, 0) :], "features")
@@ -285,8 +286,7 @@ class _Counter:
 
 
 def _copied(pieces: nn.ModuleDict) -> nn.ModuleDict:
-    """Like copy.deepcopy in two thirds of the time: the ten and more empty containers of every module are created here
-    directly."""
+    """Like copy.deepcopy in two thirds of the time: the empty containers of every module are created directly."""
     memo: dict[int, Any] = {}
     for module in pieces.modules():
         for value in vars(module).values():

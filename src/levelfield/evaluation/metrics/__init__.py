@@ -1,1 +1,1 @@
-"""Metrics by name: of retrieval, of clustering, of geometry, and of verification."""
+"""Metrics by name: retrieval, clustering, geometry and verification."""

@@ -1,4 +1,4 @@
-"""How well clusters agree with classes: NMI, AMI, ARI and the F1 of pairs, from the table of class against cluster."""
+"""Agreement of clusters with classes: NMI, AMI, ARI and the F1 of pairs, from the contingency table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics.registry import Facts, register
 
-_CELLS = 2048  # sizes of an intersection looked at together, for all clusters: some megabytes
+_CELLS = 2048  # intersection sizes processed at a time, for all clusters: some megabytes
 
 
 @dataclass(frozen=True)
 class Table:
-    """Sizes of the classes, of the clusters, and of their non-empty intersections with the two sizes beside each."""
+    """Sizes of the classes, the clusters, and their non-empty intersections (each with its two sizes)."""
 
     classes: Array
     clusters: Array
@@ -30,7 +30,8 @@ class Table:
 
     @property
     def trivial(self) -> bool:
-        """One class and one cluster, or every sample alone in both: perfect agreement by definition."""
+        """Whether there is one class and one cluster, or every sample is alone in both: perfect agreement by
+        definition."""
         return len(self.classes) == len(self.clusters) == len(self.cells) in (1, self.samples)
 
 
@@ -42,7 +43,9 @@ def tabulate(labels: Array, clusters: Array) -> Table:
     (1.0, 1.0)
     """
     if labels.shape != clusters.shape or labels.ndim != 1 or not len(labels):
-        raise BadInput(f"{labels.shape} labels and {clusters.shape} cluster ids: one of each per sample is needed.")
+        raise BadInput(
+            f"labels has shape {labels.shape} and clusters {clusters.shape}; expected one of each per sample."
+        )
     _, first, first_sizes = np.unique(labels, return_inverse=True, return_counts=True)
     _, second, second_sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     pairs, cells = np.unique(first.astype(np.int64) * len(second_sizes) + second, return_counts=True)
@@ -59,7 +62,7 @@ def tabulate(labels: Array, clusters: Array) -> Table:
     "nmi",
     Facts(
         "clustering",
-        "mutual information of classes and clusters, divided by the mean of their "
+        "mutual information between classes and clusters, divided by the mean of their "
         "entropies (k-means, as many clusters as classes)",
         ("arithmetic", "geometric", "min", "max"),
     ),
@@ -79,13 +82,13 @@ def nmi(table: Table, *, form: str = "arithmetic") -> float:
     return mutual_information(table) / mean
 
 
-@register("ami", Facts("clustering", "mutual information above chance, divided by the most it could be above chance"))
+@register("ami", Facts("clustering", "mutual information above chance, divided by its maximum above chance"))
 def ami(table: Table, *, form: None = None) -> float:
     if table.trivial:
         return 1.0
     chance = expected_mutual_information(table)
     gap = (_entropy(table.classes) + _entropy(table.clusters)) / 2 - chance
-    # Where the largest value is chance itself only rounding is left; its sign must not decide.
+    # If the maximum equals the chance level, only rounding is left; its sign must not matter.
     smallest = np.finfo(np.float64).eps
     return (mutual_information(table) - chance) / (min(gap, -smallest) if gap < 0 else max(gap, smallest))
 
@@ -102,7 +105,7 @@ def ari(table: Table, *, form: None = None) -> float:
 
 @register(
     "f1",
-    Facts("clustering", "harmonic mean of pair precision and pair recall: pairs in one cluster that share the class"),
+    Facts("clustering", "harmonic mean of pair precision and pair recall, over pairs of samples in one cluster"),
 )
 def f1(table: Table, *, form: None = None) -> float:
     all_pairs = _pairs(table.classes) + _pairs(table.clusters)
@@ -121,7 +124,7 @@ def pair_recall(table: Table) -> float:
 
 def mutual_information(table: Table) -> float:
     surprise = np.log(table.cells) + np.log(table.samples) - np.log(table.cell_class) - np.log(table.cell_cluster)
-    return max(math.fsum(table.cells / table.samples * surprise), 0.0)  # exact: names of classes change no bit
+    return max(math.fsum(table.cells / table.samples * surprise), 0.0)  # exact: independent of the names of classes
 
 
 def expected_mutual_information(table: Table) -> float:

@@ -1,4 +1,4 @@
-"""How tight the classes are and how far apart: distances within and between them, density, alignment, uniformity."""
+"""Tightness and separation of classes: distances within and between them, density, alignment, uniformity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _T = Number(2, above=0, most=100)  # above 180 the farthest pairs would underflo
 
 
 class Density(NamedTuple):
-    """Distance within classes, distance between class means, and the first divided by the second."""
+    """Distance within classes, distance between class means, and their ratio."""
 
     intra: float
     inter: float
@@ -29,11 +29,11 @@ class Density(NamedTuple):
 
 
 def density(rows: Arrays, labels: Arrays, distance: str = "cosine") -> Density:
-    """Mean distance within classes, between the means of classes, and their ratio (roth2020).
+    """Mean distance within classes, mean distance between class means, and their ratio (roth2020).
 
-    rows: (n, d) array or tensor; labels: (n,). cosine: all rows are brought to unit length first, and the means of
-    classes again; euclidean: rows as given. Every class counts alike within, and each pair of classes between. A class
-    of one row is left out within and counts between. NaN if there is no pair.
+    rows: (n, d) array or tensor; labels: (n,). cosine: rows and class means are normalised to unit length; euclidean:
+    rows as given. Every class has equal weight in `intra`, every pair of classes in `inter`. A class of one row counts
+    only in `inter`. NaN if there is no pair.
 
     >>> density([[0.0, 0.0], [0.0, 2.0], [3.0, 1.0], [3.0, 1.0]], [0, 0, 1, 1], distance="euclidean")
     Density(intra=1.0, inter=3.0, ratio=0.3333333333333333)
@@ -45,7 +45,7 @@ def density(rows: Arrays, labels: Arrays, distance: str = "cosine") -> Density:
 
 
 def alignment(rows: Arrays, labels: Arrays, alpha: float = 2.0) -> float:
-    """Mean of |x - y|^alpha over all pairs of one class, on rows brought to unit length. NaN if there is no pair.
+    """Mean of |x - y|^alpha over all pairs of one class, on rows normalised to unit length. NaN if there is no pair.
 
     rows: (n, d) array or tensor; labels: (n,).
 
@@ -56,8 +56,9 @@ def alignment(rows: Arrays, labels: Arrays, alpha: float = 2.0) -> float:
 
 
 def uniformity(rows: Arrays, t: float = 2.0) -> float:
-    """log of the mean of exp(-t |x - y|^2) over all pairs of rows (n, d), brought to unit length. The lower, the more
-    evenly they lie on the sphere; NaN for a single row. Costs half of the n x n x d product; memory: the rows once.
+    """log of the mean of exp(-t |x - y|^2) over all pairs of rows (n, d), normalised to unit length. Lower values mean
+    more evenly distributed rows; NaN for a single row. Costs half of the n x n x d product; memory: one copy of the
+    rows.
 
     >>> uniformity([[1.0, 0.0], [0.0, 5.0]], t=3)
     -6.0
@@ -66,13 +67,13 @@ def uniformity(rows: Arrays, t: float = 2.0) -> float:
 
 
 def intra(points: Points) -> float:
-    """Mean over the classes with a pair of the mean distance of their pairs."""
+    """Mean pair distance of each class, averaged over the classes with a pair."""
     means = [_within(points, positions) for positions in points.classes if len(positions) > 1]
     return math.fsum(means) / len(means) if means else math.nan
 
 
 def inter(points: Points) -> float:
-    """Mean distance of all pairs of class means."""
+    """Mean distance over all pairs of class means."""
     count = len(points.classes)
     if count < 2:
         return math.nan
@@ -83,7 +84,7 @@ def inter(points: Points) -> float:
             total += own
             length += float(own @ own)
         return max(1 - float(total @ total - length) / (count * (count - 1)), 0.0)
-    # stored as the rows are, so that a class for each row costs no more than the rows; around the origin
+    # same dtype as the rows, so that one class per row costs no more than the rows; centred at the origin
     middle = points.mean(points.order)
     means = np.empty((count, points.rows.shape[1]), points.rows.dtype)
     for number, positions in enumerate(points.classes):
@@ -93,7 +94,7 @@ def inter(points: Points) -> float:
 
 
 def _within(points: Points, positions: Array) -> float:
-    """Mean distance of the pairs of one class."""
+    """Mean distance over the pairs of one class."""
     count, centre = len(positions), points.mean(positions)
     if points.unit:
         # 1 - xy = |x - y|^2 / 2 for unit rows, and the mean of |x - y|^2 / 2 is the scatter / (count - 1): exact for
@@ -171,8 +172,7 @@ def _uniformity(points: Points, *, form: None = None, t: float, stage: Stage = S
     count = len(points.rows)
     if count < 2:
         return math.nan
-    # in the type of the rows: float32 errs by 1e-7, which is what the rows themselves are rounded to. A large t would
-    # underflow there.
+    # in the dtype of the rows: float32 has an error of 1e-7, as the rows themselves do. A large t would underflow.
     rows = points.copied(np.float64 if t > 20 else points.rows.dtype)
     total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_(), stage)
     return math.log(total / pairs_of(count))

@@ -1,4 +1,4 @@
-"""How often pairs are decided wrongly at each similarity, and what other classes of the kind would give."""
+"""Error rates of pair decisions at each similarity threshold, with intervals over classes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet
 from levelfield.evaluation.statistics import MIN_CLASSES, PairRate, differ
 
 RULES = ("equal_error", "balanced", "false_match")
-_STEPS = 16  # edges on each side of the threshold at which it is asked whether other classes could choose them
-_REACH = 40.0  # with C classes these cover odds of an error that are 1 + 40 / sqrt(C) times as large, and as small
+_STEPS = 16  # edges on each side of the threshold to test for the interval of the threshold
+_REACH = 40.0  # with C classes, the edges cover error odds up to 1 + 40 / sqrt(C) times larger and smaller
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of pairs that were decided wrongly, with its interval over other classes. NaN: no interval was asked for,
-    or fewer than 5 classes have such pairs."""
+    """Share of wrong pair decisions, with its interval over classes. NaN: no interval requested, or fewer than 5
+    classes have such pairs."""
 
     value: float
     low: float
@@ -32,8 +32,8 @@ class Rate:
 
 @dataclass(frozen=True)
 class Rates:
-    """`false_match`: of the pairs of different classes, those called the same; `false_non_match`: of the pairs of one
-    class, those called different."""
+    """`false_match`: share of the negative pairs called the same; `false_non_match`: share of the positive pairs called
+    different."""
 
     false_match: Rate
     false_non_match: Rate
@@ -43,14 +43,14 @@ class Rates:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a threshold has to achieve: `equal_error`, `balanced`, or `false_match` with the rate allowed."""
+    """Rule for choosing a threshold: `equal_error`, `balanced`, or `false_match` with the allowed rate."""
 
     name: str
     limit: float = math.nan
 
     @classmethod
     def of(cls, asked: str | Mapping[str, float]) -> Rule:
-        """The rule as it is written.
+        """The rule as text.
 
         >>> str(Rule.of({"false_match": 0.01}))
         'false_match<=0.01'
@@ -60,25 +60,25 @@ class Rule:
             raise unknown("rule for a threshold", ", ".join(map(str, given)), RULES)
         [(name, limit)] = given.items()
         if (name == "false_match") == math.isnan(limit):
-            raise BadSpecification(f"rule={asked!r}: write 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
+            raise BadSpecification(f"rule={asked!r}: use 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
         if limit <= 0 or limit >= 1:
-            raise BadSpecification(f"A false-match rate of {limit} was asked for: it lies between 0 and 1, as in 0.01.")
+            raise BadSpecification(f"The false-match rate is {limit}; it must be between 0 and 1, e.g. 0.01.")
         return cls(name, limit)
 
     def __str__(self) -> str:
         return self.name if math.isnan(self.limit) else f"{self.name}<={self.limit:g}"
 
     def best(self, match: Array, miss: Array) -> int:
-        """The first place where the rule is fulfilled best, along rates of false matches (falling) and misses."""
+        """First index that fulfils the rule best, given rates of false matches (falling) and misses."""
         if self.name == "equal_error":
             return int(np.abs(match - miss).argmin())
         return int((match + miss).argmin() if self.name == "balanced" else (match <= self.limit).argmax())
 
     def could_choose(self, edge: PairRates, chosen: PairRates, level: float) -> bool:
-        """Whether classes of the kind may choose this edge, as far as those that did choose can tell."""
+        """Whether other classes of the same kind could choose this edge."""
         if self.name == "equal_error":
             return not differ(*edge, level)
-        if self.name == "balanced":  # pairs between the two edges: as many of the one kind as of the other?
+        if self.name == "balanced":  # compare the rates of both kinds of pairs between the two edges
             return not differ(_between(edge[0], chosen[0]), _between(edge[1], chosen[1]), level)
         found = edge[0].interval(level)
         return found is not None and found.low <= self.limit <= found.high
@@ -88,8 +88,8 @@ PairRates = tuple[PairRate, PairRate]  # false matches, false non-matches
 
 
 class Curve:
-    """False matches and misses (false non-matches) at every edge of the grid from number `first` on; the last edge is
-    above all pairs."""
+    """False matches and misses (false non-matches) at every edge of the grid from index `first`; the last edge is above
+    all pairs."""
 
     def __init__(self, pairs: PairSet, counts: Counts, first: int) -> None:
         self.pairs, self.first = pairs, first
@@ -100,16 +100,16 @@ class Curve:
         self.match, self.miss = self.matches / pairs.other_pairs, self.misses / pairs.same_pairs
 
     def choose(self, rule: Rule) -> int:
-        """The number of the rule's edge: the middle one of those that decide alike."""
+        """Index of the edge that the rule chooses: the middle of the edges with equal decisions."""
         alike = self._alike(rule.best(self.match, self.miss))
         return self.first + int(alike[len(alike) // 2])
 
     def starts_at(self, chosen: int) -> bool:
-        """Whether the first edge decides as the chosen one: then a better one may lie before it."""
+        """Whether the first edge decides like the chosen one, so that a better edge may come before it."""
         return bool(self._alike(chosen - self.first)[0] == 0)
 
     def around(self, chosen: int) -> Array:
-        """Numbers of edges at which other classes are judged: even steps of the odds of both errors."""
+        """Indices of the edges to test with other classes: even steps of the odds of both errors."""
         reach = 1 + _REACH / math.sqrt(len(self.pairs.class_sizes))
         factors = reach ** np.linspace(-1, 1, 2 * _STEPS + 1)
         at = chosen - self.first
@@ -119,7 +119,7 @@ class Curve:
         return self.first + np.unique(found)
 
     def rates(self, chosen: int) -> Rates:
-        """Of the chosen edge; without intervals, for these classes chose it."""
+        """Rates at the chosen edge; without intervals, because these classes chose the edge."""
         at, none = chosen - self.first, (math.nan, math.nan)
         return _rates(self.pairs, int(self.matches[at]), int(self.misses[at]), none, none)
 
@@ -128,7 +128,7 @@ class Curve:
 
 
 def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
-    """Rates whose odds are so many times those of `rate`, which is moved away from 0 and 1 by one pair."""
+    """Rates whose odds are multiples of those of `rate`, which is moved away from 0 and 1 by one pair."""
     rate = min(max(rate, 1 / (pairs + 1)), pairs / (pairs + 1))
     odds = factors * rate / (1 - rate)
     result: Array = odds / (1 + odds)
@@ -136,7 +136,7 @@ def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
 
 
 class ByClass:
-    """Errors of each class at some edges: intervals of their rates, and of the edge that a rule chooses."""
+    """Errors of each class at some edges: gives intervals of the rates and of the chosen edge."""
 
     def __init__(self, pairs: PairSet, counts: Counts) -> None:
         self.pairs = pairs
@@ -147,7 +147,7 @@ class ByClass:
         ]
 
     def rates(self, ci: float | None) -> Rates:
-        """At the one edge."""
+        """Rates at one edge."""
         [(match, miss)] = self.at
         return _rates(
             self.pairs,
@@ -157,8 +157,8 @@ class ByClass:
         )
 
     def interval(self, rule: Rule, edges: Array, chosen: int, ci: float) -> tuple[float, float]:
-        """From the last edge below to the first edge above that other classes could not choose; to the end of the grid
-        where there is none. NaN if fewer than 5 classes have pairs of both kinds."""
+        """Interval from the last edge below to the first edge above that other classes could not choose, or to the end
+        of the grid. NaN if fewer than 5 classes have pairs of both kinds."""
         if min(rate.classes for rate in self.at[chosen]) < MIN_CLASSES:
             return math.nan, math.nan
         possible = np.flatnonzero(
@@ -172,7 +172,7 @@ class ByClass:
 
 
 def _between(one: PairRate, other: PairRate) -> PairRate:
-    """Of the pairs that two edges decide differently."""
+    """Rate of pairs that two edges decide differently."""
     return PairRate(np.abs(one.errors - other.errors), one.pairs, one.members)
 
 

@@ -1,4 +1,4 @@
-"""Rows as the metrics of their geometry read them: a few at a time, in float64, in an order of their own."""
+"""Rows for the geometry metrics: read in blocks, in float64, in canonical order."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from levelfield.evaluation.search.products import TILE, tiled
 from levelfield.progress import SILENT_STAGE, Stage
 
 T = TypeVar("T")
-BLOCK = 21 * TILE  # in whole tiles the number of threads changes no product
+BLOCK = 21 * TILE  # with whole tiles, products do not depend on the number of threads
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Embeddings and their class codes. The rows are lifted to float64 a block at a time and never copied as a whole.
+    """Embeddings and their class codes. Rows are converted to float64 in blocks and never copied as a whole.
 
-    unit: whether they are brought to length 1 on the way; else they are divided by `scale` there. The order of rows,
-    and the names of classes, change no bit: classes come in the order of a number made of their rows, rows within them
-    in that of their own.
+    unit: normalise rows to length 1 on the way; otherwise divide them by `scale`. Results do not depend on the order of
+    rows or the names of classes: classes and rows are sorted by a hash of their content.
     """
 
     rows: Array
@@ -39,7 +38,7 @@ class Points:
 
     @classmethod
     def of(cls, rows: Any, labels: Any = None, *, unit: bool = False) -> Points:
-        """From anybody's arrays, checked; without labels all rows are of one class."""
+        """Create from arrays and validate them; without labels all rows are of one class."""
         found = finite_rows(rows, "rows", None)
         names = (
             np.zeros(len(found), dtype=np.int64)
@@ -49,7 +48,7 @@ class Points:
         return cls(found, np.unique(names, return_inverse=True)[1], unit)
 
     def once(self, compute: Callable[[Points], T]) -> T:
-        """`compute` of these points, the first time it is asked for: several metrics need the same spectrum."""
+        """Result of `compute` for these points, cached: several metrics need the same spectrum."""
         if compute not in self._found:
             self._found[compute] = compute(self)
         found: T = self._found[compute]
@@ -61,7 +60,7 @@ class Points:
 
     @cached_property
     def order(self) -> Array:
-        """Positions of all rows by their number."""
+        """Positions of all rows, sorted by hash."""
         return np.argsort(self._numbers, kind="stable")
 
     @cached_property
@@ -77,7 +76,7 @@ class Points:
         return row_numbers(self.rows)
 
     def lifted(self, positions: Array) -> Array:
-        """These rows in float64, in units of `scale`."""
+        """Rows in float64, in units of `scale`."""
         part: Array = self.rows[positions].astype(np.float64)
         return unit_rows(part) if self.unit else part / self.scale
 
@@ -88,7 +87,7 @@ class Points:
             yield self.lifted(positions[start : start + size])
 
     def copied(self, dtype: Any) -> Array:
-        """All rows, in their own order, as a new array of this type."""
+        """All rows in canonical order, as a new array of the given dtype."""
         result = np.empty(self.rows.shape, dtype)
         for number, part in enumerate(self.parts(self.order)):
             result[number * BLOCK : number * BLOCK + len(part)] = part
@@ -111,7 +110,7 @@ def measure(
     distance: str,
     stage: Stage = SILENT_STAGE,
 ) -> dict[str, float]:
-    """The geometry metrics of rows as `distance` compares them: of unit length under cosine, bits under hamming.
+    """Geometry metrics of rows as `distance` compares them: unit length under cosine, bits under hamming.
 
     >>> from levelfield.evaluation import parse
     >>> measure(np.eye(2), np.array([0, 1]), [parse("rho"), parse("inter_distance")], distance="cosine")
@@ -133,12 +132,12 @@ def measure(
 
 
 def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
-    """Some metrics are not defined for every distance."""
+    """Refuse metrics that are not defined for the distance."""
     for metric in wanted:
         known = metric.facts.distances
         if known and distance not in known:
             raise BadSpecification(
-                f"Metric '{metric.name}' is not defined for distance '{distance}': {' or '.join(known)} is needed."
+                f"Metric '{metric.name}' is not defined for distance '{distance}'; use {' or '.join(known)}."
             )
 
 
@@ -148,10 +147,10 @@ def pair_sum(
     value: Callable[[Tensor], Tensor],
     stage: Stage = SILENT_STAGE,
 ) -> float:
-    """Sum of `value(|x - y|^2)` over all pairs of `count` rows, each pair once: half of the matrix of distances.
+    """Sum of `value(|x - y|^2)` over all pairs of `count` rows, each pair once (half of the distance matrix).
 
-    block(start, stop): these rows, all of one type; products are made in it, the sum in float64. The rows should lie
-    around the origin: |x|^2 + |y|^2 - 2xy loses what is small beside |x|^2. `value` may write into what it gets.
+    block(start, stop): returns these rows in one dtype, which is used for products; the sum is in float64. Rows should
+    be centred at the origin: |x|^2 + |y|^2 - 2xy loses small distances beside |x|^2. `value` may modify its input.
 
     >>> rows = np.array([[0.0], [1.0], [3.0]])
     >>> pair_sum(3, lambda start, stop: rows[start:stop], torch.sqrt)
@@ -172,7 +171,7 @@ def pair_sum(
 
 
 def pairs_of(count: int) -> int:
-    """How many pairs `count` rows form.
+    """Number of pairs of `count` rows.
 
     >>> pairs_of(4)
     6

@@ -1,4 +1,4 @@
-"""Lloyd's k-means as the clustering metrics need it: seeded, exact, and without work that cannot change anything."""
+"""Lloyd's k-means for the clustering metrics: seeded, exact, and without redundant comparisons."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def kmeans(
 ) -> Array:
     """Cluster of each of the rows (n, d), int64 (n,); a pure function of the set of rows and (seed, start).
 
-    Starts at `clusters` different rows, then `steps` times: each row to its nearest centre (Euclidean; the lower number
-    if equally near), each centre to the mean of its rows; then one last assignment. An empty cluster takes the farther
-    half of the largest one. The steps of `stage` are pairs of row and centre that were compared or need not be.
-    Memory: about 8 MB beyond the centres, twice; the rows are not copied.
+    Starts at `clusters` different rows, then repeats `steps` times: assign each row to its nearest centre (Euclidean;
+    the lower index if tied), move each centre to the mean of its rows; finally one last assignment. An empty cluster
+    takes the farther half of the largest cluster. The steps of `stage` are pairs of row and centre, compared or
+    skipped. Memory: two copies of the centres plus about 8 MB; the rows are not copied.
 
     >>> kmeans(np.array([[0.0], [0.1], [9.0], [9.1]]), 2).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
@@ -44,13 +44,13 @@ def clusterings(
     steps: int = STEPS,
     stage: Stage = SILENT_STAGE,
 ) -> Iterator[Array]:
-    """`kmeans` from each of the starts; what does not depend on the start is done once.
+    """`kmeans` for each start; shared work is done once.
 
     >>> [len(set(found.tolist())) for found in clusterings(np.arange(12.0).reshape(6, 2), 3, starts=range(2))]
     [3, 3]
     """
     if not 1 <= clusters <= len(rows):
-        raise BadInput(f"{clusters} clusters were asked of {len(rows)} rows: 1 to {len(rows)} are possible.")
+        raise BadInput(f"clusters={clusters}, but there are {len(rows)} rows; clusters must be 1 to {len(rows)}.")
     rows = np.ascontiguousarray(rows, dtype=np.result_type(rows, np.float32))
     order = canonical_order(rows, np.zeros(len(rows)))
     for start in starts:
@@ -59,7 +59,7 @@ def clusterings(
         state = _Lloyd(rows, order, rows[order[chosen]], stage)
         for _ in range(steps):
             if not state.assign():
-                break  # a fixed point: further steps would repeat it
+                break  # converged
             state.move_centres()
         else:
             state.assign()
@@ -68,25 +68,25 @@ def clusterings(
 
 
 class _Lloyd:
-    """Rows look only at centres that moved, and at the others only if they might be nearer than those.
+    """Assignment that compares rows only with moved centres, and with other centres only if they could be nearer.
 
-    A centre moves only if its rows changed. Every label is the one that comparing all with all would give.
+    A centre moves only if its rows changed. The labels equal those of a full comparison.
     """
 
     def __init__(self, rows: Array, order: Array, centres: Array, stage: Stage) -> None:
         self.rows, self.order, self.centres = rows, order, centres
         self.half = half_squares(centres)
         self.label = np.full(len(rows), -1)
-        self.score = np.full(len(rows), -np.inf, rows.dtype)  # of the own centre, when the row last looked
+        self.score = np.full(len(rows), -np.inf, rows.dtype)  # score of the own centre at the last comparison
         self.moved = np.ones(len(centres), dtype=bool)
         self.stale = np.zeros(len(centres), dtype=bool)
         self.stage = stage
 
     def assign(self) -> bool:
-        """Give each row its nearest centre; whether any row changed. Marks the clusters that did as stale."""
+        """Assign each row to its nearest centre and mark changed clusters as stale; return whether any row changed."""
         before = self.stage.done
         score, label = self._nearest(None, self.moved)
-        # The old score of the own centre is at least that of every resting centre. A moved one that reaches it wins.
+        # The old score of the own centre is at least that of every unmoved centre. A moved one that reaches it wins.
         behind = ahead(self.score, self.label, score, label)
         looks = np.flatnonzero(behind & self.moved[self.label])
         if len(looks):
@@ -107,7 +107,7 @@ class _Lloyd:
         return nearest(self.rows, self.centres, self.half, positions=positions, columns=columns, stage=self.stage)
 
     def move_centres(self) -> None:
-        """Each stale centre to the mean of its rows, summed in canonical order."""
+        """Move each stale centre to the mean of its rows, summed in canonical order."""
         refilled = self._refill()
         sizes = np.bincount(self.label, minlength=len(self.centres))
         stale = np.flatnonzero(self.stale & (sizes > 0))
@@ -120,13 +120,13 @@ class _Lloyd:
         means = np.divide(sums, sizes[stale, None].astype(sums.dtype), out=sums)
         self.moved[:] = False
         self.moved[stale] = (means != self.centres[stale]).any(axis=1)
-        self.moved[refilled] = True  # even one that stands where it stood: its rows have not looked at it
+        self.moved[refilled] = True  # even if it did not move: its rows have not been compared with it
         self.centres[stale] = means
         self.half[stale] = half_squares(means)
         self.stale[:] = False
 
     def _refill(self) -> list[int]:
-        """Each empty cluster takes the farther half of the largest one whose rows are not all equal, if any is."""
+        """Give each empty cluster the farther half of the largest cluster whose rows are not all equal, if any."""
         sizes = np.bincount(self.label, minlength=len(self.centres))
         refilled: list[int] = []
         for empty in np.flatnonzero(sizes == 0).tolist():
@@ -136,13 +136,13 @@ class _Lloyd:
                 rows = self.rows[members]
                 if (rows != rows[0]).any():
                     break
-                sizes[largest] = 1  # equal rows can't be told apart: splitting them would leave one half empty again
+                sizes[largest] = 1  # splitting equal rows would leave one half empty again
             else:
                 break
             spread = np.square(rows - rows.mean(axis=0)).sum(axis=1)
             far = members[np.argsort(-spread, kind="stable")[: len(members) // 2]]
             self.label[far] = empty
-            self.score[far] = np.inf  # they never looked at their new centre, so they look at all
+            self.score[far] = np.inf  # not yet compared with the new centre, so compare with all
             sizes[empty], sizes[largest] = len(far), len(members) - len(far)
             self.stale[[empty, largest]] = True
             refilled.append(empty)

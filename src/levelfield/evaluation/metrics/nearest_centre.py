@@ -1,4 +1,4 @@
-"""The nearest centre of each row, from products in blocks that stay in cache."""
+"""Nearest centre of each row, from products in blocks that fit in the cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from levelfield.evaluation.search.products import TILE, tiled
 from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 
-# A block of 480 x 960 scores is 2 MB in float32: subtracting and searching it there costs 2 % of the product.
+# A block of 480 x 960 scores is 2 MB in float32: subtracting and searching in cache costs 2 % of the product.
 _ROWS, _COLUMNS = 10 * TILE, 20 * TILE
 
 
@@ -25,9 +25,9 @@ def nearest(
 ) -> tuple[Array, Array]:
     """(score, centre) for the rows at `positions` (None: all) among the centres at `columns` (ascending).
 
-    The score is `row @ centre - half[centre]`, half being |centre|^2 / 2: the larger, the nearer; the lower number if
-    equal. It does not depend on which other rows and columns are asked for. Without columns it is -inf, and the centre
-    a number beyond all others. The steps of `stage` are pairs.
+    The score is `row @ centre - half[centre]`, with half = |centre|^2 / 2: larger means nearer; ties go to the lower
+    index. It does not depend on the other rows and columns of the call. Without columns the score is -inf and the
+    centre an index beyond all others. The steps of `stage` are pairs.
 
     >>> from levelfield.evaluation.search.distances import half_squares
     >>> centres = np.array([[0.0], [4.0]])
@@ -49,9 +49,9 @@ def nearest(
             right = targets[:, left : left + _COLUMNS]
             scores = torch.mm(block, right, out=buffer[: len(block) * right.shape[1]].view(len(block), -1)).numpy()
             scores -= half[left : left + _COLUMNS]
-            found = scores.argmax(axis=1)[:size]  # the first of equals: the lower number
+            found = scores.argmax(axis=1)[:size]  # ties: the first, which is the lower index
             score, label = scores[np.arange(size), found], columns[found + left]
-            better = score > best[place]  # later columns have higher numbers
+            better = score > best[place]  # later columns have higher indices
             best[place], name[place] = np.where(better, score, best[place]), np.where(better, label, name[place])
 
     places = (slice(begin, min(begin + height, count)) for begin in range(0, count, height))
@@ -61,7 +61,7 @@ def nearest(
 
 
 def _targets(centres: Array, half: Array, columns: Array) -> tuple[torch.Tensor, Array]:
-    """The centres at `columns` side by side and their halves, in whole tiles; what fills the last can't be nearest."""
+    """The centres at `columns` and their halves, in whole tiles; the padding can never be nearest."""
     chosen = np.pad(columns, (0, -len(columns) % TILE), mode="edge")
     halves = half[chosen]
     halves[len(columns) :] = np.inf
@@ -69,7 +69,7 @@ def _targets(centres: Array, half: Array, columns: Array) -> tuple[torch.Tensor,
 
 
 def ahead(score: Array, name: Array, other: Array, other_name: Array) -> Array:
-    """Where the first of two centres is nearer, or equally near and of lower number.
+    """Where the first of two centres is nearer, or equally near with a lower index.
 
     >>> ahead(np.array([2.0, 1.0, 1.0]), np.array([7, 7, 7]), np.array([1.0, 1.0, 1.0]), np.array([0, 8, 7]))
     array([ True,  True, False])

@@ -1,7 +1,7 @@
-"""All pairs of a set, counted in blocks: how many pairs of one class, and of two, are at least so similar.
+"""Count all pairs of a set by similarity, in blocks, separately for positive and negative pairs.
 
-Nothing of size n x n exists at any time, and each pair is computed once. A similarity here is larger for nearer rows:
-the cosine, the inner product, minus half the squared distance, minus half the number of different bits.
+No n x n matrix is built, and each pair is computed once. Similarity is larger for nearer rows: the cosine, the inner
+product, minus half the squared distance, minus half the number of different bits.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 
 BINS = 2**18
-_ROWS, _COLUMNS = 512, 1024  # of a block: 2 MB in float32
-_NEAR = 0.99  # the Euclidean grid spans the distances between this share of the rows; nobody wants a threshold beyond
+_ROWS, _COLUMNS = 512, 1024  # block size: 2 MB in float32
+_NEAR = 0.99  # the Euclidean grid spans the distances between this share of the rows; thresholds beyond are useless
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Grid:
         return result
 
     def bin_of(self, similarity: Array) -> Array:
-        """The last edge at or below each similarity; what lies outside goes to the ends."""
+        """The last edge at or below each similarity; values outside the grid go to its ends."""
         numbers = np.floor(similarity * similarity.dtype.type(1 / self.width)).astype(np.int64) - self.first
         clipped: Array = np.clip(numbers, 0, self.bins - 1, out=numbers)
         return clipped
@@ -47,7 +47,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class PairSet:
-    """Rows ready to be paired, class by class: `codes` is non-decreasing."""
+    """Rows sorted by class for pairing: `codes` is non-decreasing."""
 
     rows: Array
     half: Array | None
@@ -57,7 +57,7 @@ class PairSet:
 
     @cached_property
     def class_sizes(self) -> Array:
-        """In the order in which the classes lie."""
+        """Class sizes, in the order of the rows."""
         return np.diff(self._starts, append=len(self.codes))
 
     @cached_property
@@ -78,7 +78,7 @@ class PairSet:
         return sizes * (sizes - 1) // 2, sizes * (len(self.rows) - sizes)
 
     def sample(self, size: int, *, seed: int) -> PairSet:
-        """Random classes with `size` rows or more in all, of large classes only a part."""
+        """Random classes with at least `size` rows in total; of large classes only a part."""
         most = max(size // min(len(self.class_sizes), 64), 2)
         position = np.arange(len(self.codes)) - np.repeat(self._starts, self.class_sizes)
         order = numpy_stream(seed, "pairs", "sample").permutation(len(self.class_sizes))
@@ -91,7 +91,7 @@ class PairSet:
 
 
 def pair_set(rows: Array, codes: Array, *, distance: str, what: str = "embeddings") -> PairSet:
-    """Rows sorted by class, and by their own bits within a class: the order they came in cannot matter.
+    """Sort rows by class, and by content within a class, so that the input order does not matter.
 
     >>> found = pair_set(np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]), np.array([7, 3, 7]), distance="cosine")
     >>> found.codes.tolist(), found.same_pairs, found.other_pairs
@@ -100,10 +100,10 @@ def pair_set(rows: Array, codes: Array, *, distance: str, what: str = "embedding
     codes = np.unique(codes, return_inverse=True)[1]
     classes = int(codes.max()) + 1
     if classes < 2:
-        raise BadInput(f"{what} are all of one class: to tell same from not, at least two classes are needed.")
+        raise BadInput(f"{what} are all of one class; at least two classes are needed.")
     if len(rows) == classes:
         raise BadInput(
-            f"{what}: each of the {classes} classes has one image, so no pair is of the same class. "
+            f"{what}: each of the {classes} classes has one image, so there is no positive pair. "
             "At least one class with two images is needed."
         )
     order = np.lexsort((row_numbers(rows), codes))
@@ -115,7 +115,7 @@ def pair_set(rows: Array, codes: Array, *, distance: str, what: str = "embedding
 
 @dataclass(frozen=True)
 class Counts:
-    """Pairs whose similarity is at or above each edge, by class, and those above the first edge in the grid's bins.
+    """Numbers of pairs at or above each edge, by class, and of pairs above the first edge, by bin of the grid.
 
     A pair of two classes is counted for both of them.
     """
@@ -129,7 +129,7 @@ class Counts:
 def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Progress = SILENT) -> Counts:
     """Count all pairs once. edges: ascending. Without `fine` the bins stay empty. Memory: O(edges * classes).
 
-    Most pairs are of different classes and lie below the first edge: these cost one comparison.
+    Most pairs are negative and below the first edge; each of those costs one comparison.
     """
     classes, levels = len(pairs.class_sizes), len(edges)
     same, other = (np.zeros((classes, levels), dtype=np.int64) for _ in range(2))
@@ -154,14 +154,14 @@ def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Pr
 
 
 def _add(table: Array, codes: Array, at: Array, level: Array) -> None:
-    """Count pairs in the rows of a table that the classes of a block take up; the others are not touched."""
+    """Count pairs in the rows of a table that belong to the classes of a block; other rows are not touched."""
     window = table[codes[0] : codes[-1] + 1]
     keys = (codes[at] - codes[0]) * window.shape[1] + level
     window += np.bincount(keys, minlength=window.size).reshape(window.shape)
 
 
 def _blocks(pairs: PairSet, progress: Progress) -> Iterator[tuple[Array, Array | None, slice, slice]]:
-    """(similarity, which are of one class or None if no pair is, rows, columns); -inf at and below the diagonal."""
+    """(similarity, mask of positive pairs or None if there are none, rows, columns); -inf at and below the diagonal."""
     n = len(pairs.rows)
     stage = progress.stage("comparing pairs", _entries(n))
     numbers = np.arange(n)
@@ -176,7 +176,7 @@ def _blocks(pairs: PairSet, progress: Progress) -> Iterator[tuple[Array, Array |
             positive = None
             if left < rows.stop:
                 similarity[numbers[rows][:, None] >= numbers[columns]] = -np.inf
-            # classes lie together, so only the last class of the rows can reach into columns beyond them
+            # rows are sorted by class, so only the last class of the block can reach into later columns
             if left < rows.stop or pairs.codes[rows.stop - 1] == pairs.codes[left]:
                 positive = (pairs.codes[rows][:, None] == pairs.codes[columns]) & np.isfinite(similarity)
             yield similarity, positive, rows, columns
@@ -184,12 +184,12 @@ def _blocks(pairs: PairSet, progress: Progress) -> Iterator[tuple[Array, Array |
 
 
 def _entries(n: int) -> int:
-    """Entries of all blocks of n rows."""
+    """Number of entries in all blocks of n rows."""
     return sum((min(top + _ROWS, n) - top) * (n - top) for top in range(0, n, _ROWS))
 
 
 def _grid(rows: Array, half: Array | None, distance: str) -> Grid:
-    """The range that similarities can have, in some 200,000 steps; bit by bit for Hamming distances."""
+    """Grid over the range of similarities, in some 200,000 steps; one step per bit for Hamming distances."""
     if distance == "hamming":
         return Grid(-rows.shape[1], 0.5, rows.shape[1] + 1)
     low, high = -1.0, 1.0

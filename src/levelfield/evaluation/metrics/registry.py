@@ -1,4 +1,4 @@
-"""The metrics by name: what each is, in which forms, and the error for a name that is none."""
+"""Registry of metrics: definitions, forms, and parsing of metric names."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from levelfield.registry import Registry, is_file_reference
 _registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
 register = _registry.register
 _DIGITS = 20
-_MOST = 10**9  # of neighbours: places are whole numbers of 64 bits
+_MOST = 10**9  # neighbours: ranks are 64-bit integers
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number that is part of a metric's name, as `drop` in `rho[drop=1]`.
+    """A number in a metric's name, such as `drop` in `rho[drop=1]`.
 
     >>> print(Number(0, above=-1, whole=True))
-    a whole number from 0 (default 0)
+    an integer from 0 (default 0)
     >>> Number(2, above=0).checked("alpha", -1)
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadSpecification: alpha=-1: a number above 0 is needed.
+    levelfield.errors.BadSpecification: alpha=-1: expected a number above 0.
     """
 
     default: float
@@ -38,45 +38,46 @@ class Number:
 
     @property
     def range(self) -> str:
-        lower = f"whole number from {self.above + 1:g}" if self.whole else f"number above {self.above:g}"
-        return f"a {lower}" + (f" and at most {self.most:g}" if self.most < math.inf else "")
+        lower = f"an integer from {self.above + 1:g}" if self.whole else f"a number above {self.above:g}"
+        return lower + (f" and at most {self.most:g}" if self.most < math.inf else "")
 
     def __str__(self) -> str:
         return f"{self.range} (default {self.default:g})"
 
     def checked(self, name: str, value: float | str) -> float:
-        """The value, if it is one that may be asked for."""
+        """Return the value if it is valid."""
         try:
             number = float(value)
         except ValueError:
             number = math.nan
         if not self.above < number <= self.most or math.isinf(number) or (self.whole and number % 1):
-            raise BadSpecification(f"{name}={value}: {self.range} is needed.")
+            raise BadSpecification(f"{name}={value}: expected {self.range}.")
         return number
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about a metric. `kind`: `retrieval` (a value per query), `clustering` (a value per start of the
-    clusterer) or `geometry` (a value of the whole set).
+    """Facts of a metric. `kind`: `retrieval` (one value per query), `clustering` (one value per k-means start) or
+    `geometry` (one value for the whole set).
 
-    reach: of a retrieval metric, the last place that it reads, for queries with so many positives: `reach(positives,
-    k)`; the nearest positive is always known. None: it reads the whole list, which is right for every metric and slow.
+    reach: for a retrieval metric, `reach(positives, k)` is the last rank that it reads for queries with that many
+    positives; the rank of the nearest positive is always known. None: it reads the whole list (always correct, but
+    slow).
     """
 
     kind: str
     text: str
     forms: tuple[str, ...] = ()  # the first is the default
     numbers: Mapping[str, Number] = field(default_factory=dict)
-    distances: tuple[str, ...] = ()  # for which it is defined; empty: for all
-    norm: str = ""  # "unit": rows are brought to length 1 whatever the distance
-    all_pairs: bool = False  # a geometry metric that looks at every pair of rows, and advances `stage` by each
+    distances: tuple[str, ...] = ()  # supported distances; empty: all
+    norm: str = ""  # "unit": rows are normalised to length 1 for every distance
+    all_pairs: bool = False  # a geometry metric that visits every pair of rows and advances `stage` for each
     reach: Callable[[Array, int | None], Any] | None = None
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric as asked for: `map@c[released]` is entry `map@c` in form `released`."""
+    """One requested metric: `map@c[released]` is entry `map@c` in form `released`."""
 
     name: str
     entry: str
@@ -89,12 +90,12 @@ class Metric:
 
 
 def names() -> list[str]:
-    """All metrics; K stands for any whole number."""
+    """All metrics; K is any positive integer."""
     return _registry.names()
 
 
 def describe(name: str) -> Facts:
-    """What is known about a metric.
+    """Facts of a metric.
 
     >>> describe("recall@10").text
     '1 if a positive is among the first K, else 0'
@@ -104,7 +105,7 @@ def describe(name: str) -> Facts:
 
 
 def parse(name: str) -> Metric:
-    """The metric that a name stands for; `my_metrics.py:function` stands for the user's own, which is run.
+    """Parse the name of a metric; `my_metrics.py:function` loads a user's metric, which runs the file.
 
     >>> parse("recall@10")
     Metric(name='recall@10', entry='recall@K', k=10, form=None, numbers={})
@@ -123,7 +124,7 @@ def parse(name: str) -> Metric:
     if number.isdecimal() and (own or (base not in _registry and f"{stem}@K" in _registry)):
         entry, k = stem if own else f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
         if not 1 <= k <= _MOST:
-            raise BadSpecification(f"Metric '{name}' asks for {k} neighbours: 1 to {_MOST} are possible.")
+            raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
     if not own and ((k is None and entry.endswith("@K")) or entry not in _registry):
         shown = number if number.isdecimal() else "1"
         raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
@@ -134,22 +135,22 @@ def parse(name: str) -> Metric:
 
 
 create = parse
-"""The name that every registry has for it."""
+"""Alias of `parse`, under the name that all registries use."""
 
 
 def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
-    """The choice and the numbers between the brackets; what is not said there is the default."""
+    """Form and numbers between the brackets, with defaults for the others."""
     choice: str | None = None
     numbers: dict[str, float] = {}
     for part in form.split(",") if form is not None else ():
         key, equals, value = (text.strip() for text in part.partition("="))
         if not facts.forms and not facts.numbers:
-            raise BadSpecification(f"Metric '{base}' has one form only: write '{base}' instead of '{name}'.")
+            raise BadSpecification(f"Metric '{base}' has only one form: use '{base}' instead of '{name}'.")
         if not (key in facts.numbers if equals else key in facts.forms):
             numbered = [f"{known}={value or format(number.default, 'g')}" for known, number in facts.numbers.items()]
             raise unknown(f"form of metric '{base}'", part.strip(), [*facts.forms, *numbered])
         if key in numbers or (not equals and choice is not None):
-            raise BadSpecification(f"Metric '{name}' says twice which form it is: one is needed.")
+            raise BadSpecification(f"Metric '{name}' names its form twice; name it once.")
         if equals:
             numbers[key] = facts.numbers[key].checked(f"Metric '{name}': {key}", value)
         else:
@@ -159,7 +160,7 @@ def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | N
 
 
 def split(text: str) -> list[str]:
-    """Names with commas between; those within brackets belong to a name.
+    """Split comma-separated names; commas within brackets belong to a name.
 
     >>> split("recall@1, rho[drop=1,reverse]")
     ['recall@1', 'rho[drop=1,reverse]']
@@ -168,7 +169,7 @@ def split(text: str) -> list[str]:
 
 
 def parse_all(wanted: Iterable[str] | None, *, k: Iterable[int]) -> list[Metric]:
-    """Metrics in the order asked for, each once; a bare `recall` or `precision` stands for one metric per k.
+    """Metrics in the requested order without duplicates; a bare `recall` or `precision` means one metric per k.
 
     >>> [metric.name for metric in parse_all("recall, mrr", k=(1, 2))]
     ['recall@1', 'recall@2', 'mrr']
@@ -181,13 +182,13 @@ def parse_all(wanted: Iterable[str] | None, *, k: Iterable[int]) -> list[Metric]
     full: dict[str, None] = {}
     for name in asked:
         if not isinstance(name, str):
-            raise BadSpecification(f"metrics holds {name!r}: names are needed, as 'recall@1'.")
+            raise BadSpecification(f"metrics contains {name!r}; expected names such as 'recall@1'.")
         full.update(dict.fromkeys([f"{name}@{n}" for n in k] if name in ("recall", "precision") else [name]))
     return [parse(name) for name in full]
 
 
 def ranking(metrics: Iterable[str]) -> list[str]:
-    """The metrics of which more is better: those of geometry describe embeddings and do not rank them.
+    """Metrics for which larger is better; geometry metrics describe embeddings and do not rank them.
 
     >>> ranking(["rho", "recall@1", "nmi"])
     ['recall@1', 'nmi']
@@ -196,7 +197,7 @@ def ranking(metrics: Iterable[str]) -> list[str]:
     found = [metric for metric in metrics if parse(metric).kind != "geometry"]
     if not found:
         raise BadSpecification(
-            f"{', '.join(metrics)}: this describes embeddings and does not say which are better. "
-            "Add a metric that does, such as recall@1."
+            f"{', '.join(metrics)}: descriptive metrics cannot rank embeddings. Add a metric that can, such as "
+            "recall@1."
         )
     return found

@@ -1,4 +1,4 @@
-"""Retrieval metrics, one value per query, from tie groups in closed form (mean over all orders of what is level)."""
+"""Retrieval metrics, one value per query, from tie groups in closed form (mean over all orders of tied rows)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _nearest(positives: Array, k: int | None) -> int:
 
 
 def _first_k(positives: Array, k: int | None) -> int:
-    assert k is not None  # a part of the metric's name
+    assert k is not None  # part of the metric's name
     return k
 
 
@@ -33,9 +33,8 @@ def _first_c(positives: Array, k: int | None) -> Array:
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group.
 
-    As every retrieval metric: `groups` are the positives of a block of queries with their ranks, grouped where they
-    are at equal distance; the result is float64 (queries,). `evaluate(embeddings, labels, metrics=["recall@1"])` is
-    the way to call one.
+    As for every retrieval metric, `groups` are the positives of a block of queries with their ranks, grouped by equal
+    distance; the result is float64 (queries,). Call it through `evaluate(embeddings, labels, metrics=["recall@1"])`.
     """
     return _over_nearest(
         groups,
@@ -65,7 +64,7 @@ def map_at_r(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.count), groups.count)
 
 
-@register("map", Facts("retrieval", "mean over the positives of the precision at their places in the whole list"))
+@register("map", Facts("retrieval", "mean over the positives of the precision at their ranks in the whole list"))
 def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     return _share(precision_sum(groups, groups.gallery), groups.count)
 
@@ -90,8 +89,8 @@ def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
     "map@c",
     Facts(
         "retrieval",
-        "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 in place of R, as the "
-        "released code has it (released); or hits among the first c, divided by c (equation)",
+        "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 instead of R, as in the "
+        "released code (released); or hits among the first c, divided by c (equation)",
         ("map_at_r", "released", "equation"),
         reach=_first_c,
     ),
@@ -103,14 +102,14 @@ def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
     return _share(hits_within(groups, size) if form == "equation" else precision_sum(groups, size), size)
 
 
-@register("mrr", Facts("retrieval", "1 / place of the nearest positive", reach=_nearest))
+@register("mrr", Facts("retrieval", "1 / rank of the nearest positive", reach=_nearest))
 def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
     return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)
 
 
 def reach(wanted: Iterable[Metric], positives: Array) -> Array:
-    """The last place that matters to these metrics, for queries with so many positives; the nearest always matters.
+    """The last rank that the metrics read, for queries with the given numbers of positives; at least the nearest.
 
     >>> from levelfield.evaluation.metrics.registry import parse
     >>> reach([parse("r_precision"), parse("precision@2")], np.array([1, 7]))
@@ -131,10 +130,10 @@ def hits_within(groups: TieGroups, cut: int | Array) -> Array:
 
 
 def precision_sum(groups: TieGroups, cut: int | Array) -> Array:
-    """Expected sum, over the positives at places up to `cut`, of (hits up to that place) / place.
+    """Expected sum, over the positives at ranks up to `cut`, of (hits up to that rank) / rank.
 
-    Within a group the terms are (p/m) (b + 1 + (j-1) c) / (n0+j) with c = (p-1)/(m-1), that is
-    (p/m) (c + (b + 1 - (n0+1) c) / place): their sum needs two harmonic numbers and no loop over the places.
+    Within a group the terms are (p/m) (b + 1 + (j-1) c) / (n0+j) with c = (p-1)/(m-1), that is (p/m) (c + (b + 1 -
+    (n0+1) c) / place): their sum needs two harmonic numbers and no loop over the ranks.
     """
     before = groups.before
     end = before + np.clip(_per_group(groups, cut) - before, 0, groups.rows)
@@ -176,8 +175,8 @@ def _harmonic(size: int) -> Array:
 def _over_nearest(
     groups: TieGroups, plain: Callable[[Array], Array], tied: Callable[[Array, Array, Array], Array]
 ) -> Array:
-    """A value of each query's nearest group: `plain(before)` if it holds positives only, else `tied(before, rows,
-    positives)`, computed once for each distinct group."""
+    """Value from each query's nearest group: `plain(before)` if it contains only positives, else `tied(before, rows,
+    positives)`, computed once per distinct group."""
     nearest = np.flatnonzero(groups.hits == 0)
     before, rows, positives = groups.before[nearest], groups.rows[nearest], groups.positives[nearest]
     values = plain(before)
@@ -203,7 +202,7 @@ def _some_hit(before: Array, rows: Array, positives: Array, k: int) -> Array:
 
 
 def _first_reciprocal(before: Array, rows: Array, positives: Array) -> Array:
-    weight = positives / rows  # probability that the first positive stands at place j of the group, here j = 1
+    weight = positives / rows  # probability that the first positive is at position j of the group, here j = 1
     total = np.zeros(len(rows))
     for step in range(int((rows - positives).max()) + 1):
         total += weight / (before + step + 1)

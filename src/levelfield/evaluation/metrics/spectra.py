@@ -1,4 +1,4 @@
-"""How many directions the embeddings use: singular values of the whole set and of each class, spectral decay rho."""
+"""Spectra of embeddings: singular values of the whole set and of each class, spectral decay rho."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from levelfield.evaluation.metrics.registry import Facts, Number, register
 from levelfield.evaluation.search.threads import one_thread
 
 DIRECTIONS = ("uniform-spectrum", "spectrum-uniform")
-PAPER_LENGTH = 35  # values of a class spectrum that roth2020 (section E) shows
+PAPER_LENGTH = 35  # length of the class spectra in roth2020 (section E)
 
 
 def spectrum(rows: Arrays) -> Array:
-    """All min(n, d) singular values of the rows as they are (not centred, no unit length), the largest first.
+    """All min(n, d) singular values of the rows as given (not centred, not normalised), largest first.
 
-    rows: (n, d) array or tensor. Computed in float64 whatever comes in: the rows pass by a block at a time and leave
-    the triangle of their QR decomposition, whose singular values are theirs. (The d x d matrix of products would lose
-    half the digits of the small ones.) Memory: O(d^2).
+    rows: (n, d) array or tensor. Computed in float64 for any input dtype, from the triangular factor of a blockwise QR
+    decomposition, which has the same singular values. (The d x d Gram matrix would lose half the digits of the small
+    values.) Memory: O(d^2).
 
     >>> spectrum([[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
     array([5., 1.])
@@ -33,9 +33,9 @@ def spectrum(rows: Arrays) -> Array:
 def spectral_decay(rows: Arrays, drop_largest: int = 0, direction: str = "uniform-spectrum") -> float:
     """rho of roth2020: the KL divergence of the uniform distribution from the singular values divided by their sum.
 
-    0: all directions are used alike; the larger, the more the embedding is compressed; infinite with a dead direction
-    (a singular value at or below max(n, d) 2^-52 of the largest). Rows are taken as they are: roth2020 hands in rows of
-    unit length, and measures the training set. drop_largest: leave out so many of the largest values first.
+    0: all directions are used equally; larger: more compressed; infinite with a dead direction (a singular value of at
+    most max(n, d) 2^-52 of the largest). Rows are used as given: roth2020 uses rows of unit length and measures the
+    training set. drop_largest: number of largest values to drop first.
     direction: "spectrum-uniform" is the other divergence, which stays finite.
 
     >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]]), spectral_decay([[1.0, 0.0], [1.0, 0.0]])
@@ -53,14 +53,14 @@ def class_spectra(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> A
 
     rows: (n, d) array or tensor; labels: (n,).
 
-    Not centred, the largest first, cut to `length`; a class with fewer values has zeros behind them.
+    Not centred, largest first, truncated or zero-padded to `length`.
 
     >>> class_spectra([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
     array([[2., 0.],
            [5., 0.]])
     """
     if length < 1:
-        raise BadInput(f"length={length}: a spectrum of at least 1 value is needed.")
+        raise BadInput(f"length={length}: the length of a spectrum must be at least 1.")
     points = Points.of(rows, labels)
     result = np.zeros((len(points.classes), length))
     for positions in points.classes:
@@ -70,12 +70,12 @@ def class_spectra(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> A
 
 
 def class_spectrum(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> Array:
-    """Mean over the classes of their singular values, (length,): see `class_spectra` (roth2020, section E).
+    """Mean of the class spectra, (length,): see `class_spectra` (roth2020, section E).
 
     >>> class_spectrum([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
     array([3.5, 0. ])
     """
-    ordered = np.sort(class_spectra(rows, labels, length), axis=0)  # so that names of classes change no bit
+    ordered = np.sort(class_spectra(rows, labels, length), axis=0)  # so that the names of classes do not matter
     mean: Array = ordered.mean(axis=0)
     return mean
 
@@ -85,7 +85,7 @@ def class_spectrum(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> 
     Facts(
         "geometry",
         "spectral decay: divergence of the uniform distribution from the singular values; "
-        "0 = all directions used alike, larger = more compressed (reverse: the other divergence; "
+        "0 = all directions used equally, larger = more compressed (reverse: the other divergence; "
         "drop: without the N largest)",
         ("forward", "reverse"),
         {"drop": Number(0, above=-1, whole=True)},
@@ -113,14 +113,14 @@ def _decay(points: Points, drop: int, direction: str) -> float:
     values = points.once(singular_values)
     if not 0 <= drop < len(values):
         raise BadInput(
-            f"rho without the {drop} largest of {len(values)} singular values (rows: {points.rows.shape}): "
-            f"0 to {len(values) - 1} can be left out."
+            f"rho cannot drop the {drop} largest of {len(values)} singular values (rows: {points.rows.shape}); "
+            f"drop must be 0 to {len(values) - 1}."
         )
     smallest = max(points.rows.shape) * 2.0**-52 * values[0]
     kept = np.where(values > smallest, values, 0.0)[drop:]
     if direction == "uniform-spectrum":
         return math.inf if not kept.all() else max(float(np.log(kept.mean()) - np.log(kept).mean()), 0.0)
     if not kept.any():
-        return math.nan  # nothing is left to be distributed
+        return math.nan  # no mass left
     share = kept[kept > 0] / kept.sum()
     return max(float((share * np.log(share * len(kept))).sum()), 0.0)

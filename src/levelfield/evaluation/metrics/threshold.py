@@ -1,7 +1,7 @@
-"""Same or not: the similarity from which on two images count as the same, and how often that goes wrong.
+"""Similarity threshold for "same class", and its error rates.
 
-The threshold is chosen on validation classes and judged on test classes: on the classes that chose it, it looks better
-than it is. Pairs share images and images share classes, so every interval is over classes.
+The threshold is chosen on validation classes and measured on test classes; error rates on the validation classes would
+be too optimistic. Pairs share images and images share classes, so every interval is over classes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
 from levelfield.progress import SILENT, Progress
 
-_SAMPLE = 4096  # rows that tell where the threshold will be
+_SAMPLE = 4096  # rows used to locate the threshold roughly
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """From `value` on two images count as the same: a cosine or inner product at least that large, a distance or number
-    of different bits at most that large. `interval`: what other validation classes of the kind could choose (NaN below
-    5 classes with two images or more)."""
+    """Two images count as the same class if their cosine or inner product is at least `value`, or their distance or
+    number of different bits at most `value`. `interval`: range over other validation classes of the same kind (NaN
+    below 5 classes with two images or more)."""
 
     value: float
     interval: tuple[float, float]
@@ -37,13 +37,13 @@ class Threshold:
     distance: str
     dim: int
     validation: Rates
-    columns: int = field(repr=False)  # of the embeddings, before only the first `dim` were taken
-    similarity: float = field(repr=False)  # the same as a number that is larger for nearer rows
+    columns: int = field(repr=False)  # of the embeddings, before truncation to `dim`
+    similarity: float = field(repr=False)  # the threshold as a similarity (larger is nearer)
     classes: Array = field(repr=False)
 
     @property
     def signature(self) -> str:
-        """How the threshold was made."""
+        """Definition of the threshold."""
         chosen = self.validation
         return (
             f"same_or_not|rule:{self.rule}|dist:{self.distance}|dim:{self.dim}|images:{chosen.images}"
@@ -51,7 +51,7 @@ class Threshold:
         )
 
     def same(self, first: Any, second: Any) -> Array:
-        """Whether row i of `first` and row i of `second` are the same; a single row is compared with all others.
+        """Whether row i of `first` and row i of `second` are of the same class; a single row is compared with all rows.
 
         >>> rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
         >>> same_or_not(rows, ["a", "a", "b", "b"], ci=None).same([[1.0, 0.2]], [[1.0, 0.1], [0.2, 1.0]])
@@ -69,7 +69,7 @@ class Threshold:
         return result
 
     def _rows(self, rows: Any, name: str) -> Array:
-        """Of one embedding or several, in float64."""
+        """Validated rows of one embedding or several, in float64."""
         several = rows if np.ndim(rows) > 1 else rows[None] if hasattr(rows, "ndim") else [rows]
         found = finite_rows(several, name, None)
         self._check_columns(found.shape[1], name)
@@ -78,8 +78,8 @@ class Threshold:
     def _check_columns(self, columns: int, name: str) -> None:
         if columns != self.columns:
             raise BadInput(
-                f"{name} has {columns} columns and the embeddings that chose the threshold {self.columns}: "
-                "the same number is needed."
+                f"{name} has {columns} columns, but the threshold was chosen on embeddings with {self.columns}; "
+                "both need the same number."
             )
 
     def rates(
@@ -90,7 +90,7 @@ class Threshold:
         ci: float | None = 0.95,
         progress: Progress = SILENT,
     ) -> Rates:
-        """How often the threshold is wrong on all pairs of a test set, whose classes must not have chosen it."""
+        """Error rates on all pairs of a test set, whose classes must differ from the validation classes."""
         self._check_columns(np.shape(embeddings)[-1], "test embeddings")
         rows, codes, classes = _read(embeddings, labels, "test", self.dim)
         _refuse_common(self.classes, classes)
@@ -112,15 +112,15 @@ def same_or_not(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Threshold:
-    """The threshold for "same or not" of all pairs of validation images: embeddings (n, dim), labels (n,).
+    """Choose a threshold for "same class" on all pairs of validation images: embeddings (n, dim), labels (n,).
 
-    rule: `equal_error` (as many of the different pairs are taken for the same as of the same ones for different),
-    `balanced` (the mean of both rates is smallest), or `{"false_match": 0.01}` (at most that rate of false matches, and
-    as few false non-matches as that allows). Where several thresholds make the same decisions, it is the middle one.
+    rule: `equal_error` (equal rates of false matches and false non-matches), `balanced` (smallest mean of both rates),
+    or `{"false_match": 0.01}` (at most that rate of false matches, with the fewest false non-matches). If several
+    thresholds make the same decisions, the middle one is chosen.
 
-    The threshold is one of some 200,000 evenly spaced values (cosine: steps of 2^-17; Hamming: every number of
-    bits), its rates are exact counts over all pairs. seed: of the sample that tells where to look. Costs half of the
-    n x n product. Memory: a sorted copy of the embeddings, about 100 MB for any n, and 1 KB for each class.
+    The threshold is one of some 200,000 evenly spaced values (cosine: steps of 2^-17; Hamming: every number of bits),
+    its rates are exact counts over all pairs. seed: seed of the sample that locates the threshold. Costs half of the n
+    x n product. Memory: a sorted copy of the embeddings, about 100 MB for any n, and 1 KB per class.
 
     >>> rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
     >>> found = same_or_not(rows, ["a", "a", "b", "b"], ci=None)
@@ -162,9 +162,9 @@ def _counted(
     seed: int,
     progress: Progress,
 ) -> tuple[Curve, Counts, Array]:
-    """One pass over all pairs that looks closely at those near the threshold only; a sample tells where that is.
+    """Count all pairs in one pass, in detail only near the threshold, which a sample locates.
 
-    Returns the exact curve there, counts by class, and the numbers of the edges they were counted at.
+    Returns the exact curve near the threshold, counts by class, and the indices of their edges.
     """
     sample = pairs.sample(_SAMPLE, seed=seed)
     guess = Curve(sample, count_pairs(sample, pairs.grid.edges(np.zeros(1))), 0)
@@ -173,13 +173,13 @@ def _counted(
     curve = Curve(pairs, counts, int(numbers[0]))
     if not numbers[0] or not curve.starts_at(curve.choose(rule)):
         return curve, counts, numbers
-    numbers = np.insert(numbers, 0, 0)  # the sample was misleading: look at all pairs
+    numbers = np.insert(numbers, 0, 0)  # the sample was misleading: count all pairs in detail
     counts = count_pairs(pairs, pairs.grid.edges(numbers), progress=progress)
     return Curve(pairs, counts, 0), counts, numbers
 
 
 def _read(embeddings: Any, labels: Any, who: str, dim: int | None) -> tuple[Array, Array, Array]:
-    """(rows, codes, classes) of a set, refused by its name if it cannot be used."""
+    """Validate a set; return (rows, codes, classes). Errors name the set."""
     rows = finite_rows(embeddings, f"{who} embeddings", dim)
     names = class_names(labels, f"{who} labels", len(rows), f"{who} embeddings")
     classes, codes = np.unique(names, return_inverse=True)
@@ -187,7 +187,7 @@ def _read(embeddings: Any, labels: Any, who: str, dim: int | None) -> tuple[Arra
 
 
 def _in_units(similarity: float, distance: str, scale: float) -> float:
-    """What people call it: the cosine, the inner product, the distance, the number of different bits."""
+    """Convert a similarity to the usual unit: cosine, inner product, distance or number of different bits."""
     if distance == "euclidean":
         return math.sqrt(max(-2 * similarity, 0.0)) * scale
     if distance == "hamming":
@@ -202,6 +202,6 @@ def _refuse_common(validation: Array, test: Array) -> None:
     if len(common):
         shown = ", ".join(map(str, common[:3])) + (", ..." if len(common) > 3 else "")
         raise BadInput(
-            f"{len(common)} of {len(test)} test classes also chose the threshold ({shown}): its rates there "
-            "would look better than they are. Classes that are different need different labels."
+            f"{len(common)} of {len(test)} test classes were also used to choose the threshold ({shown}), so the "
+            "error rates would be too optimistic. Use different labels for different classes."
         )

@@ -1,4 +1,4 @@
-"""Queries and gallery in the order of their classes: the positives of a query are neighbours in memory."""
+"""Queries and gallery sorted by class, so that the positives of a query are contiguous in memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from levelfield.evaluation.search.products import in_tiles
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Prepared rows sorted by class, filled up to whole tiles (see `distances.Prepared` for `offset`).
+    """Prepared rows sorted by class, padded to whole tiles (see `distances.Prepared` for `offset`).
 
     The positives of query i are the gallery rows `first[i]` to `last[i]` without `own[i]`, the row that is the query
-    itself (-1: none). `query_order[i]` and `gallery_order[j]` say which of the caller's rows they are.
+    itself (-1: none). `query_order[i]` and `gallery_order[j]` are the positions of the caller's rows.
     """
 
     query: Array
@@ -28,16 +28,16 @@ class Arrangement:
     first: Array
     last: Array
     own: Array
-    symmetric: bool  # every query is a gallery row, and the other way round
+    symmetric: bool  # queries and gallery are the same rows
 
     @property
     def positives(self) -> Array:
-        """How many each query has (R)."""
+        """Number of positives of each query (R)."""
         return self.last - self.first - ((self.own >= self.first) & (self.own < self.last))
 
 
 def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
-    """The one copy of the rows that the search works on."""
+    """Create the copy of the rows that the search uses."""
     columns = class_order(inputs.gallery, inputs.gallery_codes)
     gallery = Chosen(inputs.gallery, columns, in_tiles(len(columns)))
     order, query = columns, gallery
@@ -46,7 +46,7 @@ def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
         query = Chosen(inputs.query, order, in_tiles(len(order)))
     ready = prepare(query, gallery, distance=distance)
     codes, asked = inputs.gallery_codes[columns], inputs.query_codes[order]
-    place = np.full(len(columns) + 1, -1)  # the last entry answers for id -1: no place
+    place = np.full(len(columns) + 1, -1)  # the last entry is for id -1: no position
     place[columns] = np.arange(len(columns))
     return Arrangement(
         ready.query,

@@ -1,4 +1,4 @@
-"""How much memory an evaluation may take, and how many queries can be searched at a time within it."""
+"""Memory limit of an evaluation, and the number of queries that fit into it at a time."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from levelfield.evaluation.search.products import TILE, in_tiles
 from levelfield.evaluation.search.torch_rows import panel_bytes
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_FIXED = 40 * 10**6  # blocks of one thread, and the groups of positives that metrics are computed from
-_THREAD = 16 * 10**6  # blocks of one more thread
-_PER_QUERY = 120  # bytes: orders, ranges, reach; each metric has 8 more
-_CENTRES = 4  # copies of the centres of k-means: themselves, side by side for the product, sums, what moved
+_FIXED = 40 * 10**6  # bytes: blocks of one thread, and tie groups
+_THREAD = 16 * 10**6  # bytes: blocks of each further thread
+_PER_QUERY = 120  # bytes: orders, ranges, reach; plus 8 per metric
+_CENTRES = 4  # copies of the k-means centres: original, tiled for the product, sums, moved
 
 
 def parse_memory(memory: str | int) -> int:
-    """Bytes.
+    """Parse a memory size into bytes.
 
     >>> parse_memory("1.5GB"), parse_memory(500)
     (1500000000, 500)
     >>> parse_memory("two")
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadSpecification: memory='two' is no amount: write it as '2GB', '500MB' or a number of bytes.
+    levelfield.errors.BadSpecification: memory='two' is not a size: use '2GB', '500MB' or a number of bytes.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(memory))
     if isinstance(memory, bool) or not found or found[2].upper() not in _UNITS:
-        raise BadSpecification(f"memory={memory!r} is no amount: write it as '2GB', '500MB' or a number of bytes.")
+        raise BadSpecification(f"memory={memory!r} is not a size: use '2GB', '500MB' or a number of bytes.")
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
 def pairs_within(memory: str | int, inputs: Inputs, *, metrics: int, threads: int, way: str) -> int:
-    """How many pairs of query and positive may be kept at a time."""
+    """Number of (query, positive) pairs that fit into memory at a time."""
     rows = [inputs.gallery] if inputs.self_search else [inputs.query, inputs.gallery]
     kind = inputs.query.dtype.itemsize
     fixed: int = (
@@ -52,17 +52,17 @@ def pairs_within(memory: str | int, inputs: Inputs, *, metrics: int, threads: in
 
 
 def check_copies(memory: str | int, inputs: Inputs, *, clusters: int, threads: int) -> None:
-    """Refuse too little memory for a copy of the queries, and for k-means with its centres (0: no k-means)."""
+    """Refuse a limit too small for a copy of the queries and the k-means centres (0: no k-means)."""
     row = inputs.query.shape[1] * inputs.query.dtype.itemsize
     needed = len(inputs.query) * (row + _PER_QUERY) + _CENTRES * clusters * row
     refuse_less(memory, _FIXED + _THREAD * (threads - 1) + needed, inputs)
 
 
 def refuse_less(memory: str | int, needed: int, inputs: Inputs) -> None:
-    """Say what is the least, if that is more than was allowed."""
+    """Raise an error with the minimum if it exceeds the limit."""
     if parse_memory(memory) < needed:
         raise BadSpecification(
             f"memory={memory!r} is too little for {len(inputs.query)} queries and "
-            f"{len(inputs.gallery)} gallery rows of {inputs.query.shape[1]} numbers: "
-            f"'{-(-needed // 10**6)}MB' is the least."
+            f"{len(inputs.gallery)} gallery rows with {inputs.query.shape[1]} columns: "
+            f"the minimum is '{-(-needed // 10**6)}MB'."
         )

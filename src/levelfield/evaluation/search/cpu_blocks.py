@@ -1,7 +1,7 @@
-"""The search on a CPU: a walk over the blocks of the similarity matrix, with compiled loops that count in each.
+"""CPU search: visit the blocks of the similarity matrix and count ranks with compiled loops.
 
-Where queries and gallery are one set, only the blocks on and above the diagonal are computed; each is counted for its
-rows and, turned, for its columns. Nothing of the size of the matrix is kept.
+If queries and gallery are the same set, only the blocks on and above the diagonal are computed; each is counted for its
+rows and, transposed, for its columns. The full matrix is never stored.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from levelfield.evaluation.search.ranks import Counts, empty_counts
 from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 
-_WORTH = 2**20  # entries: with fewer, one more thread costs more than it gains
-_LINES = 2 * TILE  # queries whose positives are found at a time
-_STEP = 4 * TILE  # on the diagonal blocks are smaller: half of what is computed there was known
+_WORTH = 2**20  # entries that make one more thread worthwhile
+_LINES = 2 * TILE  # queries whose positives are computed at a time
+_STEP = 4 * TILE  # smaller blocks on the diagonal, where half of the entries are redundant
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a block, in whole tiles. It and its turned copy stay in cache; no result depends on it."""
+    """Block size in whole tiles: the block and its transpose fit in the cache. Results do not depend on it."""
 
     height: int = 12 * TILE
     width: int = 24 * TILE
@@ -37,7 +37,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Block:
-    """Queries `top` to `bottom` against gallery rows `left` to `right`; `both`: also the other way round."""
+    """Queries `top` to `bottom` against gallery rows `left` to `right`; `both`: also the transposed block."""
 
     top: int
     bottom: int
@@ -82,7 +82,7 @@ def walk(
     stage: Stage = SILENT_STAGE,
     size: Size | None = None,
 ) -> Counts:
-    """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last place that matters."""
+    """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last rank that matters."""
     size = size or Size()
     search = _Search(arranged, reach, empty_counts(arranged, begin, end, reach), size)
     total, done = sum(block.entries for block in blocks(arranged, begin, end, size)), 0
@@ -98,7 +98,8 @@ def walk(
 
 
 class _Search:
-    """Blocks of one walk. Threads share it: each has buffers of its own, and a lock guards the counts of each strip."""
+    """Blocks of one search, shared by threads: each thread has its own buffers; a lock guards the counts of each
+    strip."""
 
     def __init__(self, arranged: Arrangement, reach: Array, counts: Counts, size: Size) -> None:
         self.arranged, self.counts, self.size = arranged, counts, size
@@ -111,7 +112,7 @@ class _Search:
         self.buffers = threading.local()
 
     def find_positives(self, top: int) -> None:
-        """Similarities to positives from small products: whole tiles, so the same bits as in the large ones."""
+        """Similarities to positives from small products in whole tiles: the same bits as in large products."""
         counts, arranged, bottom = self.counts, self.arranged, min(top + _LINES, self.counts.end)
         begin, buffer = counts.begin, self._buffers()[0]
         left, right = arranged.first[top:bottom].min() // TILE * TILE, arranged.last[top:bottom].max()
@@ -131,7 +132,7 @@ class _Search:
         counting.sort_long(top - begin, bottom - begin, counts.starts, counts.near)
 
     def count(self, block: Block) -> None:
-        """Count in a block for its rows and, if asked, for its columns."""
+        """Count in a block for its rows and, if requested, for its columns."""
         buffer, turned = self._buffers()
         values = self._product(block, buffer)
         rows, columns = block.bottom - block.top, block.right - block.left
@@ -141,7 +142,7 @@ class _Search:
         with self.locks[(block.top - begin) // height]:
             counting.count(values, rows, columns, block.top - begin, block.left, *self.positives, *self.found)
         if block.both:
-            for left in range(block.left, block.right, height):  # one strip of the other side
+            for left in range(block.left, block.right, height):  # one strip of the columns
                 with self.locks[(left - begin) // height]:
                     counting.count(
                         turned[left - block.left :],

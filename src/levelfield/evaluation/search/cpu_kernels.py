@@ -1,6 +1,6 @@
-"""The compiled loops of the block walk. Loops over numbers, and nothing else: they run without Python's lock.
+"""Compiled loops of the block search. They only process numbers, so they release the GIL.
 
-Similarities of a query to its positives stand in a flat array, nearest first: those of query q from `starts[q]` on.
+Similarities to positives are stored in a flat array, nearest first: those of query q begin at `starts[q]`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from numba.extending import intrinsic
 
 from levelfield.evaluation.inputs import Array
 
-FEW = 4  # positives of which the farthest is compared first
-SHORT = 64  # so many similarities are sorted by insertion
-SEARCH = 256  # from so many positives on, a binary search costs less than as many comparisons
+FEW = 4  # up to this many positives, compare the farthest first
+SHORT = 64  # up to this many similarities use insertion sort
+SEARCH = 256  # from this many positives, use binary search
 
 
 def _compiled(function: Any) -> Any:
-    """Compiled at the first call and kept on disk: beside this file or, if that can't be, in the user's cache."""
+    """Compile at the first call and cache on disk, next to this file or in the user's cache."""
     try:
         return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no place to keep it at all: every process compiles anew
+    except RuntimeError:  # no writable cache: every process compiles again
         return njit(nogil=True)(function)
 
 
 def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
-    """A number and one more if the flag is set, in 32 bits: in 64 the compiler often fails to use vectors."""
+    """Increment if the flag is set, in 32 bits: with 64 bits the compiler often fails to vectorise."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.add(arguments[0], builder.zext(arguments[1], arguments[0].type))
@@ -52,7 +52,7 @@ def gather(
     starts: Array,
     near: Array,
 ) -> None:
-    """Write the similarities to positives that stand in a block: entry (0, 0) is query `row`, gallery row `column`."""
+    """Copy the similarities to positives out of a block; entry (0, 0) is query `row`, gallery row `column`."""
     for line in range(height):
         query = row + line
         left, right = max(first[query], column), min(last[query], column + width)
@@ -79,7 +79,8 @@ def sort_short(begin: int, end: int, starts: Array, near: Array) -> None:
 
 
 def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
-    """The same for those with more; queries in a row with equally many at a time. (Compiling a sort takes seconds.)"""
+    """Sort for queries with more than `SHORT`; consecutive queries with equal counts at a time. (Compiling a sort is
+    slow.)"""
     many = np.diff(starts[begin : end + 1])
     for run in np.split(np.arange(begin, end), np.flatnonzero(np.diff(many)) + 1):
         if many[run[0] - begin] > SHORT:
@@ -90,7 +91,7 @@ def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
 
 @_compiled
 def turn(block: Array, height: int, width: int, out: Array) -> None:
-    """`out[:width, :height]` becomes the transposed block; 16 columns at a time, one line of cache."""
+    """Transpose the block into `out[:width, :height]`; 16 columns at a time, one cache line."""
     for left in range(0, width, 16):
         if left + 16 <= width:
             for line in range(height):
@@ -120,11 +121,12 @@ def count(
     above: Array,
     level: Array,
 ) -> None:
-    """Add, for every positive, the others of this block that are nearer (`above`) and level. Consumes the block.
+    """For every positive, count the other rows of this block that are nearer (`above`) or tied (`level`). Consumes the
+    block.
 
-    Only the first `active[q]` positives of a query are still asked for: one that so many others precede that its place
-    is beyond `reach[q]` is dropped, with all that come after it; the nearest never. Where `SEARCH` or more are asked
-    for, both counts are steps: their running sums are the numbers (see `sum_steps`).
+    Only the first `active[q]` positives of a query are still counted: a positive whose rank exceeds `reach[q]` is
+    dropped together with all later ones, except the nearest. With `SEARCH` or more positives, both counts are stored as
+    steps, whose running sums are the counts (see `sum_steps`).
     """
     kept, places = np.empty(width + 1, block.dtype), np.empty(64, np.int64)
     for line in range(height):
@@ -136,7 +138,7 @@ def count(
         if len(offset):
             for place in range(width):
                 values[place] -= offset[column + place]
-        # Positives and the query itself are never compared: they fall below everything.
+        # Exclude positives and the query itself from the comparison.
         for place in range(max(first[query] - column, 0), min(last[query] - column, width)):
             values[place] = -np.inf
         if column <= own[query] < column + width:
@@ -147,13 +149,13 @@ def count(
             _search(values, near[part], above[part], level[part], kept, places)
             continue
         reaching = 1
-        for step in range(asked):  # the farthest of a few first: if no value reaches it, none reaches the others
+        for step in range(asked):  # farthest first: if no value reaches it, none reaches the others
             leads = step % FEW == 0
             if not leads and reaching == 0:
                 continue
             at = start + (min(step + FEW, asked) if leads else step) - 1
             limit, more, same = near[at], np.int32(0), np.int32(0)
-            for place in range(width):  # without a branch: this becomes vector compares
+            for place in range(width):  # branch-free, so that it vectorises
                 more = _plus(more, values[place] > limit)
                 same = _plus(same, values[place] == limit)
             above[at] += more
@@ -167,12 +169,12 @@ def count(
 
 @_compiled
 def _search(values: Array, near: Array, above: Array, level: Array, kept: Array, places: Array) -> None:
-    """Each value is nearer than all positives from some place on: a step up there. `kept`, `places`: room to work in.
+    """Add a step at the first positive that is farther than each value. `kept`, `places`: work buffers.
 
-    Many values go through the binary search side by side: none waits for the memory that another asks for.
+    Many values are searched in parallel to hide memory latency.
     """
     count, many = len(near), 0
-    for value in values:  # those that count at all
+    for value in values:  # keep the values that count
         kept[many] = value
         many += value >= near[-1]
     for start in range(0, many, len(places)):
@@ -196,7 +198,7 @@ def _search(values: Array, near: Array, above: Array, level: Array, kept: Array,
 
 @_compiled
 def _first_level(near: Array, place: int) -> int:
-    """The first positive as near as the one at `place`."""
+    """The first positive tied with the one at `place`."""
     low, high = 0, place
     while low < high:
         middle = (low + high) >> 1
@@ -209,7 +211,7 @@ def _first_level(near: Array, place: int) -> int:
 
 @_compiled
 def sum_steps(starts: Array, active: Array, above: Array, level: Array) -> None:
-    """Turn the steps of queries with many positives into numbers."""
+    """Turn the steps of queries with many positives into counts."""
     for query in range(len(starts) - 1):
         if active[query] >= SEARCH:
             for at in range(starts[query] + 1, starts[query] + active[query]):

@@ -1,4 +1,4 @@
-"""Rows made ready so that one matrix product and one offset give "larger is nearer" for every distance."""
+"""Prepare rows so that a matrix product minus an offset gives a similarity (larger is nearer) for every distance."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from levelfield.evaluation.inputs import Array
 
 Distance = Literal["cosine", "euclidean", "dot", "hamming"]
 DISTANCES: tuple[Distance, ...] = get_args(Distance)
-_CHUNK = 128  # rows lifted to float64 at a time: they stay in cache, and the embeddings are never doubled in memory
+_CHUNK = (
+    128  # rows converted to float64 at a time: they fit in the cache, and the embeddings are never copied as a whole
+)
 
 
 def distance_called(name: str) -> Distance:
-    """`name`, if there is such a distance.
+    """Return `name` if it is a known distance.
 
     >>> distance_called("cosin")
     Traceback (most recent call last):
@@ -34,7 +36,7 @@ def distance_called(name: str) -> Distance:
 class Prepared:
     """Similarity of query i and gallery row j is `query[i] @ gallery[j] - offset[j]`, up to a constant per query.
 
-    The rows are the given ones divided by `scale`, if their lengths matter.
+    Rows are divided by `scale` if their lengths matter.
     """
 
     query: Array
@@ -45,14 +47,14 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Rows in an order of their own (None: as they are), and how many there are room for: the rest is filled with 0."""
+    """Rows in a given order (None: unchanged), padded with zeros to a given number."""
 
     rows: Array
     order: Array | None = None
     room: int | None = None
 
     def change(self, change: Callable[[Array], Array], kind: type[np.generic] | None = None) -> Array:
-        """New rows: `change` of the old ones in float64, a few at a time."""
+        """New rows: apply `change` in float64, a few rows at a time."""
         count = len(self.rows)
         result = np.empty((self.room or count, self.rows.shape[1]), kind or self.rows.dtype)
         result[count:] = 0
@@ -67,7 +69,7 @@ class Chosen:
 
 
 def prepare(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared:
-    """Rows for `distance`; new arrays. Nothing depends on the order in which the caller has them.
+    """Prepare rows for `distance` as new arrays. The result does not depend on the caller's order.
 
     >>> rows = Chosen(np.array([[3.0, 4.0], [0.0, 0.0]]))
     >>> prepare(rows, rows, distance="cosine").query
@@ -86,12 +88,12 @@ def prepare(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared:
     if distance == "hamming":  # |a - b|^2 of 0/1 rows counts the differing bits; exact in float32 below 2^24 bits
         ready, other = both(lambda part: part > 0, np.float32)
         return Prepared(ready, other, half_squares(other))
-    # A power of two changes no order and no tie, and squares can't overflow.
+    # Dividing by a power of two preserves order and ties and prevents overflow of squares.
     scale = max(scale_of(query.rows), scale_of(gallery.rows))
     if distance == "dot":
         return Prepared(*both(lambda part: part / scale + 0.0), None, scale)
-    # |a|^2 + |b|^2 - 2ab drowns small distances when all rows share a large offset, so the rows are moved to the
-    # origin; by multiples of a power of two, since whole numbers must stay whole for their ties to stay exact.
+    # |a|^2 + |b|^2 - 2ab loses small distances if all rows share a large offset, so centre the rows at the origin,
+    # in multiples of a power of two: integers must stay integers to keep ties exact.
     mean, deviation = _moments(gallery, scale)
     step = _power_of_two_above(float(deviation.max()))
     shift = np.rint(mean / step) * step
@@ -114,7 +116,7 @@ def _unit(part: Array) -> Array:
 
 
 def half_squares(rows: Array) -> Array:
-    """|row|^2 / 2 of each, summed in float64.
+    """|row|^2 / 2 of each row, summed in float64.
 
     >>> half_squares(np.array([[3.0, 4.0]]))
     array([12.5])
@@ -134,7 +136,7 @@ def _moments(chosen: Chosen, scale: float) -> tuple[Array, Array]:
 
 
 def scale_of(rows: Array) -> float:
-    """The power of two at or above the largest number: dividing by it rounds nothing, and no square overflows.
+    """Smallest power of two at or above the largest number: division by it is exact and prevents overflow of squares.
 
     >>> scale_of(np.array([[3.0, -5.0]]))
     8.0
@@ -143,4 +145,4 @@ def scale_of(rows: Array) -> float:
 
 
 def _power_of_two_above(value: float) -> float:
-    return float(2.0 ** min(np.ceil(np.log2(value)), 1023)) if value > 0 else 1.0  # 2^1024 is no float64
+    return float(2.0 ** min(np.ceil(np.log2(value)), 1023)) if value > 0 else 1.0  # 2^1024 exceeds float64

@@ -1,4 +1,4 @@
-"""The nearest gallery rows of each query: exact, computed when asked for, a few queries at a time."""
+"""Exact nearest gallery rows of each query, computed on demand, a few queries at a time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from levelfield.evaluation.search.arrangement import arrange
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.search.torch_rows import Panels, lines
 
-_ENTRIES = 2**21  # numbers in float64 at a time where similarities are computed
+_ENTRIES = 2**21  # float64 values at a time when similarities are computed
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """`[queries, k]`, nearest first: positions in the gallery, and similarities as the distance means them.
+    """Positions in the gallery and similarities, both `[queries, k]`, nearest first.
 
-    Similarities are computed once more in float64: cosine, inner product, minus the Euclidean distance, or minus the
-    number of different bits.
+    Similarities are recomputed in float64: cosine, inner product, minus the Euclidean distance, or minus the number of
+    different bits.
     """
 
     positions: Array
@@ -31,9 +31,9 @@ class Neighbours:
 
 
 def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
-    """The k nearest of each query, itself left out by id; of rows that are level the one that stands first.
+    """The k nearest rows of each query, itself excluded by id; tied rows in gallery order.
 
-    Memory: the rows once more, and the result.
+    Memory: a copy of the rows, and the result.
 
     >>> from levelfield.evaluation.inputs import check_inputs
     >>> found = neighbours(check_inputs([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], [0, 0, 1]), 1, distance="cosine")
@@ -42,7 +42,7 @@ def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
     """
     most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
     if not 1 <= k <= most:
-        raise BadSpecification(f"k={k} neighbours were asked for: 1 to {most} are possible here.")
+        raise BadSpecification(f"k={k}: the number of neighbours must be 1 to {most}.")
     positions = np.empty((len(inputs.query), k), np.int64)
     for queries, values in panels_of(inputs, distance=distance):
         own = torch.from_numpy(inputs.query_ids[queries]).to(values.device)
@@ -53,10 +53,9 @@ def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
 
 
 def panels_of(inputs: Inputs, *, distance: str) -> Iterator[tuple[Array, Tensor]]:
-    """Some queries at a time, and `[queries, gallery]`, their similarities up to a constant for each query.
+    """Yield blocks of queries with `[queries, gallery]`, their similarities up to a constant per query.
 
-    Of two gallery rows the one with the larger number is nearer; equal rows have equal numbers. The tensor may be
-    written to.
+    Larger is nearer; equal gallery rows have equal values. The tensor may be modified.
     """
     arranged = arrange(inputs, distance=distance)
     panels = Panels(arranged, inputs.device)
@@ -67,12 +66,12 @@ def panels_of(inputs: Inputs, *, distance: str) -> Iterator[tuple[Array, Tensor]
 
 
 def largest(values: Tensor, k: int) -> Tensor:
-    """Positions of the k largest of each row, in order; the first of those that are level, any of those at -inf."""
+    """Positions of the k largest values of each row, in order; the first of tied values, any of those at -inf."""
     best, found = values.topk(k, dim=1)
-    found, order = found.sort(dim=1)  # by position, then by value without touching that order
+    found, order = found.sort(dim=1)  # by position, then stably by value
     order = best.gather(1, order).sort(dim=1, descending=True, stable=True).indices
     found = found.gather(1, order)
-    # Where more rows are level with the last one than there is room for, `topk` takes any of them.
+    # If more rows are tied with the last one than fit, `topk` returns any of them.
     crowded = ((values >= best[:, -1:]).sum(dim=1) > k).logical_and_(best[:, -1] > -torch.inf)
     crowded = crowded.nonzero(as_tuple=True)[0]
     if len(crowded):

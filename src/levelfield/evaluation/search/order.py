@@ -1,4 +1,4 @@
-"""Orders of rows that depend on the rows alone: the engine works in them, so the caller's order can't change a bit."""
+"""Canonical orders of rows, so that results do not depend on the caller's order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from levelfield.evaluation.inputs import Array
 from levelfield.randomness import numpy_stream
 
-_CHUNK = 64  # rows at a time: they stay in cache
+_CHUNK = 64  # rows at a time, to fit in the cache
 
 
 def row_numbers(rows: Array) -> Array:
-    """A 64-bit number for each row that depends on its bits alone; equal rows have equal numbers."""
-    # Words of 32 bits also for float64: the low half of 1.0 is zero, and a product with it would lose its upper bits.
+    """64-bit hash of each row's bits; equal rows have equal hashes."""
+    # Use 32-bit words for float64 too: the low half of 1.0 is zero, and a product would lose the upper bits.
     width = rows.shape[1] * rows.dtype.itemsize // 4
     factors = numpy_stream(0, "evaluation", "row numbers").integers(1, 2**63, size=width, dtype=np.uint64) | 1
     result = np.empty(len(rows), np.uint64)
@@ -25,7 +25,7 @@ def row_numbers(rows: Array) -> Array:
 
 
 def canonical_order(rows: Array, codes: Array) -> Array:
-    """Positions that sort rows by their number, equal rows by their class.
+    """Positions that sort rows by hash, equal rows by class.
 
     >>> rows = np.array([[1.0], [2.0], [3.0]])
     >>> shuffled = rows[[2, 0, 1]]
@@ -36,7 +36,7 @@ def canonical_order(rows: Array, codes: Array) -> Array:
 
 
 def class_order(rows: Array, codes: Array) -> Array:
-    """Positions that sort rows by their class, those of a class by their number.
+    """Positions that sort rows by class, then by hash.
 
     >>> class_order(np.array([[5.0], [7.0], [6.0]]), np.array([1, 0, 1]))[0]
     np.int64(1)
@@ -45,7 +45,7 @@ def class_order(rows: Array, codes: Array) -> Array:
 
 
 def first_twins(rows: Array) -> Array:
-    """For each row the position of the first row with the same bits.
+    """For each row, the position of the first row with the same bits.
 
     >>> first_twins(np.array([[5.0], [7.0], [1.0], [7.0]]))
     array([0, 1, 2, 1])

@@ -1,4 +1,4 @@
-"""Matrix products whose entries do not depend on how many others were computed beside them."""
+"""Matrix products whose entries do not depend on the size of the product."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from levelfield.evaluation.inputs import Array
 from levelfield.randomness import numpy_stream
 
 # Measured with MKL: the last bits of an entry differ between a product of a handful of rows and a larger one, and in
-# float64 also in the last columns of a width that is no multiple of 24. In whole tiles all entries agree, wherever
-# they stand, whichever side their rows are on, on one thread or two. `steady` looks whether that holds here.
+# float64 also in the last columns if the width is not a multiple of 24. In whole tiles all entries agree, at any
+# position, on either side, with one thread or two. `steady` checks this on the current machine.
 TILE = 48
-# Some CPUs sum long rows in another order in small products than in large ones: there a product is the sum of the
-# products of shorter pieces of the rows, the longest of these that hold.
+# Some CPUs sum long rows in a different order in small and large products: there, a product is the sum of products of
+# the longest row segments that are steady.
 _PIECES = (512, 128, 64, 16)
 
 
@@ -36,7 +36,7 @@ def product(left: Array, right: Array, *, rows: Array | None = None, columns: Ar
 
 
 def tiled(values: Array, chosen: Array | None = None) -> Array:
-    """The chosen rows (all, without a copy if they fill their tiles), the last one repeated until the tile is full.
+    """The chosen rows (not copied if all are chosen and fill their tiles), padded by repeating the last row.
 
     >>> tiled(np.array([[1.0], [2.0], [3.0]]), np.array([2, 0])).shape
     (48, 1)
@@ -50,7 +50,7 @@ def tiled(values: Array, chosen: Array | None = None) -> Array:
 
 
 def in_tiles(count: int) -> int:
-    """The next whole number of tiles.
+    """Round up to whole tiles.
 
     >>> in_tiles(1), in_tiles(96)
     (48, 96)
@@ -59,14 +59,14 @@ def in_tiles(count: int) -> int:
 
 
 def _piece(kind: np.dtype[np.generic], dim: int) -> int:
-    """How much of a row goes into one product."""
+    """Length of the row segments in one product."""
     return next((length for length in (dim, *_PIECES) if length <= dim and steady(kind, length)), max(dim, 1))
 
 
 def steady(kind: np.dtype[np.generic], dim: int) -> bool:
-    """Whether a product in whole tiles has the same entries wherever they are computed, and on either side.
+    """Whether entries of products in whole tiles do not depend on position or side.
 
-    Only then may half of a symmetric matrix stand for the whole, and a small product for part of a large one.
+    Required for computing only half of a symmetric matrix, and for replacing part of a large product by a small one.
 
     >>> steady(np.dtype(np.float32), 8)
     True

@@ -1,4 +1,4 @@
-"""One search for all retrieval metrics: in whichever way this machine and these arrays allow, in bounded memory."""
+"""One search for all retrieval metrics, in bounded memory, with the fastest available implementation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WAYS = ("walk", "panels")
 
 
 def best_way(inputs: Inputs) -> str:
-    """`walk` on a CPU with numba, if the matrix library is steady; `panels` everywhere else."""
+    """Choose `walk` on a CPU with numba if the matrix library is steady, otherwise `panels`."""
     kinds = {inputs.query.dtype, np.dtype(np.float32)}  # bits are compared in float32
     able = inputs.device.type == "cpu" and all(steady(kind, inputs.query.shape[1]) for kind in kinds)
     return "walk" if able and _has_numba() else "panels"
 
 
 def _has_numba() -> bool:
-    """It may be absent, and it refuses to be imported beside a numpy that is newer than itself."""
+    """Whether numba can be imported: it may be missing, or too old for the installed numpy."""
     try:
         importlib.import_module("numba")
     except ImportError:
@@ -43,13 +43,13 @@ def search(
     device: torch.device | None = None,
     stage: Stage = SILENT_STAGE,
 ) -> Iterator[Counts]:
-    """Counts of all queries, as many at a time as have `pairs` positives together.
+    """Yield the counts of all queries, in groups with at most `pairs` positives.
 
     The steps of `stage` are entries of the similarity matrix.
     """
     for begin, end in batches(arranged, pairs):
         if way == "walk":
-            from levelfield.evaluation.search.cpu_blocks import walk  # numba is loaded only where it is used
+            from levelfield.evaluation.search.cpu_blocks import walk  # import numba only if it is used
 
             yield walk(arranged, reach, begin, end, threads=torch.get_num_threads(), stage=stage)
         else:
@@ -57,7 +57,7 @@ def search(
 
 
 def batches(arranged: Arrangement, pairs: int) -> list[tuple[int, int]]:
-    """Ranges of queries, whole tiles each, with at most `pairs` positives together (at least one tile)."""
+    """Ranges of queries in whole tiles with at most `pairs` positives each (at least one tile)."""
     ends = np.append(np.arange(TILE, len(arranged.query_order), TILE), len(arranged.query_order))
     sums = np.append(0, np.cumsum(arranged.positives)[ends - 1])
     ranges, start = [], 0

@@ -1,4 +1,4 @@
-"""Ranks without neighbour lists: for each positive of a query, how many others are nearer and how many are level."""
+"""Ranks without neighbour lists: for each positive of a query, the numbers of nearer and of tied other rows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.arrangement import Arrangement
 
-EVERYWHERE = 2**62  # a reach: every positive matters, wherever it stands
+EVERYWHERE = 2**62  # reach: every positive matters, at any rank
 Ties = Literal["expected", "pessimistic", "optimistic"]
 TIES: tuple[Ties, ...] = get_args(Ties)
-_PAIRS = 2**17  # query-positive pairs whose groups are in memory at a time
+_PAIRS = 2**17  # (query, positive) pairs with groups in memory at a time
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The queries from `begin` to `end` of an arrangement, flat: those of query q stand from `starts[q - begin]` on.
+    """Counts of the queries from `begin` to `end` of an arrangement, flat: those of query q begin at `starts[q -
+    begin]`.
 
-    `near` are the similarities to the positives, nearest first; `above` of the others are nearer, `level` as near.
-    Both numbers are right for the first `active` positives of each query; later ones are beyond its reach.
-    Memory: 12 bytes for each pair of query and positive in float32.
+    `near` are the similarities to the positives, nearest first; `above` and `level` are the numbers of other rows that
+    are nearer and tied. Both are exact for the first `active` positives of each query; later ones are beyond its reach.
+    Memory: 12 bytes per (query, positive) pair in float32.
     """
 
     begin: int
@@ -36,7 +37,7 @@ class Counts:
 
 
 def empty_counts(arranged: Arrangement, begin: int, end: int, reach: Array) -> Counts:
-    """Nothing counted yet. A positive with as many nearer positives as the query's reach never matters."""
+    """Empty counts. A positive with at least `reach` nearer positives never matters."""
     positives = arranged.positives[begin:end]
     starts = np.concatenate([[0], np.cumsum(positives)])
     pairs = int(starts[-1])
@@ -53,11 +54,10 @@ def empty_counts(arranged: Arrangement, begin: int, end: int, reach: Array) -> C
 
 @dataclass(frozen=True)
 class TieGroups:
-    """Rows of the ranked lists that are level with each other, for some queries; flat, nearest first.
+    """Groups of tied rows in the ranked lists of some queries; flat, nearest first.
 
-    A group of `rows` gallery rows, `positives` of them positives of the query, comes after `before` rows of which
-    `hits` are positives. `count[q]` is the number of all positives of query q (R). Groups beyond the reach of what
-    was asked for are left out.
+    A group of `rows` gallery rows, `positives` of them positives of the query, follows `before` rows, `hits` of them
+    positives. `count[q]` is the number of all positives of query q (R). Groups beyond the reach are omitted.
     """
 
     query: Array
@@ -70,7 +70,7 @@ class TieGroups:
 
 
 def tie_groups(counts: Counts, gallery: int, *, ties: str, pairs: int = _PAIRS) -> Iterator[tuple[slice, TieGroups]]:
-    """Some queries at a time, with their groups: (which queries of the arrangement, groups)."""
+    """Yield blocks of queries with their groups: (queries of the arrangement, groups)."""
     top, last = 0, len(counts.starts) - 1
     while top < last:
         bottom = int(np.searchsorted(counts.starts, counts.starts[top] + pairs, "right")) - 1

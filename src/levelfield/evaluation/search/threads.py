@@ -1,4 +1,4 @@
-"""Work shared among threads, in the calling thread if there is one only."""
+"""Share work among threads; with one thread, work in the calling thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Task = TypeVar("Task")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """For what rounds otherwise on two threads than on one.
+    """Run with one torch thread, for operations whose rounding depends on the number of threads.
 
     >>> with one_thread():
     ...     torch.get_num_threads()
@@ -31,7 +31,7 @@ def one_thread() -> Iterator[None]:
 
 
 def share(tasks: Iterable[Task], do: Callable[[Task], object], threads: int) -> Iterator[Task]:
-    """Each task after it was done, in no fixed order with several threads.
+    """Yield each task when it is done; with several threads, in no fixed order.
 
     >>> sorted(share([3, 1, 2], lambda task: None, threads=2))
     [1, 2, 3]
@@ -42,10 +42,10 @@ def share(tasks: Iterable[Task], do: Callable[[Task], object], threads: int) -> 
             yield task
         return
     remaining, lock, stop = iter(tasks), threading.Lock(), threading.Event()
-    done: SimpleQueue[Task | None] = SimpleQueue()  # None: a thread has nothing more to do
+    done: SimpleQueue[Task | None] = SimpleQueue()  # None: a thread has finished
 
     def work() -> None:
-        torch.set_num_threads(1)  # of this thread: the cores are already shared out
+        torch.set_num_threads(1)  # in this thread: the cores are already in use
         try:
             while not stop.is_set():
                 with lock:
@@ -72,6 +72,6 @@ def share(tasks: Iterable[Task], do: Callable[[Task], object], threads: int) -> 
             finally:
                 stop.set()
             for thread in running:
-                thread.result()  # an error of a thread is raised here
+                thread.result()  # raises the thread's error
     finally:
-        torch.set_num_threads(before)  # what threads started later begin with
+        torch.set_num_threads(before)  # default of threads started later

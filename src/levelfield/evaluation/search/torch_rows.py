@@ -1,7 +1,7 @@
-"""The search in plain torch: whole rows of the similarity matrix at a time, sorted. For GPUs, and without numba.
+"""Search in plain torch: sort whole rows of the similarity matrix. For GPUs, and without numba.
 
-Slower than `walk` on a CPU, and it asks nothing of the matrix library: both sides of every comparison come from one
-product, and rows with the same bits are made level for every query.
+Slower than `walk` on a CPU, but it makes no assumption about the matrix library: both sides of every comparison come
+from one product, and rows with the same bits are tied for every query.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from levelfield.evaluation.search.products import TILE, in_tiles
 from levelfield.evaluation.search.ranks import Counts, empty_counts
 from levelfield.progress import SILENT_STAGE, Stage
 
-_ENTRIES = 2**22  # of a panel, if it has more than one tile of rows
-_SORTED = 2**18  # entries that are sorted at a time, if that is more than one row
-_PER_ENTRY = 100  # bytes that sorting takes, if every row is a positive
+_ENTRIES = 2**22  # entries of a panel, if it has more than one tile of rows
+_SORTED = 2**18  # entries sorted at a time, at least one row
+_PER_ENTRY = 100  # bytes for sorting, if every row is a positive
 
 
 class Panels:
@@ -54,12 +54,12 @@ def lines(gallery: int) -> int:
 
 
 def rows_sorted(gallery: int) -> int:
-    """Rows of a panel that are looked at together: what that takes is small beside the panel."""
+    """Rows of a panel sorted at a time: their memory is small compared with the panel."""
     return max(_SORTED // gallery, 1)
 
 
 def panel_bytes(gallery: int, bytes_each: int) -> int:
-    """The most memory that a panel and its sorted rows take."""
+    """Maximum memory of a panel and its sorted rows."""
     return lines(gallery) * in_tiles(gallery) * bytes_each + rows_sorted(gallery) * gallery * _PER_ENTRY
 
 
@@ -95,7 +95,7 @@ def search_panels(
 
 
 def _count(similarity: Tensor, first: Tensor, last: Tensor, own: Tensor) -> Iterator[Tensor]:
-    """Near, above and level of each positive, flat. Consumes `similarity`: positives and the query leave the list."""
+    """Near, above and level of each positive, flat. Consumes `similarity`: positives and the query are removed."""
     columns = similarity.shape[1]
     steps = torch.arange(int((last - first).max()), device=similarity.device)
     places = first[:, None] + steps

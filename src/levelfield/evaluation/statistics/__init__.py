@@ -1,6 +1,6 @@
-"""Statistics of figures: what chance there is in a figure or a difference, and what would make it surer.
+"""Statistics of scores: uncertainty of a score or a difference, and the sample sizes that would reduce it.
 
-Knows arrays of figures by seed and test class, and nothing of studies.
+Works on arrays of scores by seed and test class; independent of studies.
 """
 
 from __future__ import annotations

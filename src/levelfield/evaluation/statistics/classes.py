@@ -1,4 +1,4 @@
-"""How much each test class weighs in a figure, and how the spread of classes becomes the variance of the figure."""
+"""Weights of test classes in a score, and the variance of the score over classes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class ClassWeights:
-    """Shares of the classes in a figure, which is the mean over queries.
+    """Shares of the classes in a score, which is the mean over queries.
 
-    `influence @ (values - figure) ** 2` estimates the variance of the figure over other draws of classes: each class
-    counts by its share, divided by what is left of its own deviation once the figure is subtracted. The estimate is
-    unbiased if all classes vary equally (Bell and McCaffrey 2002). `freedom` are its degrees of freedom: C - 1 for
-    classes of one size, fewer if some classes are much larger than others.
+    `influence @ (values - score) ** 2` estimates the variance of the score over other draws of classes: each class is
+    weighted by its share and corrected for the part of its deviation that subtracting the score removes. The estimate
+    is unbiased if all classes vary equally (Bell and McCaffrey 2002). `freedom` is its degrees of freedom: C - 1 for
+    classes of equal size, fewer if some classes are much larger than others.
 
     >>> weights = ClassWeights.of([5, 5, 5, 5])
     >>> weights.shares.tolist(), round(weights.freedom, 6)
@@ -35,10 +35,10 @@ class ClassWeights:
 
     @classmethod
     def of(cls, queries: npt.ArrayLike) -> ClassWeights:
-        """From the number of queries of each class."""
+        """Create from the number of queries of each class."""
         counts = np.asarray(queries, dtype=np.float64)
         if counts.ndim != 1 or not len(counts) or not (counts > 0).all() or not np.isfinite(counts).all():
-            raise BadInput(f"weights of shape {counts.shape} came: one positive number of queries per class is needed.")
+            raise BadInput(f"weights has shape {counts.shape}; expected one positive number of queries per class.")
         shares = counts / counts.sum()
         squares = float(shares @ shares)
         if len(shares) == 1:
@@ -51,7 +51,7 @@ class ClassWeights:
 
     @property
     def concentration(self) -> float:
-        """Sum of the squared shares: 1 / C for classes of one size."""
+        """Sum of the squared shares: 1 / C for classes of equal size."""
         return float(self.shares @ self.shares)
 
 

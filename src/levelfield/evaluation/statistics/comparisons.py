@@ -1,4 +1,4 @@
-"""Which of two methods is better: the crossed test of every pair, corrected for the number of pairs (Holm)."""
+"""Pairwise comparisons of methods: the crossed test of every pair, corrected for the number of pairs (Holm)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much `first` is above `second`, and whether that is more than chance.
+    """Difference between `first` and `second`, and whether it is significant.
 
-    low, high: 95 % interval of the difference, for this pair alone. p: of this pair alone; adjusted: after Holm's
-    correction for all pairs. All are None where nothing can be tested: fewer than 5 classes, or the same difference in
-    every class. retrained: whether the test covers training again; if not, it speaks of these runs only.
-    missing: of a tie, what keeps it from being resolved ("classes", "seeds", "both", "" if not known), and how many
-    would give 80 % power if the true difference were the one seen.
+    low, high: 95 % interval of the difference, uncorrected. p: uncorrected; adjusted: after Holm's correction for all
+    pairs. All are None if no test is possible: fewer than 5 classes, or the same difference in every class. retrained:
+    whether the test covers retraining; if not, it applies only to these runs.
+    missing: for a tie, the factor that prevents a decision ("classes", "seeds", "both", "" if unknown), and the number
+    that would give 80 % power if the true difference were the observed one.
     """
 
     first: str
@@ -43,11 +43,11 @@ class Comparison:
     needed_classes: Needed | None = None
 
     def better(self, alpha: float = ALPHA) -> bool:
-        """Whether one is better than the other at level `alpha`; otherwise the two are a tie."""
+        """Whether one method is better than the other at level `alpha`; otherwise the pair is a tie."""
         return self.adjusted is not None and self.adjusted < alpha
 
     def seen_from(self, label: str) -> Comparison:
-        """The same with `label` as the first of the two."""
+        """The same comparison with `label` first."""
         if label == self.first:
             return self
         low, high, t = (None if value is None else -value for value in (self.high, self.low, self.t))
@@ -64,14 +64,14 @@ class Comparison:
 
     @property
     def winner(self) -> str | None:
-        """The better one; None for a tie."""
+        """The better method; None for a tie."""
         return (self.first if self.difference > 0 else self.second) if self.better() else None
 
 
 def compare_all(
     rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()
 ) -> list[Comparison]:
-    """All pairs of rows `[seeds, classes]` in their order, Holm-corrected; fixed: rows that no seed changes.
+    """Compare all pairs of rows `[seeds, classes]`, Holm-corrected; fixed: deterministic rows.
 
     >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
     >>> [(c.first, c.second, c.winner) for c in compare_all({"A": a, "B": b, "C": b}, [5] * 6)]
@@ -83,7 +83,7 @@ def compare_all(
 
 
 def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> list[Comparison]:
-    """The pairs of several tables (test sets), corrected together and with the p-values of other tests `beside`."""
+    """Compare the pairs of several tables (test sets), corrected together with the p-values `beside` of other tests."""
     own = [chances(one) for one in tables]
     adjusted, factors = _holm(np.concatenate([*own, np.asarray(beside, dtype=np.float64)]))
     result: list[Comparison] = []
@@ -96,7 +96,7 @@ def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> lis
 
 
 def holm(p_values: Sequence[float] | Floats) -> list[float]:
-    """Adjusted p-values: the chance of even one false claim stays below alpha if all below alpha are claimed.
+    """Adjusted p-values: rejecting all below alpha keeps the family-wise error rate below alpha.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -106,9 +106,9 @@ def holm(p_values: Sequence[float] | Floats) -> list[float]:
 
 
 def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[list[str]]:
-    """Groups of methods, best first: in the first are the best and all that tie with it; then the same for the rest.
+    """Groups of methods, best first: the best method and all methods tied with it, then the same for the rest.
 
-    Two members of one group may still differ from each other; the comparisons say so.
+    Two members of a group may still differ significantly; see the comparisons.
 
     >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
     >>> ties(compare_all({"B": b, "A": a, "C": b}, [5] * 6))
@@ -120,7 +120,7 @@ def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[lis
         for label, other, sign in ((one.first, one.second, 1), (one.second, one.first, -1)):
             level_with.setdefault(label, set()).update([] if one.better(alpha) else [other])
             above[label] = above.get(label, 0.0) + sign * one.difference
-    ranked = sorted(above, key=lambda label: -above[label])  # sums of differences sort as the means do
+    ranked = sorted(above, key=lambda label: -above[label])  # sums of differences sort like the means
     groups = []
     while ranked:
         group = [ranked[0]] + [label for label in ranked[1:] if label in level_with[ranked[0]]]
@@ -130,7 +130,7 @@ def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[lis
 
 
 def _holm(p: Floats) -> tuple[Floats, Floats]:
-    """Adjusted values, and the factor by which each was multiplied."""
+    """Adjusted values and the factor of each."""
     order = np.argsort(p, kind="stable")
     factors, adjusted = np.empty_like(p), np.empty_like(p)
     factors[order] = np.arange(len(p), 0, -1)
@@ -139,7 +139,7 @@ def _holm(p: Floats) -> tuple[Floats, Floats]:
 
 
 def chances(found: Differences) -> Floats:
-    """Two-sided p of every pair for itself, not corrected; 1 where nothing can be tested."""
+    """Two-sided uncorrected p-value of every pair; 1 if no test is possible."""
     from scipy.special import stdtr
 
     p: Floats = 2 * stdtr(found.variance.freedom, -np.abs(found.difference / _error(found)))

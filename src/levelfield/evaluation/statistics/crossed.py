@@ -1,23 +1,23 @@
-"""Seeds x classes, both random: the variance of a figure and of a difference of two figures.
+"""Crossed design, seeds x classes: the variance of a score and of a difference of two scores.
 
-`A[m, s, c]` is the mean of a metric over the queries of class c, for seed s of method m. Two things happen by chance:
-other classes of the same kind could have been the test classes, and training again gives another network. A statement
-about methods must survive both (a crossed design, as in studies of many readers and many cases: Dorfman, Berbaum and
-Metz 1992; Gallas 2009). With D = A[i] - A[j]:
+`A[m, s, c]` is the mean of a metric over the queries of class c, for seed s of method m. Two factors are random: the
+test classes are a sample of classes of the same kind, and retraining gives a different network. A statement about
+methods must hold for both (a crossed design, as in multi-reader multi-case studies: Dorfman, Berbaum and Metz 1992;
+Gallas 2009). With D = A[i] - A[j]:
 
-    V_c = spread of mean_s D over classes         the pair's own, and one class more with that of the average pair
+    V_c = spread of mean_s D over classes         the pair's own, plus one class with that of the average pair
     V_s = (v_i + v_j) / min(S_i, S_j)             v: a method's variance over seeds
-    V_r = what V_c and V_s both contain           seeds that move single classes
+    V_r = the part in both V_c and V_s            seeds that move single classes
     V   = max(V_c, V_s, V_c + V_s - V_r),  t = mean(D) / sqrt(V)
     df: Satterthwaite's, from V_c and an upper bound of V_s
 
-Three seeds say little about one method's variance, and all methods together say nothing about a method that is noisier
-than the others. So v is a mean of the method's own variance, which counts as its S - 1 degrees of freedom, and that of
-all methods, which counts as PRIOR. Rows with different numbers of seeds are compared as if both had as many as the one
-with fewer: the many seeds of a calm method say nothing about a noisy one that has two. Where the variance is small by
-chance, t is large; degrees of freedom from the same estimate would be many just then, as if seeds did not matter. So
-they are those of the largest variance over seeds that is not UNLIKELY. Where seeds change nothing they are the
-classes'. `benchmarks/calibration.py` simulates what all this does to false verdicts.
+Three seeds give a poor estimate of one method's variance, and the pooled variance of all methods is wrong for a method
+that is noisier than the others. So v is a weighted mean of the method's own variance (weight S - 1, its degrees of
+freedom) and the pooled variance (weight PRIOR). Rows with different numbers of seeds are compared as if both had the
+smaller number: many seeds of a stable method say nothing about a noisy one with two. If the variance is small by
+chance, t is large, and degrees of freedom from the same estimate would be too many. So they are computed from the
+largest variance over seeds that is not UNLIKELY. For deterministic methods they are those of the classes.
+`benchmarks/calibration.py` simulates the resulting error rates.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ import numpy.typing as npt
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.classes import ClassWeights, Floats
 
-MIN_CLASSES = 5  # below, no test holds its level and no interval its coverage
-PRIOR = 4.0  # degrees of freedom that all methods' variance over seeds counts beside a method's own
-UNLIKELY = 0.1  # the chance that a variance over seeds is above the bound that degrees of freedom are taken from
-_ROUNDING = 1e-12  # a variance below this share of the figures' own is rounding
+MIN_CLASSES = 5  # with fewer, tests do not keep their level and intervals not their coverage
+PRIOR = 4.0  # weight, in degrees of freedom, of the pooled variance over seeds
+UNLIKELY = 0.1  # probability that a variance over seeds exceeds the bound used for degrees of freedom
+_ROUNDING = 1e-12  # a variance below this share of the squared scores is rounding
 
 
 @dataclass(frozen=True)
 class Variance:
-    """Of figures or differences, each an array: by classes, by seeds, in both, in all, and degrees of freedom."""
+    """Variances of scores or differences, as arrays: by classes, by seeds, shared, total, and degrees of freedom."""
 
     classes: Floats
     seeds: Floats
@@ -51,10 +51,10 @@ class Variance:
 
 @dataclass(frozen=True)
 class Differences:
-    """All pairs of a table: positions of the two rows, how much the first is above the second, and its variance.
+    """All pairs of a table: positions of the two rows, their difference, and its variance.
 
-    tested: whether there is anything to test by (5 classes, and not the same difference in each of them).
-    retrained: whether training again is part of the variance.
+    tested: whether a test is possible (at least 5 classes, and not the same difference in all of them).
+    retrained: whether the variance includes retraining.
     """
 
     labels: list[str]
@@ -66,16 +66,16 @@ class Differences:
     retrained: np.ndarray
     classes: int
     classes_freedom: float
-    seeds: np.ndarray  # of each row
-    fewest: Floats  # of the two rows' seeds, which their variance is of
+    seeds: np.ndarray  # number of seeds of each row
+    fewest: Floats  # the smaller number of seeds of the two rows
 
 
 @dataclass(frozen=True)
 class Table:
-    """Figures of methods, reduced to what the variances need.
+    """Scores of methods, reduced to the statistics that the variances need.
 
-    means `[rows]`; spread `[rows, rows]`: of the rows' class means, by the influence of classes; noise and residual
-    `[rows]`: variance over seeds of a single seed's figure, and the part of it by which seeds move single classes.
+    means `[rows]`; spread `[rows, rows]`: covariance of class means, weighted by the influence of classes; noise and
+    residual `[rows]`: variance over seeds of a single seed's score, and its part from seeds that move single classes.
     """
 
     labels: list[str]
@@ -89,7 +89,7 @@ class Table:
 
     @classmethod
     def of(cls, rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()) -> Table:
-        """Rows `[seeds, classes]` by label; fixed: those that no seed changes (they count as exact over seeds).
+        """Create from rows `[seeds, classes]` by label; fixed: deterministic rows (no variance over seeds).
 
         >>> table = Table.of({"a": [[0.5, 0.7], [0.7, 0.9]], "b": [[0.4, 0.4]]}, [3, 3], fixed=["b"])
         >>> table.means.round(2).tolist(), table.noise.round(3).tolist()
@@ -114,7 +114,7 @@ class Table:
         )
 
     def differences(self, *pair: str) -> Differences:
-        """Of all pairs, in the order of the rows; or of one pair, given by its labels."""
+        """All pairs in the order of the rows, or one pair given by its labels."""
         if pair:
             first, second = (np.array([self.labels.index(label)]) for label in pair)
         else:
@@ -126,7 +126,7 @@ class Table:
         by_classes = np.where(varies, self._with_one_more(by_classes), 0.0)
         tested = varies & (len(self.weights) >= MIN_CLASSES)
         moved = ~(self.fixed[first] & self.fixed[second])
-        tried = self.fixed | (self.seeds > 1)  # one seed says nothing of its method's variance, nor do other methods
+        tried = self.fixed | (self.seeds > 1)  # neither one seed nor other methods tell a method's variance
         return Differences(
             self.labels,
             first,
@@ -142,9 +142,9 @@ class Table:
         )
 
     def variance(self, by_classes: Floats, *members: np.ndarray) -> Variance:
-        """Of figures (one array of positions) or of differences (two), given the part that classes have in it."""
+        """Variances of scores (one array of positions) or differences (two), given the variance over classes."""
         known = self._freedom()
-        pool = (known > 0) / max((known > 0).sum(), 1)  # the share of each method in the pooled variance
+        pool = (known > 0) / max((known > 0).sum(), 1)  # share of each method in the pooled variance
         fewest = self._fewest(*members)
         counted = [np.where(self.fixed[rows], 0.0, 1 / ((PRIOR + fewest - 1) * fewest)) for rows in members]
         own, common = [(fewest - 1) * part for part in counted], PRIOR * np.sum(counted, axis=0)
@@ -152,7 +152,7 @@ class Table:
             common * (pool @ part) + sum(share * part[rows] for share, rows in zip(own, members, strict=True))
             for part in (self.noise, self.residual)
         )
-        squares = self.noise**2 / known[known > 0].min(initial=np.inf)  # of the noise's estimates, over their freedom
+        squares = self.noise**2 / known[known > 0].min(initial=np.inf)  # variance of the noise estimates
         doubt = common**2 * (pool**2 @ squares)
         for alone, rows in zip(own, members, strict=True):
             share = common * pool[rows]
@@ -163,15 +163,15 @@ class Table:
         return Variance(by_classes, seeds, residual, total, freedom, seeds_freedom)
 
     def _with_one_more(self, by_classes: Floats) -> Floats:
-        """Few classes may agree in their difference by chance, so one class more is counted, which varies as the
-        average pair does."""
+        """Variance over classes. A few classes may agree by chance, so one more class is counted, which varies like the
+        average pair."""
         rows, classes = len(self.labels), len(self.weights)
         average = (rows * np.trace(self.spread) - self.spread.sum()) / max(rows * (rows - 1) / 2, 1)
         more: Floats = ((classes - 1) * by_classes + average) / classes
         return more
 
     def _fewest(self, *members: np.ndarray) -> Floats:
-        """Seeds of the row that has fewest, of those that seeds change; 1 if there is none."""
+        """Smallest number of seeds among the rows that are not fixed; 1 if all are fixed."""
         trained = [np.where(self.fixed, np.inf, self.seeds)[rows] for rows in members]
         fewest: Floats = np.min(trained, axis=0)
         return np.where(np.isfinite(fewest), fewest, 1.0)
@@ -182,20 +182,22 @@ class Table:
 
 
 def checked(values: npt.ArrayLike, label: str, classes: int) -> Floats:
-    """A row as `[seeds, classes]`, or what is wrong with it."""
+    """Validate a row `[seeds, classes]`."""
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if rows.ndim != 2 or not rows.size:
-        raise BadInput(f"'{label}' has shape {rows.shape}: (seeds, classes) is needed.")
+        raise BadInput(f"'{label}' has shape {rows.shape}; expected (seeds, classes).")
     if rows.shape[1] != classes:
-        raise BadInput(f"'{label}' has {rows.shape[1]} classes and the weights {classes}: the same are needed.")
+        raise BadInput(
+            f"'{label}' has {rows.shape[1]} classes but the weights have {classes}; both need the same classes."
+        )
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
-        raise BadInput(f"'{label}' has a NaN or an infinity, the first for seed {bad[0][0]} and class {bad[0][1]}.")
+        raise BadInput(f"'{label}' contains NaN or infinity; the first is at seed {bad[0][0]}, class {bad[0][1]}.")
     return rows
 
 
 def _over_seeds(values: Floats, weights: ClassWeights) -> tuple[float, float]:
-    """Variance of the figure over seeds, and the part of it by which seeds move single classes; 0 for one seed."""
+    """Variance of the score over seeds, and its part from seeds that move single classes; 0 for one seed."""
     if len(values) == 1:
         return 0.0, 0.0
     figures = values @ weights.shares
@@ -206,9 +208,9 @@ def _over_seeds(values: Floats, weights: ClassWeights) -> tuple[float, float]:
 def degrees_of_freedom(
     by_classes: Floats, classes_freedom: float | Floats, seeds: Floats, seeds_freedom: Floats
 ) -> Floats:
-    """Satterthwaite's, of a variance by classes and an upper bound of the one by seeds (of infinite freedom if 0).
+    """Satterthwaite's degrees of freedom for the sum of a variance by classes and an upper bound of that by seeds.
 
-    Never more than the classes': few classes that agree by chance would otherwise count as well known.
+    At most those of the classes: otherwise a few classes that agree by chance would count as well known.
 
     >>> degrees_of_freedom(np.ones(3), 99.0, np.array([0.0, 0.1, 1.0]), np.array([np.inf, 2.0, 2.0])).round(1).tolist()
     [99.0, 8.2, 2.4]
@@ -216,7 +218,7 @@ def degrees_of_freedom(
     from scipy.special import chdtri
 
     varies = np.isfinite(seeds_freedom)
-    known, at = np.unique(np.where(varies, seeds_freedom, 1.0), return_inverse=True)  # few differ, and chdtri is slow
+    known, at = np.unique(np.where(varies, seeds_freedom, 1.0), return_inverse=True)  # few values; chdtri is slow
     bound = seeds * np.where(varies, (known / chdtri(known, 1 - UNLIKELY))[at], 1.0)
     share = bound / np.maximum(by_classes + bound, np.finfo(np.float64).tiny)
     least = np.maximum(classes_freedom, 1e-9)

@@ -1,8 +1,7 @@
-"""What a number of trials brings: the expected best of n of the trials that were made (Dodge et al. 2019).
+"""Expected best score of n trials, from the trials that were made (Dodge et al. 2019).
 
-The best of n trials drawn without replacement: unbiased where trials are independent (Tang et al. 2020), which those
-of an adaptive sampler are not. The spread is that of the searches one could have made with n of these trials; it says
-nothing of settings that nobody tried.
+The trials are drawn without replacement: unbiased for independent trials (Tang et al. 2020), but not for those of an
+adaptive sampler. The spread is over searches with n of these trials; it does not cover untried settings.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from scipy.special import gammaln
 
 @dataclass(frozen=True)
 class BestOf:
-    """The best of n trials: its expectation, and the range that holds 95 % of all choices of n trials."""
+    """The best of n trials: its expectation, and the range of 95 % of all choices of n trials."""
 
     trials: int
     expected: float
@@ -38,7 +37,7 @@ def best_of(values: Sequence[float], n: int) -> BestOf:
 
 
 def winning(values: Mapping[str, Sequence[float]], n: int) -> dict[str, float]:
-    """For each method the share of searches of `n` trials in which its best is above that of all others.
+    """For each method, the share of searches with `n` trials in which its best beats that of all others.
 
     >>> {name: round(share, 3) for name, share in winning({"a": [0.1, 0.4], "b": [0.2, 0.3]}, 1).items()}
     {'a': 0.5, 'b': 0.5}

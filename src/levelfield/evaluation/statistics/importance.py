@@ -1,4 +1,4 @@
-"""Which setting matters: how much worse a model of the trials predicts when one setting is shuffled."""
+"""Importance of settings: increase of a model's prediction error when one setting is shuffled."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-FEWEST = 10  # trials below which a model of them says nothing
+FEWEST = 10  # minimum number of trials for a model
 
 
 def importances(points: Mapping[str, Sequence[float]], values: Sequence[float]) -> dict[str, float] | None:
-    """The share of each setting; None where too few trials were made, or where a forest predicts no better than the
-    mean (measured on trials that each tree has not seen).
+    """Share of each setting in the importance; None if there are too few trials, or if a forest predicts no better than
+    the mean (measured out of bag).
 
-    points: for each setting its place in the range (0 to 1) in every trial.
+    points: position of each setting in its range (0 to 1) in every trial.
 
     >>> tried = np.random.default_rng(0).random((2, 60))
     >>> found = importances({"margin": tried[0], "scale": tried[1]}, tried[0])

@@ -1,4 +1,4 @@
-"""The interval of one figure: over other test classes and training again, or over runs alone."""
+"""Interval of one score, over test classes and retraining or over runs alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.classes import Floats
 from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Table
 
-UNSEEN = 1.0  # classes that were not drawn, and may be as different as a figure in [0, 1] allows
+UNSEEN = 1.0  # classes not drawn, which may differ as much as a score in [0, 1] allows
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the interval around it."""
+    """A mean and its interval."""
 
     mean: float
     low: float
@@ -31,13 +31,13 @@ class Interval:
 
 
 def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | None]:
-    """For each row of a table; None below 5 classes, and where all classes have the same figure that is not 0 or 1.
+    """Interval of each row of a table; None below 5 classes, or if all classes have the same score other than 0 or 1.
 
-    Student's t with Satterthwaite's degrees of freedom, on the logit (where the figure lies in (0, 1), as all
-    retrieval metrics do): an interval never leaves [0, 1], and is longer on the side where there is more room. Few
-    classes may all be easy by chance and then vary too little, so one class more is counted, with the largest variance
-    that a figure in [0, 1] can have, mean (1 - mean). A figure of exactly 0 or 1 has a bound on one side, from the
-    share of classes that may be different although none was drawn.
+    Student's t with Satterthwaite's degrees of freedom, on the logit (for scores in (0, 1), such as all retrieval
+    metrics): the interval stays in [0, 1] and is longer on the side with more room. A few classes may all be easy by
+    chance and vary too little, so one more class is counted, with the largest variance of a score in [0, 1], mean (1 -
+    mean). A score of exactly 0 or 1 has a bound on one side, from the share of different classes that may have been
+    missed.
 
     >>> [found] = figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0, 0.9]]}, [5] * 5))
     >>> round(found.low, 3), round(found.mean, 3), round(found.high, 3)
@@ -68,13 +68,13 @@ def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | No
 
 
 def class_interval(values: npt.ArrayLike, queries: npt.ArrayLike, *, level: float = 0.95) -> Interval | None:
-    """Interval of one figure over other test classes; values `[seeds, classes]` or `[classes]`."""
+    """Interval of one score over test classes; values `[seeds, classes]` or `[classes]`."""
     means = np.atleast_2d(np.asarray(values, dtype=np.float64)).mean(axis=0)
     return figure_intervals(Table.of({"figure": means}, queries, fixed=["figure"]), level=level)[0]
 
 
 def largest_share(seen: float, units: float, level: float) -> float:
-    """Upper end of Clopper and Pearson's interval for a share `seen` in so many units, which need not be whole.
+    """Upper end of Clopper and Pearson's interval for a share `seen`; the number of units need not be an integer.
 
     >>> round(largest_share(0.0, 5, 0.95), 3), round(largest_share(0.2, 5, 0.95), 3), largest_share(1.0, 5, 0.95)
     (0.522, 0.716, 1.0)
@@ -88,7 +88,7 @@ def largest_share(seen: float, units: float, level: float) -> float:
 
 
 def _one_sided(mean: float, units: float, level: float) -> Interval | None:
-    """Of a figure that is 0 or 1 in every class, up to rounding."""
+    """Interval of a score that is 0 or 1 in every class, up to rounding."""
     unlike = largest_share(0.0, units, level)
     if abs(mean) < 1e-12:
         return Interval(mean, 0.0, unlike, level)
@@ -104,7 +104,7 @@ def t_interval(values: Sequence[float] | Floats, *, level: float = 0.95) -> Inte
     """
     runs = np.asarray(values, dtype=np.float64)
     if runs.ndim != 1 or not np.isfinite(runs).all() or not len(runs):
-        raise BadInput(f"An interval over runs needs one finite value per run; {runs.tolist()} came.")
+        raise BadInput(f"An interval over runs needs one finite value per run, not {runs.tolist()}.")
     if len(runs) == 1:
         return None
     from scipy.special import stdtrit

@@ -1,4 +1,4 @@
-"""How many seeds or test classes would resolve a tie, with 80 % power, and which of the two is missing."""
+"""Number of seeds or test classes needed to resolve a tie with 80 % power."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from levelfield.evaluation.statistics.classes import Floats
 from levelfield.evaluation.statistics.crossed import Differences, degrees_of_freedom
 
 POWER = 0.8
-MOST_SEEDS, MOST_CLASSES = 1000, 100_000  # beyond these nobody will go
-_ROUNDS = 8  # of the number, which changes the degrees of freedom, which change the number
+MOST_SEEDS, MOST_CLASSES = 1000, 100_000  # larger numbers are not practical
+_ROUNDS = 8  # iterations: the number and the degrees of freedom depend on each other
 Numbers = tuple[str, "Needed | None", "Needed | None"]
 
 
 @dataclass(frozen=True)
 class Needed:
-    """How many in all, if the difference is the one seen; and for the ends of its 95 % interval (None: no end).
+    """Total number needed for the observed difference, and for the ends of its 95 % interval (None: unbounded).
 
     >>> Needed(12, 5, None).text("seeds")
     '12 seeds (95 %: 5 or more)'
@@ -38,9 +38,9 @@ class Needed:
 
 @dataclass(frozen=True)
 class Design:
-    """Variances of differences as functions of how much larger the study gets; one entry per pair.
+    """Variances of differences as functions of the size of the study; one entry per pair.
 
-    by_classes, by_seeds, mixed: the part that more classes, more seeds, and either of them make smaller.
+    by_classes, by_seeds, mixed: the parts reduced by more classes, by more seeds, and by either.
     """
 
     by_classes: Floats
@@ -53,7 +53,7 @@ class Design:
     alpha: Floats
 
     def asked(self, difference: Floats, more_classes: Floats, more_seeds: Floats) -> Floats:
-        """The variance at which a test of the larger study would find `difference` with the power that is asked."""
+        """The variance at which a test of the larger study would detect `difference` with the required power."""
         from scipy.special import ndtri, stdtrit
 
         of_classes = self.by_classes / more_classes + self.mixed / (more_classes * more_seeds)
@@ -64,15 +64,15 @@ class Design:
         seeds_freedom = self.seeds_freedom * grown
         doubt = of_classes**2 / classes_freedom + of_seeds**2 / seeds_freedom
         df = np.clip(total**2 / doubt, np.minimum(classes_freedom, seeds_freedom), classes_freedom)
-        careful = degrees_of_freedom(of_classes, classes_freedom, of_seeds, seeds_freedom)  # those of the test
+        careful = degrees_of_freedom(of_classes, classes_freedom, of_seeds, seeds_freedom)  # as in the test
         critical = stdtrit(careful, 1 - self.alpha / 2)
-        # the noncentral t by a normal (Johnson and Kotz): exact enough for a number of seeds
+        # normal approximation of the noncentral t (Johnson and Kotz), accurate enough here
         centre = critical * (1 - 1 / (4 * df)) + ndtri(POWER) * np.sqrt(1 + critical**2 / (2 * df))
         asked: Floats = (difference / centre) ** 2
         return asked
 
     def more_seeds(self, difference: Floats) -> Floats:
-        """How many times as many seeds; infinite where the classes alone are too many doubts."""
+        """Factor by which seeds must grow; infinite if the variance over classes alone is too large."""
         return self._solved(difference, self.seeds_for, seeds=True)
 
     def more_classes(self, difference: Floats) -> Floats:
@@ -82,7 +82,7 @@ class Design:
         return self._solved(difference, self.both_for, seeds=True, classes=True)
 
     def seeds_for(self, variance: Floats) -> Floats:
-        """How many times as many seeds have this variance, as are those of classes and of both below."""
+        """Factor of seeds that gives this variance; `classes_for` and `both_for` likewise."""
         return _ratio(self.by_seeds + self.mixed, variance - self.by_classes)
 
     def classes_for(self, variance: Floats) -> Floats:
@@ -113,7 +113,7 @@ class Design:
         for _ in range(_ROUNDS):
             tried = np.minimum(factor, 1e6)
             asked = self.asked(difference, tried if classes else one, tried if seeds else one)
-            factor = np.sqrt(tried * np.maximum(solve(asked), 1e-3))  # half a step on the log: no swinging
+            factor = np.sqrt(tried * np.maximum(solve(asked), 1e-3))  # half a log step, against oscillation
         tried = np.minimum(factor, 1e6)
         final: Floats = np.maximum(
             solve(self.asked(difference, tried if classes else one, tried if seeds else one)), 1e-3
@@ -122,9 +122,9 @@ class Design:
 
 
 def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) -> list[Numbers]:
-    """For every pair what is missing, and how many; nothing for pairs that are no ties or differ by nothing.
+    """For every tie, the missing factor and the number needed; empty for pairs that are not ties or have no difference.
 
-    half: of the width of the difference's interval. alpha: the level of each pair after correction.
+    half: half the width of the difference's interval. alpha: the level of each pair after correction.
     """
     result: list[Numbers] = [("", None, None)] * len(found.difference)
     at = np.flatnonzero(ties & (found.difference != 0) & (found.variance.classes > 0))
@@ -186,7 +186,7 @@ def _of_ends(
 
 
 def _where_it_differs(design: Design, grown: Callable[[Design, Floats], Floats], difference: Floats) -> Floats:
-    """How much larger the study must get; infinite where the difference is 0, as at the lower end of most ties."""
+    """Factor by which the study must grow; infinite if the difference is 0, as at the lower end of most ties."""
     at = np.flatnonzero(difference > 0)
     factors = np.full(len(difference), np.inf)
     factors[at] = grown(Design(*(getattr(design, one.name)[at] for one in fields(design))), difference[at])
@@ -196,9 +196,9 @@ def _where_it_differs(design: Design, grown: Callable[[Design, Floats], Floats],
 def detectable_effect(
     classes: int, seeds: int, pairs: int, *, over_classes: float, over_seeds: float, alpha: float = 0.05
 ) -> float:
-    """The difference that a study would find with 80 % power, all pairs corrected for.
+    """Smallest difference that a study would detect with 80 % power, corrected for all pairs.
 
-    over_classes: standard deviation of a pair's difference over classes. over_seeds: of a figure over seeds.
+    over_classes: standard deviation of a pair's difference over classes. over_seeds: that of a score over seeds.
 
     >>> round(detectable_effect(100, 3, 45, over_classes=0.15, over_seeds=0.005), 3)
     0.067
@@ -219,7 +219,7 @@ def detectable_effect(
 
 
 def _missing(seeds: list[float], classes: list[float], both: list[float], have: float, have_classes: int) -> Numbers:
-    """Which of the two, whichever has to grow less. Each list: for the difference seen, and for its ends."""
+    """The factor (seeds or classes) that must grow less. Each list: for the observed difference, and for its ends."""
     in_seeds, in_classes = _number(seeds, MOST_SEEDS, 2), _number(classes, MOST_CLASSES, 5)
     if in_seeds and (not in_classes or in_seeds.number / have <= in_classes.number / have_classes):
         return "seeds", in_seeds, in_classes
@@ -244,6 +244,6 @@ def _number(counts: list[float], most: int, least: int) -> Needed | None:
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """Infinite where no number is enough."""
+    """Number needed; infinite if no number is enough."""
     result: Floats = np.where(below > 0, above / np.where(below > 0, below, 1.0), np.inf)
     return result

@@ -1,15 +1,15 @@
-"""Rates of wrong pairs (same or not) over other test classes: their intervals, and whether two of them differ.
+"""Error rates of pair decisions: intervals over test classes, and a test of the difference of two rates.
 
-A pair of one class belongs to that class, a pair of two classes to both. So a class moves the rate by the share of
-pairs that it has a part in. The variance over classes is the sum of the squared moves (for two classes per pair the
-first term of a U-statistic's variance, Hoeffding 1948; the second is counted twice, so it is never too small). Where
-errors are rare, three things are not seen in that sum:
+A positive pair belongs to one class, a negative pair to two. A class moves the rate by the share of its pairs. The
+variance over classes is the sum of the squared moves (for two classes per pair the first term of a U-statistic's
+variance, Hoeffding 1948; the second is counted twice, so it is never too small). If errors are rare, that sum misses
+three effects:
 
-    classes that are unlike those drawn       UNSEEN more are counted, which vary as much as a rate can
-    few classes with errors                   degrees of freedom are at most the number of classes that share the errors
+    classes unlike those drawn                UNSEEN more are counted, which vary as much as a rate can
+    few classes with errors                   degrees of freedom are at most the number of classes with errors
     no error at all                           Clopper and Pearson's bound on the share of classes with errors
 
-`benchmarks/calibration.py` simulates how often the intervals hold the true rate.
+`benchmarks/calibration.py` simulates the coverage of the intervals.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from levelfield.evaluation.statistics.classes import ClassWeights, Floats
 from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.evaluation.statistics.intervals import Interval, largest_share
 
-UNSEEN = 3.0  # the rule of three: what happens in 3 of C classes may be missing among C that were drawn
+UNSEEN = 3.0  # rule of three: a property of 3 in C classes may be absent from a sample of C
 SPREAD = 3.0  # a class's rate against all others varies by at most this many times the rate
 
 
 @dataclass(frozen=True)
 class PairRate:
-    """A share of pairs that were decided wrongly, by class.
+    """Share of wrong pair decisions, by class.
 
-    errors, pairs: of each class. members: how many classes a pair belongs to; with 2, each pair is in two classes.
+    errors, pairs: numbers of each class. members: number of classes that a pair belongs to (1 or 2).
 
     >>> misses = PairRate(np.array([1, 0, 2, 0, 1, 0]), np.full(6, 10), members=1)
     >>> found = misses.interval(0.95)
@@ -48,12 +48,12 @@ class PairRate:
 
     @cached_property
     def weights(self) -> ClassWeights:
-        """Of the classes that have pairs."""
+        """Weights of the classes that have pairs."""
         return ClassWeights.of(self.pairs[self._has_pairs])
 
     @property
     def classes(self) -> int:
-        """That have pairs."""
+        """Number of classes that have pairs."""
         return int(self._has_pairs.sum())
 
     @property
@@ -62,23 +62,23 @@ class PairRate:
 
     @cached_property
     def moves(self) -> Floats:
-        """How far each class moves the rate; the sum of squares is the variance over classes."""
+        """Effect of each class on the rate; the sum of squares is the variance over classes."""
         found = np.zeros(len(self.pairs))
         own = self.errors[self._has_pairs] / self.pairs[self._has_pairs]
         found[self._has_pairs] = np.sqrt(self.weights.influence) * (own - self.value)
         if self.members == 1:
             return found
-        # with two classes per pair a class's rate contains the others', which takes a part of its deviation away
+        # with two classes per pair, a class's rate contains those of others, which reduces its deviation
         result: Floats = self.members * (self.classes - 1) / (self.classes - 2) * found
         return result
 
     @property
     def effective(self) -> float:
-        """Number of classes of one size that would say as much."""
+        """Effective number of classes of equal size."""
         return 1 / self.weights.concentration
 
     def unseen(self, rate: float) -> float:
-        """The part that one class more would have in the variance, if it varied as much as a class can at `rate`."""
+        """Contribution of one more class to the variance, if it varied as much as possible at `rate`."""
         most = rate * (1 - rate)
         if self.members > 1:
             most = min(most, (SPREAD * min(rate, 1 - rate)) ** 2)
@@ -86,13 +86,13 @@ class PairRate:
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom: of the classes, and at most the number of classes among which errors are divided."""
+        """Degrees of freedom of the classes, at most the effective number of classes with errors."""
         right = self.pairs - self.errors
         return min([self.weights.freedom, *(_divided(part) for part in (self.errors, right) if part.any())])
 
     def interval(self, level: float) -> Interval | None:
-        """Student's t on the logit, within the bounds of the share of classes that have errors; None below 5 classes
-        with pairs. A rate of 0 (or 1) has a bound on one side."""
+        """Interval by Student's t on the logit, within the bounds of the share of classes with errors; None below 5
+        classes with pairs. A rate of 0 (or 1) has a bound on one side."""
         from scipy.special import expit, logit, stdtrit
 
         if self.classes < MIN_CLASSES:
@@ -115,9 +115,9 @@ class PairRate:
 
 
 def differ(match: PairRate, miss: PairRate, level: float) -> bool:
-    """Whether two rates of the same classes differ by more than chance: Student's t over classes.
+    """Whether two rates of the same classes differ significantly: Student's t over classes.
 
-    match: of pairs of two classes, miss: of pairs of one. Classes that were not drawn vary as if both rates were equal.
+    match: rates of negative pairs; miss: rates of positive pairs. Unseen classes vary as if both rates were equal.
 
     >>> seldom = PairRate(np.arange(20) % 2, np.full(20, 50), members=2)
     >>> differ(seldom, PairRate(4 + np.arange(20) % 3, np.full(20, 10), members=1), 0.95)
@@ -134,10 +134,10 @@ def differ(match: PairRate, miss: PairRate, level: float) -> bool:
 
 
 def widened(seen: float, unseen: float, effective: float) -> float:
-    """The variance over `effective` classes that were drawn and UNSEEN that were not."""
+    """Variance over `effective` drawn classes and UNSEEN further classes."""
     return ((effective - 1) * seen + UNSEEN * unseen) / (effective - 1 + UNSEEN)
 
 
 def _divided(counts: Floats) -> float:
-    """Among how many classes the counts are divided, if evenly; fewer if some classes have most of them."""
+    """Effective number of classes that share the counts; fewer if some classes have most of them."""
     return float(counts.sum() ** 2 / (counts.astype(np.float64) ** 2).sum())

@@ -1,6 +1,6 @@
 """Methods over several datasets: mean ranks, Friedman's test and Nemenyi's critical difference (Demsar 2006, JMLR 7).
 
-Every table is `[datasets, methods]`, larger is better. A dataset counts once, however large it is.
+Tables are `[datasets, methods]`, larger is better. Every dataset has equal weight.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Ranking:
-    """Mean ranks, best first; `p` of Friedman's test that all methods are alike; the difference of two mean ranks from
-    which Nemenyi's test tells them apart; groups within which it tells nobody apart, as long as they can be."""
+    """Mean ranks, best first; `p` of Friedman's test that all methods are equal; Nemenyi's critical difference of two
+    mean ranks; the maximal groups of methods without significant differences."""
 
     mean_ranks: dict[str, float]
     datasets: list[str]
@@ -33,12 +33,12 @@ class Ranking:
 
     @property
     def differ(self) -> bool:
-        """Whether the methods differ at all; if not, no pair may be told apart."""
+        """Whether Friedman's test is significant; if not, no pair may be called different."""
         return self.p < ALPHA
 
 
 def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
-    """Rank methods by their figures on datasets, `table[dataset][method]`.
+    """Rank methods by their scores on datasets, `table[dataset][method]`.
 
     >>> found = rank({f"d{k}": {"a": 0.9, "b": 0.8, "c": 0.7} for k in range(4)})
     >>> found.mean_ranks, round(found.p, 4), round(found.critical_difference, 3), found.groups
@@ -47,10 +47,13 @@ def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
     datasets, methods = list(table), list(next(iter(table.values()), {}))
     if len(datasets) < 2:
         raise BadInput(
-            f"Ranks over {len(datasets)} dataset{'' if len(datasets) == 1 else 's'} say nothing: 2 or more are needed."
+            f"Ranks need at least 2 datasets; there {'is' if len(datasets) == 1 else 'are'} {len(datasets)}."
         )
     if len(methods) < 3:
-        raise BadInput(f"{len(methods)} methods ({', '.join(methods) or 'none'}) are on all datasets: ranks need 3.")
+        raise BadInput(
+            f"Ranks need at least 3 methods with results on all datasets; there are {len(methods)} "
+            f"({', '.join(methods) or 'none'})."
+        )
     ranked = ranks([[table[dataset][method] for method in methods] for dataset in datasets])
     means = dict(sorted(zip(methods, ranked.mean(axis=0).tolist(), strict=True), key=lambda one: one[1]))
     difference = critical_difference(len(methods), len(datasets))
@@ -59,14 +62,14 @@ def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
 
 
 def ranks(table: npt.ArrayLike) -> Floats:
-    """Ranks within each dataset: 1 is best, equals share their mean.
+    """Ranks within each dataset: 1 is best, ties share their mean rank.
 
     >>> ranks([[0.7, 0.9, 0.7]]).tolist()
     [[2.5, 1.0, 2.5]]
     """
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all():
-        raise BadInput("Ranks need one finite figure of each method on each dataset.")
+        raise BadInput("Ranks need one finite value per method and dataset.")
     from scipy.stats import rankdata
 
     ranked: Floats = rankdata(-values, axis=1)
@@ -74,7 +77,7 @@ def ranks(table: npt.ArrayLike) -> Floats:
 
 
 def friedman(ranked: Floats, *, correct_ties: bool = True) -> tuple[float, float]:
-    """Friedman's chi-square of ranks [datasets, methods] and its p. Without the correction for ties: Demsar's form.
+    """Friedman's chi-square of ranks [datasets, methods] and its p-value, without correction for ties (as in Demsar).
 
     >>> chi_square, p = friedman(ranks([[3, 2, 1], [3, 2, 1], [3, 1, 2]]))
     >>> round(chi_square, 4), round(p, 4)
@@ -87,14 +90,14 @@ def friedman(ranked: Floats, *, correct_ties: bool = True) -> tuple[float, float
     chi_square = 12 * datasets / (methods * (methods + 1)) * spread
     if correct_ties:
         share = ((ranked - (methods + 1) / 2) ** 2).sum() / (datasets * methods * (methods**2 - 1) / 12)
-        if share == 0:  # all are equal everywhere
+        if share == 0:  # all ranks are equal
             return 0.0, 1.0
         chi_square /= share
     return float(chi_square), float(chi2.sf(chi_square, methods - 1))
 
 
 def critical_difference(methods: int, datasets: int, *, alpha: float = ALPHA) -> float:
-    """Nemenyi: two mean ranks that are so far apart or farther are different, with all pairs compared.
+    """Nemenyi's critical difference of two mean ranks, with all pairs compared.
 
     >>> round(critical_difference(4, 14), 2)
     1.25
@@ -106,7 +109,7 @@ def critical_difference(methods: int, datasets: int, *, alpha: float = ALPHA) ->
 
 
 def alike(mean_ranks: Mapping[str, float], difference: float) -> list[list[str]]:
-    """Groups of two or more within which no pair is told apart, best first; none lies within another.
+    """Maximal groups of two or more methods without significant differences, best first.
 
     >>> alike({"a": 1.0, "b": 1.5, "c": 2.2, "d": 4.0}, 1.0)
     [['a', 'b'], ['b', 'c']]
@@ -121,7 +124,7 @@ def alike(mean_ranks: Mapping[str, float], difference: float) -> list[list[str]]
 
 
 def told_apart(found: Ranking) -> list[tuple[str, Sequence[str]]]:
-    """For each method, best first, those that Nemenyi's test puts below it."""
+    """For each method, best first, the methods that Nemenyi's test finds worse."""
     return [
         (method, below)
         for method, own in found.mean_ranks.items()

@@ -1,4 +1,4 @@
-"""A way to refine embeddings at test time with its settings, as a study or the command line names it."""
+"""A refinement of embeddings at test time with its settings, as given by a study or the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from levelfield.settings import number, one_of, whole
 
 @dataclass(frozen=True)
 class Refinement:
-    """Messages among test embeddings (seidenschwarz2021 C): how their groups are found.
+    """Message passing among test embeddings (seidenschwarz2021 C): the way to form groups, with its settings.
 
     >>> Refinement("nearest", {"size": 5}).text
     'nearest size=5'
@@ -30,14 +30,14 @@ class Refinement:
 
     def __post_init__(self) -> None:
         if self.by not in ways():
-            raise unknown("way to refine", str(self.by), ways())
+            raise unknown("refinement", str(self.by), ways())
         check_settings(self.by, self.settings)
         for name, value in self.settings.items():
             _check_kind(name, value, settings_of(self.by)[name])
 
     @classmethod
     def of(cls, said: Any) -> Refinement:
-        """From a study: the name of a way, or `by` with settings.
+        """Create from the entry of a study: a name, or `by` with settings.
 
         >>> Refinement.of({"by": "kmeans", "clusters": 40}).text
         'kmeans clusters=40'
@@ -46,13 +46,13 @@ class Refinement:
             return cls(said)
         if not isinstance(said, Mapping) or "by" not in said:
             raise BadSpecification(
-                f"'refine' is {said!r}; name a way ({', '.join(ways())}), or say {{by: nearest, size: 5}}."
+                f"'refine' is {said!r}; use one of {', '.join(ways())}, or settings such as {{by: nearest, size: 5}}."
             )
         return cls(said["by"], {key: value for key, value in said.items() if key != "by"})
 
     @classmethod
     def parse(cls, text: str) -> Refinement:
-        """From the command line: the way, then its settings.
+        """Create from the text of the command line: the name, then its settings.
 
         >>> Refinement.parse("reciprocal:k=20:size=5")
         Refinement(by='reciprocal', settings={'k': 20, 'size': 5})
@@ -60,7 +60,7 @@ class Refinement:
         by, *rest = (part.strip() for part in text.split(":"))
         wrong = next((part for part in rest if "=" not in part), None)
         if wrong is not None:
-            raise BadSpecification(f"'{wrong}' in '{text}' is no setting: write reciprocal:k=20:size=5.")
+            raise BadSpecification(f"'{wrong}' in '{text}' is not a setting: use the form reciprocal:k=20:size=5.")
         pairs = [part.split("=", 1) for part in rest]
         return cls(by, {name.strip(): read_yaml(value, origin=f"'{text}'") for name, value in pairs})
 
@@ -73,11 +73,15 @@ class Refinement:
         self.width(objective)
 
     def width(self, objective: nn.Module | None) -> int:
-        """How many numbers a refined row has; refuses an objective that cannot refine."""
+        """Size of a refined row; refuses an objective that cannot refine."""
         if not isinstance(objective, MessagePassing):
-            raise BadSpecification("Only 'message_passing' can refine: its network passes messages among test images.")
+            raise BadSpecification(
+                "'refine' needs the objective 'message_passing', whose network passes messages between test images."
+            )
         if objective.head_scale is None:
-            raise BadSpecification("With 'message_weight' 0 no network of messages is trained, so nothing is refined.")
+            raise BadSpecification(
+                "'refine' needs a 'message_weight' above 0: with 0 the message-passing network is not trained."
+            )
         return objective.head_scale.numel()
 
     def __call__(
@@ -94,7 +98,7 @@ class Refinement:
 
 
 def _check_kind(name: str, value: Any, usual: Any) -> None:
-    """A value is of the kind of the default; whether it is in bounds is said where it is used."""
+    """Check that a value has the type of the default; its bounds are checked where it is used."""
     if isinstance(usual, bool):
         one_of(name, value, (True, False))
     elif isinstance(usual, int):
@@ -102,4 +106,4 @@ def _check_kind(name: str, value: Any, usual: Any) -> None:
     elif isinstance(usual, float):
         number(name, value)
     elif not isinstance(value, str):
-        raise BadSpecification(f"'{name}' is {value!r}; a word such as {usual!r} is needed.")
+        raise BadSpecification(f"'{name}' is {value!r}; expected a name such as {usual!r}.")

@@ -1,4 +1,4 @@
-"""Clusters of test embeddings that stand in for their unknown classes (seidenschwarz2021 C.1)."""
+"""Clusters of test embeddings as substitutes for their unknown classes (seidenschwarz2021 C.1)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CLUSTERS = 900  # seidenschwarz2021 table 7
 
 
 def kmeans(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
-    """The evaluation's k-means."""
+    """The k-means of the evaluation."""
     return evaluation.kmeans(rows, _at_most(clusters, rows), seed=seed)
 
 
 def ward(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
-    """Agglomerative clustering by Ward's criterion. Memory: the distances of all pairs; nothing is drawn."""
+    """Agglomerative clustering by Ward's criterion. Memory: the distances of all pairs; deterministic."""
     from sklearn.cluster import AgglomerativeClustering
 
     found: Array = AgglomerativeClustering(_at_most(clusters, rows), linkage="ward").fit_predict(rows)
@@ -30,11 +30,11 @@ def ward(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
 
 
 def spectral(rows: Array, *, clusters: int = _CLUSTERS, neighbours: int = 10, seed: int = 0) -> Array:
-    """Spectral clustering on the graph of the nearest, since that of all pairs would fill the memory."""
+    """Spectral clustering on the nearest-neighbour graph, because the full graph would not fit into memory."""
     from sklearn.cluster import SpectralClustering
 
     near, count = min(whole("neighbours", neighbours, least=1), len(rows)), _at_most(clusters, rows)
-    if count == len(rows):  # everyone alone, which the solver of eigenvectors refuses to find
+    if count == len(rows):  # one cluster per row, which the eigensolver does not support
         return np.arange(count)
     made = SpectralClustering(
         count,
@@ -44,24 +44,24 @@ def spectral(rows: Array, *, clusters: int = _CLUSTERS, neighbours: int = 10, se
         random_state=seed,
     )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Graph is not fully connected")  # its parts are clusters, too
+        warnings.filterwarnings("ignore", message="Graph is not fully connected")  # its components are clusters too
         found: Array = made.fit_predict(rows)
     return found
 
 
 def birch(rows: Array, *, clusters: int = _CLUSTERS, threshold: float = 0.5, seed: int = 0) -> Array:
-    """BIRCH; with a larger `threshold` (scikit-learn's default here) there may be fewer clusters than asked for."""
+    """BIRCH; with a larger `threshold` (default: scikit-learn's) there may be fewer clusters than requested."""
     from sklearn.cluster import Birch
 
     made = Birch(n_clusters=_at_most(clusters, rows), threshold=number("threshold", threshold, above=0))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Number of subclusters found")  # the docstring says so
+        warnings.filterwarnings("ignore", message="Number of subclusters found")  # see the docstring
         found: Array = made.fit_predict(rows)
     return found
 
 
 def dbscan(rows: Array, *, eps: float = 0.9, min_samples: int = 5, noise: Noise = "together", seed: int = 0) -> Array:
-    """DBSCAN. `noise`: rows of no cluster are one cluster, as in the released code, or each is one."""
+    """DBSCAN. `noise`: rows without a cluster form one cluster, as in the released code, or one each."""
     from sklearn.cluster import DBSCAN
 
     made = DBSCAN(eps=number("eps", eps, above=0), min_samples=whole("min_samples", min_samples, least=1))
@@ -76,12 +76,12 @@ def optics(rows: Array, *, eps: float = 0.9, min_samples: int = 5, noise: Noise 
     least = min(max(2, whole("min_samples", min_samples, least=1)), len(rows))
     made = OPTICS(min_samples=least, max_eps=reach, eps=reach, cluster_method="dbscan")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="All reachability values are inf")  # all are noise
+        warnings.filterwarnings("ignore", message="All reachability values are inf")  # all rows are noise
         return without_noise(made.fit_predict(rows), noise)
 
 
 def without_noise(labels: Array, noise: Noise = "together") -> Array:
-    """Clusters in which everyone is: label -1 becomes one cluster, or as many as there are such rows.
+    """Replace label -1 by one cluster, or by one cluster per row.
 
     >>> without_noise(np.array([0, -1, 1, -1])), without_noise(np.array([0, -1, 1, -1]), "alone")
     (array([0, 2, 1, 2]), array([0, 2, 1, 3]))

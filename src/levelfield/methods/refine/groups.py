@@ -1,4 +1,4 @@
-"""Groups of stored embeddings, and how chunks of them are dealt out."""
+"""Groups of stored embeddings, formed from chunks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from levelfield.randomness import numpy_stream
 
 
 class Groups(NamedTuple):
-    """Rows that pass messages to each other `[groups, size]`, and the columns whose refined rows are kept."""
+    """Rows that exchange messages `[groups, size]`, and the columns whose refined rows are kept."""
 
     members: Array
     kept: tuple[int, ...]
 
 
 def searched(rows: Array, gallery: Array | None = None) -> Inputs:
-    """`rows` as queries of the evaluation's search: in a gallery, or among themselves."""
+    """`rows` as queries for the search of the evaluation, in a gallery or among themselves."""
     columns = rows if gallery is None else gallery
     common = np.promote_types(rows.dtype, columns.dtype)
     rows, columns = (some.astype(common, copy=False) for some in (rows, columns))
@@ -41,7 +41,7 @@ def searched(rows: Array, gallery: Array | None = None) -> Inputs:
 
 
 def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
-    """`[n, k]`: the k nearest of the gallery, or of the other rows; Euclidean, of those that are level the first.
+    """`[n, k]`: the k nearest rows of the gallery, or of the other rows; Euclidean, ties to the first.
 
     >>> nearest_lists(np.array([[0.0], [1.0], [2.0]]), 1).ravel()
     array([1, 0, 1])
@@ -56,7 +56,7 @@ def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
 
 
 def chunks_of(labels: Array, size: int, *, seed: int) -> Array:
-    """Rows of each label in chunks of `size` (2.4 of the training): shuffled, and filled up by drawing some again.
+    """Chunks of `size` rows of each label, as in training (2.4): shuffled, and filled by drawing some rows again.
 
     >>> chunks = chunks_of(np.array([4, 9, 4, 4]), 2, seed=0)
     >>> chunks.shape, sorted(set(chunks.ravel().tolist()))
@@ -72,7 +72,7 @@ def chunks_of(labels: Array, size: int, *, seed: int) -> Array:
 
 
 def dealt(chunks: Array, at_once: int, *, seed: int) -> Array:
-    """The chunks in random order, `at_once` side by side; the last group is filled up with the first ones.
+    """Groups of `at_once` chunks in random order; the last group is filled with the first chunks.
 
     >>> dealt(np.array([[1, 2], [3, 4], [5, 6]]), 2, seed=0).shape
     (2, 4)

@@ -1,6 +1,6 @@
-"""Message passing at test time (seidenschwarz2021 C.1-C.3): which stored rows are refined together, and the result.
+"""Message passing at test time (seidenschwarz2021 C.1-C.3): groups of stored rows and their refinement.
 
-No image is embedded again. All groups are pure functions of the rows (and of a seed where something is drawn).
+No image is embedded again. Groups are pure functions of the rows (and of a seed, if random).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
     "ways",
 ]
 
-_ENTRIES = 2**21  # numbers of the widest layer that are computed at a time
+_ENTRIES = 2**21  # values of the widest layer computed at a time
 
 
 def ways() -> list[str]:
-    """Names of the ways to find groups.
+    """Names of the ways to form groups.
 
     >>> ways()[:3]
     ['reciprocal', 'nearest', 'kmeans']
@@ -59,7 +59,7 @@ def settings_of(by: str) -> dict[str, Any]:
 
 
 def check_settings(by: str, settings: Iterable[str]) -> None:
-    """Refuse a setting that a way does not have.
+    """Refuse unknown settings.
 
     >>> check_settings("nearest", ["sise"])
     Traceback (most recent call last):
@@ -80,22 +80,24 @@ def refine(
 ) -> Array:
     """Refined unit rows of `embeddings`, by the trained network of a `message_passing` objective.
 
-    With a gallery (only `by="reciprocal"`) the embeddings are queries, their companions come from the gallery, and the
-    gallery's own rows stay what they are. `settings` are those of the groups, such as `k` or `clusters`.
+    With a gallery (only `by="reciprocal"`) the embeddings are queries, the other members of a group come from the
+    gallery, and the gallery rows are unchanged. `settings` are those of the groups, such as `k` or `clusters`.
 
     >>> objective = MessagePassing(num_classes=2, dim=4)
     >>> refine(objective, np.eye(4), k=2, size=3).shape
     (4, 4)
     """
     if not isinstance(objective, MessagePassing) or objective.network is None:
-        raise BadSpecification("Only 'message_passing' can refine, with a 'message_weight' above 0.")
+        raise BadSpecification("Refinement needs the objective 'message_passing' with a 'message_weight' above 0.")
     rows = finite_rows(embeddings, "embeddings", None)
     if gallery is None:
         return refined_rows(objective, rows, None, groups_of(unit_rows(rows), by, **settings), progress=progress)
     if by != "reciprocal":
-        raise BadSpecification(f"Refinement '{by}' has no form for queries in a gallery; 'reciprocal' has.")
+        raise BadSpecification(f"Refinement '{by}' does not support queries with a gallery; use 'reciprocal'.")
     if objective.concat_steps:
-        raise BadSpecification("With 'concat_steps' refined queries are wider than the rows of the gallery.")
+        raise BadSpecification(
+            "Refinement with 'concat_steps' does not support a gallery: refined queries are wider than gallery rows."
+        )
     others = finite_rows(gallery, "gallery", None)
     check_settings(by, settings)
     found = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
@@ -103,13 +105,13 @@ def refine(
 
 
 def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
-    """The groups that `rows` form, by the way of that name.
+    """Groups of `rows` by the named way.
 
     >>> groups_of(np.array([[0.0], [1.0], [2.0]]), "nearest", chunks=1, size=2).members.shape
     (3, 2)
     """
     if by not in ways():
-        raise unknown("way to refine", by, ways())
+        raise unknown("refinement", by, ways())
     check_settings(by, settings)
     if by == "reciprocal":
         return reciprocal_groups(rows, **settings).groups
@@ -129,7 +131,7 @@ def refined_rows(
     *,
     progress: Progress = SILENT,
 ) -> Array:
-    """The refined row of everyone whose place in a group is kept; the first, if it is kept more than once.
+    """Refined rows of the kept columns of all groups; if a row is kept more than once, the first result.
 
     Memory: the result and a few groups at a time.
     """
@@ -137,7 +139,7 @@ def refined_rows(
     places = groups.members[:, groups.kept]
     _, first = np.unique(places, return_index=True)
     if len(first) != len(rows):
-        raise BadInput(f"The groups keep {len(first)} of {len(rows)} rows; each must be kept once at least.")
+        raise BadInput(f"The groups contain {len(first)} of {len(rows)} rows; each row must be in at least one group.")
     wanted = np.isin(np.arange(places.size), first).reshape(places.shape)
     result: Array | None = None
     stage = progress.stage("refining", len(places))
@@ -145,7 +147,7 @@ def refined_rows(
         members = groups.members[some]
         if gallery is None:
             given = rows[members]
-        else:  # the first is a query, the others are rows of the gallery
+        else:  # the first member is a query, the others are gallery rows
             given = np.concatenate((rows[members[:, :1]], gallery[members[:, 1:]]), axis=1)
         found = objective.refine(torch.from_numpy(given).to(device), groups.kept).cpu().numpy()
         if result is None:
@@ -157,22 +159,22 @@ def refined_rows(
 
 
 def nearest_groups(rows: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
-    """C.2: everyone with its `size` - 1 nearest; so many such `chunks`, drawn, make a group, and the first of each
-    chunk is kept. The paper gives no numbers: those of training on CUB.
+    """C.2: a chunk is a row with its `size` - 1 nearest rows; `chunks` random chunks form a group, and the first row of
+    each chunk is kept. The paper gives no numbers; the defaults are those of training on CUB.
 
     >>> nearest_groups(np.array([[0.0], [1.0], [5.0], [7.0]]), chunks=2, size=2).members.shape
     (2, 4)
     """
     if whole("size", size, least=1) > len(rows):
-        raise BadInput(f"A chunk of {size} was asked for, and there are {len(rows)} rows.")
+        raise BadInput(f"The chunk size is {size}, but there are {len(rows)} rows.")
     chosen = np.concatenate((np.arange(len(rows))[:, None], nearest_lists(rows, size - 1)), axis=1)
     chunks = whole("chunks", chunks, least=1)
     return Groups(dealt(chosen, chunks, seed=seed), tuple(range(0, chunks * size, size)))
 
 
 def cluster_groups(labels: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
-    """C.1: clusters take the place of classes, and groups are made as batches of training are, from `chunks` of `size`
-    rows of one cluster each. All are kept, the first time they appear.
+    """C.1: clusters replace classes, and groups are formed like training batches, from `chunks` of `size` rows of one
+    cluster each. All rows are kept at their first occurrence.
 
     >>> cluster_groups(np.array([0, 0, 1, 1]), chunks=2, size=2).members.shape
     (1, 4)

@@ -1,4 +1,4 @@
-"""Groups of reciprocal neighbours (seidenschwarz2021 C.3; Zhong et al. 2017): rows that would choose each other."""
+"""Groups of reciprocal neighbours (seidenschwarz2021 C.3; Zhong et al. 2017)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from levelfield.evaluation.search.neighbours import largest, panels_of
 from levelfield.methods.refine.groups import Groups, nearest_lists, searched
 from levelfield.settings import number, one_of, whole
 
-_ENTRIES = 2**22  # comparisons made at a time
+_ENTRIES = 2**22  # comparisons at a time
 
 
 class Reciprocal(NamedTuple):
-    """The group of every row, itself first, and how many its own list and the expanded one had."""
+    """The group of every row, itself first, and the lengths of its plain and its expanded list."""
 
     members: Array
     reciprocal_size: Array
@@ -38,16 +38,16 @@ def reciprocal_groups(
     size: int = 7,  # seidenschwarz2021 C.3: CUB and Cars (4 on In-Shop)
     strict: bool = False,
 ) -> Reciprocal:
-    """A group of `size` for every row: the row, and the nearest of its expanded reciprocal neighbours.
+    """A group of `size` rows for every row: the row and the nearest of its expanded reciprocal neighbours.
 
-    N(q, k) are the k nearest of q (Euclidean, rows as given) and q itself, R(q, k) those g of N(q, k) with q in
-    N(g, k). R(q, k) is expanded by R(g, k/2) for each g of it that has alpha of R(g, k/2) within R(q, k), or more
-    (`strict`: really more, as in the released code). Whoever is left over fills up, nearest first. Level rows come in
-    their order, k/2 is rounded half to even, and k is cut to the rows there are.
+    N(q, k) is q and its k nearest rows (Euclidean, rows as given); R(q, k) contains the g in N(q, k) with q in N(g, k).
+    R(q, k) is expanded by R(g, k/2) for each of its g with at least a share alpha of R(g, k/2) in R(q, k) (`strict`:
+    more than alpha, as in the released code). If there are too few, the nearest other rows fill the group. Ties are in
+    the order of rows, k/2 is rounded half to even, and k is at most the number of rows.
 
-    With a gallery, the rows are queries: N(q) are the k + 1 nearest of the gallery, g stays if q is among the k + 1
-    nearest queries of g, and expansions stay within the gallery. The first column of `members` numbers queries then,
-    the others rows of the gallery. Memory: O(n k) and a few rows of the distance matrix.
+    With a gallery, the rows are queries: N(q) is the k + 1 nearest gallery rows, g is kept if q is among the k + 1
+    nearest queries of g, and expansions stay within the gallery. The first column of `members` then indexes queries,
+    the others gallery rows. Memory: O(n k) and a few rows of the distance matrix.
 
     >>> found = reciprocal_groups(np.array([[0.0], [1.0], [1.5], [9.0]]), k=1, size=2)
     >>> found.members.tolist(), found.reciprocal_size.tolist()
@@ -57,7 +57,7 @@ def reciprocal_groups(
     alpha, strict = number("alpha", alpha, least=0), one_of("strict", strict, (True, False))
     there = len(rows) if gallery is None else len(gallery) + 1
     if size > there:
-        raise BadInput(f"A group of {size} was asked for, and there are {there} rows for it.")
+        raise BadInput(f"The group size is {size}, but there are only {there} rows.")
     if gallery is None:
         lists = _with_itself(rows, k)
         back, halves = lists, lists[:, : round(k / 2) + 1]
@@ -73,7 +73,7 @@ def reciprocal_groups(
         asked = torch.from_numpy(queries)
         union = _expanded(own[0][asked], own[1][asked], *theirs, values.shape[1], alpha=alpha, strict=strict)
         expanded_size[queries] = union.sum(1).numpy()
-        if alone:  # a row comes first, whatever equals it
+        if alone:  # the row itself comes first, even with duplicates
             values[torch.arange(len(asked)), asked] = torch.inf
         first = 0 if alone else 1
         if size > first:
@@ -99,9 +99,9 @@ def _mutual(lists: Array, back: Array) -> Tensor:
 def _expanded(
     lists: Tensor, stays: Tensor, halves: Tensor, mutual: Tensor, columns: int, *, alpha: float, strict: bool
 ) -> Tensor:
-    """`[queries, columns]`: who is in R(q, k) or in an R(g, k/2) that is mostly within it.
+    """`[queries, columns]`: mask of R(q, k) and of each R(g, k/2) that is mostly within it.
 
-    lists: N(q, k) of some queries, and of whom there R(q, k) consists. halves, mutual: the same of all g and k/2.
+    lists: N(q, k) of some queries, with the mask of R(q, k). halves, mutual: the same for all g and k/2.
     """
     inside = torch.zeros(len(lists), columns, dtype=torch.bool).scatter_(1, lists, stays)
     offered, valid = halves[lists], mutual[lists]  # [queries, list, half]
@@ -114,7 +114,7 @@ def _expanded(
 
 
 def _members(values: Tensor, union: Tensor, size: int) -> Tensor:
-    """The nearest of the union, then the nearest of the others."""
+    """The nearest rows of the union, then the nearest other rows."""
     both = torch.cat([largest(values.masked_fill(mask, -torch.inf), size) for mask in (~union, union)], dim=1)
     count, slot = union.sum(1, keepdim=True).clamp_max(size), torch.arange(size)
     return both.gather(1, torch.where(slot < count, slot, size + slot - count))

@@ -1,4 +1,4 @@
-"""What the papers printed or coded, as data: nothing here is ours but the names beside theirs."""
+"""Published settings and results of the papers, as data, with our names added."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Entry(NamedTuple):
-    """Settings that one paper gives to one method on one dataset ("all": no matter which)."""
+    """Settings of one method on one dataset ("all": every dataset) in one paper."""
 
     method: str
     dataset: str
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """The batches one paper trains some methods with; `batch` and `batching` as a study writes them."""
+    """Batches that a paper uses for some methods; `batch` and `batching` as in a study file."""
 
     paper: str
     methods: str
@@ -53,7 +53,7 @@ class Batches(NamedTuple):
 
 @cache
 def hyperparameters() -> tuple[Entry, ...]:
-    """Every published setting, in the papers' own words.
+    """All published settings, in the papers' own terms.
 
     >>> next(entry for entry in hyperparameters() if entry.method == "contrastive").params
     {'margin': 1.0, 'miner': 'distance_weighted', 'distance': 'euclidean'}
@@ -63,7 +63,7 @@ def hyperparameters() -> tuple[Entry, ...]:
 
 @cache
 def batches() -> tuple[Batches, ...]:
-    """How the papers build their batches.
+    """Batches of the papers.
 
     >>> next(entry for entry in batches() if entry.methods == "n-pair, angular").batching
     {'n_pair': {'same_image': 0.1}}

@@ -1,4 +1,4 @@
-"""What was reported of a method on a dataset, the most similar setting first, and in what it differs from ours."""
+"""Published results of a method on a dataset, the most similar setting first, with the differences from ours."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from levelfield.papers.published._tables import Line, benchmarks, ceiling, metric_entry, table, tables
 
 _COMPARED = ("protocol", "backbone", "dim", "image", "batch", "sampler", "switch", "epochs", "selection")
-_DECIDE = ("switch", "refine", "student", "objective")  # with one of these it is another method
+_DECIDE = ("switch", "refine", "student", "objective")  # a difference in one of these makes it another method
 _WEIGHT = {"protocol": 8, "backbone": 4, "dim": 2}
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A printed number beside a setting of ours. `same`, `differs` and `unknown` are about the setting; `definition`
-    says in what the metric differs, or what speaks against the number."""
+    """A published number compared with our setting. `same`, `differs` and `unknown` describe the setting; `definition`
+    describes differences of the metric, or doubts about the number."""
 
     line: Line
     same: tuple[str, ...]
@@ -32,7 +32,7 @@ class Reported:
 
     @property
     def notes(self) -> list[str]:
-        """All that must be known before the two numbers are compared, one thing each."""
+        """Caveats to know before comparing the two numbers, one per entry."""
         said = [self.definition, self.line.suspect]
         said += [f"there {text}" for text in self.differs]
         said += [f"not stated there: {', '.join(self.unknown)}"] if self.unknown else []
@@ -44,12 +44,11 @@ class Reported:
 
 
 def reported(dataset: str, method: str, metric: str, *, conditions: Mapping[str, Any] | None = None) -> list[Reported]:
-    """Every number that a paper prints for this, the most similar setting first; numbers of the paper's own training
-    before quoted ones.
+    """All published numbers for a method and dataset, the most similar setting first; numbers from a paper's own
+    training before quoted ones.
 
-    conditions: what ours was made under: any of protocol, backbone, dim, image, batch, sampler, switch, epochs,
-    selection, and the method's settings (`miner`, `beta`, ...). A printed name that says another setting than ours is
-    another method.
+    conditions: our conditions: any of protocol, backbone, dim, image, batch, sampler, switch, epochs, selection, and
+    the method's settings (`miner`, `beta`, ...). A published name with a different setting is another method.
 
     >>> found = reported("cub", "margin", "recall@1", conditions={"backbone": "resnet50", "dim": 128, "beta": 0.6})
     >>> found[0].line.source, found[0].line.printed_method, found[0].value
@@ -67,23 +66,23 @@ def reported(dataset: str, method: str, metric: str, *, conditions: Mapping[str,
 
 
 def is_about(line: Line, metric: str) -> bool:
-    """Whether the printed metric is ours, or near enough to be shown beside it with a note."""
+    """Whether the published metric equals ours, or is similar enough to be shown with a note."""
     entry = metric_entry(line.printed_metric, line.paper)
     return metric in (entry.get("name"), *entry.get("also", ()), *entry.get("near", ()))
 
 
 def definition_note(line: Line, metric: str) -> str:
-    """In what the printed metric differs from ours; empty if it does not.
+    """Difference of the published metric from ours; empty if there is none.
 
     >>> line = next(line for line in table("roth2020", "6").lines if line.printed_metric == "mAP@C")
     >>> definition_note(line, "map@r")
-    'roth2020 divides by the class size with the query counted, so that 81.3 % is the most it can be on sop'
+    'roth2020 divides by the class size with the query counted, so that the maximum on sop is 81.3 %'
     """
     entry = metric_entry(line.printed_metric, line.paper)
     exact = metric in (entry.get("name"), *entry.get("also", ()))
     said = "" if exact else str(entry.get("differs", ""))
     if entry.get("ceiling"):
-        limit = f"{100 * ceiling(line.dataset):.1f} % is the most it can be on {line.dataset}"
+        limit = f"the maximum on {line.dataset} is {100 * ceiling(line.dataset):.1f} %"
         said = f"{said}, so that {limit}" if said else limit
     remark = str(entry.get("remark", ""))
     return "; ".join(text for text in (said, remark) if text)
@@ -131,7 +130,7 @@ def _distance(one: Reported) -> tuple[float, int, str]:
 
 
 def is_benchmark(dataset: str) -> bool:
-    """Whether papers report numbers on it.
+    """Whether papers report results on a dataset.
 
     >>> is_benchmark("cub"), is_benchmark("emoji")
     (True, False)

@@ -1,4 +1,4 @@
-"""The papers' result tables, number by number, with our names beside theirs."""
+"""The papers' result tables, number by number, with our names added."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from levelfield.errors import unknown
 
 @dataclass(frozen=True)
 class Line:
-    """One number as a paper prints it, in per cent, and what it is called here.
+    """One published number, in per cent, with our names.
 
-    method, metric: our names; an empty one says that we do not have it. settings: what the printed name says of the
-    method (its miner, a variant). value: None where the paper has a dash or cannot be read. spread: as printed after ±.
-    origin: `own` (trained by the paper), `quoted`, `reproduced` (somebody else's code run again) or `not stated`.
+    method, metric: our names; empty if not implemented. settings: settings in the published name (miner, variant).
+    value: None if the paper has a dash or is illegible. spread: the number after ±.
+    origin: `own` (trained by the paper), `quoted`, `reproduced` (third-party code run again) or `not stated`.
     """
 
     paper: str
@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """One results table. conditions: as far as the paper or its code says them; remarks and missing: what is odd."""
+    """One results table. conditions: as stated in the paper or its code; remarks and missing: irregularities."""
 
     paper: str
     name: str
@@ -79,7 +79,7 @@ def tables() -> tuple[Table, ...]:
 
 
 def table(paper: str, name: str) -> Table:
-    """One table; the number alone will do.
+    """One table, by name or number.
 
     >>> table("roth2020", "table4").about, table("roth2020", "4").datasets
     ('objectives on CUB', ('cub',))
@@ -98,7 +98,7 @@ def table(paper: str, name: str) -> Table:
 
 
 def papers() -> dict[str, str]:
-    """The papers by number.
+    """The papers by name.
 
     >>> papers()["roth2020"].split(",")[0]
     'Roth et al. 2020'
@@ -108,7 +108,7 @@ def papers() -> dict[str, str]:
 
 @cache
 def names() -> dict[str, Any]:
-    """Our names of the papers' methods, datasets, backbones and metrics, and the numbers that cannot be right."""
+    """Our names of the papers' methods, datasets, backbones and metrics, and the published numbers that are wrong."""
     found: dict[str, Any] = json.loads(_read("names.json"))
     return found
 
@@ -124,10 +124,10 @@ def benchmarks() -> dict[str, dict[str, Any]]:
 
 
 def ceiling(dataset: str) -> float:
-    """The most that an average precision can reach if it is divided by the class size with the query counted.
+    """Maximum of an average precision that is divided by the class size including the query.
 
-    A perfect class of c images gives (c - 1) / c to each of its c queries, so the mean over queries is
-    sum (c - 1) / sum c = 1 - classes / images, whatever the sizes are.
+    A perfect class of c images gives (c - 1) / c to each of its c queries, so the mean over queries is sum (c - 1) /
+    sum c = 1 - classes / images, for any sizes.
 
     >>> round(ceiling("sop"), 3), round(ceiling("cub"), 3)
     (0.813, 0.983)
@@ -137,7 +137,7 @@ def ceiling(dataset: str) -> float:
 
 
 def metric_entry(printed: str, paper: str) -> dict[str, Any]:
-    """What is known of a printed metric, with `name`, `also` and `near` for its own K; empty if nothing is.
+    """Facts of a published metric, with `name`, `also` and `near` for its own K; empty if unknown.
 
     >>> metric_entry("R@10", "seidenschwarz2021")["name"], metric_entry("NMI", "fehervari2019")["name"]
     ('recall@10', 'nmi[geometric]')
@@ -149,7 +149,7 @@ def metric_entry(printed: str, paper: str) -> dict[str, Any]:
         if entry["printed"] == printed:
             return dict(entry)
         if at and number.isdecimal() and entry["printed"] == f"{stem}@K":
-            also = entry.get("also", []) if number == "1" else []  # recall and precision are one at the first place
+            also = entry.get("also", []) if number == "1" else []  # recall@1 equals precision@1
             return {**entry, "name": entry["name"].replace("K", number), "also": also}
     return {}
 
@@ -164,7 +164,7 @@ def _table(described: Mapping[str, Any]) -> Table:
 
 def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
     known = names()
-    variant = f"{row['method']} [{row['protocol'].partition('-')[0]}]"  # a name may mean another thing there
+    variant = f"{row['method']} [{row['protocol'].partition('-')[0]}]"  # the name may have another meaning there
     method = known["methods"].get(variant) or known["methods"].get(row["method"]) or {}
     return Line(
         paper=paper,

@@ -19,12 +19,12 @@ from levelfield.settings import number
 # roth2020 G and its script; the text says "learning rate" without a number
 WIDTH, RATE, STEPS, BATCH, MARGIN = 30, 0.03, 200, 24, 0.1
 PUBLISHED_SWITCH = 0.001
-PREFERRED_SWITCH = 0.7  # where the vertical lines part and the training classes stay whole
+PREFERRED_SWITCH = 0.7  # separates the vertical lines and keeps the training classes together
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained. `tuples`: one triplet per anchor, as the miner gives them, or all of the batch.
+    """One setting of the experiment. `tuples`: one triplet per anchor from the miner, or all triplets of the batch.
 
     pull: the released script drops the positive term whenever its switch is on (`pull=False`).
     """
@@ -39,7 +39,7 @@ class Setting:
 
 
 def settings(switch: float = PREFERRED_SWITCH) -> list[Setting]:
-    """What the command compares: the plain loss, the published switch, another one, and what roth2020's script does."""
+    """Settings that the command compares: plain loss, published switch, preferred switch, and roth2020's script."""
     return [
         Setting("contrastive"),
         Setting(f"switch {PUBLISHED_SWITCH}", PUBLISHED_SWITCH),
@@ -87,7 +87,8 @@ def train(form: str, setting: Setting, seed: int) -> Outcome:
 
 
 def _all_of(labels: Tensor, switch: float, generator: torch.Generator) -> Tensor:
-    """Every triplet of the batch; with chance `switch` its negative becomes its positive (and its positive itself)."""
+    """All triplets of the batch; with probability `switch` the positive replaces the negative (and the anchor the
+    positive)."""
     triplets = all_triplets(*class_masks(labels))
     uniform = torch.rand(len(triplets), generator=generator)
     return switch_triplets(triplets, triplets[:, 1], uniform, switch=switch)

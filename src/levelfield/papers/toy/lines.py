@@ -1,4 +1,5 @@
-"""The data: every class is a line in the plane, and what tells test classes apart does not help in training."""
+"""The data: every class is a line in the plane; the direction that separates the test classes is useless in
+training."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-SPACED, KEPT = 100, 15  # roth2020 G: points of a line, and how many of them are kept at random
+SPACED, KEPT = 100, 15  # roth2020 G: points per line, and the number kept at random
 
 
 class Line(NamedTuple):
-    """A class: from one point to another."""
+    """A class: a line from one point to another."""
 
     start: tuple[float, float]
     end: tuple[float, float]
@@ -34,7 +35,8 @@ FORMS = {
         _lines(*((a, a, b, b) for a, b in ((0.10, 0.30), (0.35, 0.55), (0.60, 0.80), (0.85, 1.05)))),
         _lines((0.2, 0.20, 0.2, 0.40), (0.2, 0.55, 0.2, 0.85), (0.40, 0.2, 0.60, 0.2), (0.70, 0.2, 0.90, 0.2)),
     ),
-    # roth2020 fig. 12: classes differ in x, test classes only in y; no places are published, these are ours
+    # roth2020 fig. 12: training classes differ in x, test classes only in y; the coordinates are unpublished, these are
+    # ours
     "vertical": Form(
         _lines(*((x, 0.1, x, 0.9) for x in (0.2, 0.4, 0.6, 0.8))),
         _lines(*((0.5, a, 0.5, b) for a, b in ((0.05, 0.20), (0.30, 0.45), (0.55, 0.70), (0.80, 0.95)))),

@@ -1,4 +1,4 @@
-"""Figures that show a collapse on a circle: plain recall ignores scale and does not."""
+"""Statistics that show a collapse on a circle; plain recall ignores scale and does not."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from levelfield.evaluation import spectral_decay
 from levelfield.papers.toy.experiment import Outcome
 from levelfield.randomness import numpy_stream
 
-NOISES = 20  # draws of the noise, which stands for a retrieval of finite resolution
+NOISES = 20  # draws of the noise, which models a retrieval of finite resolution
 
 
 @dataclass(frozen=True)
 class Figures:
-    """rho of the training rows; of the test rows the angle they fill (`arc`, radians), and recall@1 after noise of 0.02
-    and 0.05 radians (chance: 0.24); recall@1 of the training rows."""
+    """rho and recall@1 of the training rows; range of angles (`arc`, radians) of the test rows, and their recall@1 with
+    noise of 0.02 and 0.05 radians (chance: 0.24)."""
 
     rho: float
     arc: float
@@ -39,13 +39,13 @@ def figures_of(outcome: Outcome) -> Figures:
 
 
 def angles(rows: np.ndarray) -> np.ndarray:
-    """Of rows (n, 2), around their mean direction."""
+    """Angles of rows (n, 2) around their mean direction."""
     middle = np.arctan2(*rows.mean(0)[::-1])
     return _wrapped(np.arctan2(rows[:, 1], rows[:, 0]) - middle)
 
 
 def arc(found: np.ndarray) -> float:
-    """How much of the circle is filled: the range of the angles.
+    """Range of the angles.
 
     >>> arc(np.array([-0.25, 0.5, 0.0]))
     0.75
@@ -65,7 +65,7 @@ def recall(found: np.ndarray, labels: np.ndarray) -> float:
 
 
 def noisy_recall(found: np.ndarray, labels: np.ndarray, noise: float) -> float:
-    """Mean recall after normal noise on every angle."""
+    """Mean recall with normal noise on every angle."""
     drawn = numpy_stream(0, "toy", "noise").normal(0, noise, size=(NOISES, len(found)))
     return float(np.mean([recall(found + one, labels) for one in drawn]))
 
