@@ -2,7 +2,8 @@
 
 Median CPU seconds of a process and its children, commands interleaved; also as multiples of `python -c pass` and
 `import torch`, which do not depend on other load. `report` is measured on studies created by this script; `compare` up
-to its first step on stored features of the demo's trunk: CPU time of its own process and then of the worker. Writes results/startup.json beside this file.
+to its first step on stored features of the demo's trunk: CPU time of its own process and then of the worker.
+Writes results/startup.json beside this file.
 """
 
 from __future__ import annotations

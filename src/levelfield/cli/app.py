@@ -52,7 +52,7 @@ UNEXPECTED = 70  # EX_SOFTWARE
 _PANELS = {
     "Compare": (compare, tune, train, init),
     "Use": (use, evaluate, ensemble),
-    "Analyse": (report, maps, ranks, corruptions),
+    "Look": (report, maps, ranks, corruptions),
     "Papers": (published, toy),
     "Parts": (list_parts, check, datasets, cache),
 }

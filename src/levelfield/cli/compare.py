@@ -76,7 +76,7 @@ def compare(
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Train every method of a study under equal conditions and rank the methods."""
+    """Train all methods of a study under equal conditions; rank them."""
     from levelfield.registry import references_in
     from levelfield.studies.specification.method_names import check_method_names
     from levelfield.studies.specification.named_code import named_by

@@ -23,7 +23,7 @@ def sheet(
         int, typer.Option("--side", min=16, max=4096, help="Resize the shorter side to this many pixels first.")
     ] = 224,
 ) -> None:
-    """Draw one image under each corruption, such as the nine of lim2022."""
+    """Draw one image under each corruption (lim2022)."""
     from levelfield.data import corruptions, read_image
     from levelfield.registry import references_in
     from levelfield.reports.figures import check_name

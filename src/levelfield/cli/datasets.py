@@ -31,7 +31,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 @group.callback(epilog="Example: levelfield datasets")
 def list_datasets(context: typer.Context) -> None:
-    """List the benchmarks, verify a copy of one, or search for leaks across the split."""
+    """List the benchmarks, verify a copy, or search for leaks."""
     if context.invoked_subcommand is not None:
         return
 

@@ -41,7 +41,7 @@ def ensemble(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Join finished runs into one model with concatenated embeddings, and evaluate it.
+    """Concatenate the embeddings of finished runs; evaluate them.
 
     Nothing is trained.
     """

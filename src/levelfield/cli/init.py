@@ -31,7 +31,7 @@ def init(
     ] = False,
     root: Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")] = None,
 ) -> None:
-    """Write a study file to edit: for your photos, or a copy of a built-in study."""
+    """Write a study file: for your photos, or from a built-in study."""
     from levelfield import library
     from levelfield.files import write_text
 

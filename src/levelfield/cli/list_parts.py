@@ -52,7 +52,7 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="Kind of part.")],
     name: Annotated[str | None, typer.Argument(help="Show all facts about this part.")] = None,
 ) -> None:
-    """List parts by kind (objectives, miners, metrics ...), or the built-in studies."""
+    """List parts by kind (objectives, miners ...), or the studies."""
     from rich.table import Table
     from rich.text import Text
 

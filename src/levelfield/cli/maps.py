@@ -30,7 +30,7 @@ def maps(
     out: Annotated[Path, typer.Option("--out", help="Figure file: .png, .pdf or .svg.")] = Path("maps.png"),
     trust_files: TrustOption = None,
 ) -> None:
-    """Draw the strongest channels of each run's last feature map over images.
+    """Draw activation maps of runs over images.
 
     One row per run, the baseline first.
     """

@@ -28,7 +28,7 @@ def published(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, each number with its setting.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per number.")] = False,
 ) -> None:
-    """List the papers' result tables, print one, or print all reported results of a method."""
+    """Print the papers' result tables, or all results of a method."""
     from levelfield.papers import published as papers_tables
     from levelfield.reports import published as shown
 

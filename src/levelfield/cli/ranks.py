@@ -38,7 +38,7 @@ def ranks(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Rank methods over several datasets: mean ranks, Friedman and Nemenyi tests."""
+    """Rank methods over several datasets (Friedman, Nemenyi)."""
     from levelfield import evaluation
     from levelfield.evaluation.statistics.ranks import rank
     from levelfield.registry import references_in

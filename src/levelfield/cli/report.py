@@ -29,7 +29,7 @@ def report(
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Print the leaderboard of finished runs; write its files and figures.
+    """Print the leaderboard of finished runs; write its files.
 
     Nothing is trained. The files are CSV, JSON and Markdown.
     Without --figure, the study's own figures are drawn. Only --leaks needs the images.

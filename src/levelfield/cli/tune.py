@@ -91,7 +91,7 @@ def tune(
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
-    """Search the settings of every method with the same budget, without the test classes."""
+    """Search every method's settings with the same budget."""
     from levelfield.registry import references_in
     from levelfield.studies.specification.method_names import check_method_names
     from levelfield.studies.specification.named_code import named_by
