@@ -72,6 +72,8 @@ def test_a_study_narrows_and_adds_ranges() -> None:
         }
     )
     check_search(study)
+    assert all("conditions.trunk_lr" not in space_of(study, method) for method in study.methods), "a frozen trunk"
+    study = study.model_copy(update={"conditions": study.conditions.model_copy(update={"cut": "last-1"})})
     spaces = {method.label: space_of(study, method) for method in study.methods}
     assert spaces["margin"]["beta"] == Range(0.5, 0.7)
     assert spaces["mine"]["margin"] == Range(0.1, 0.2, log=True)

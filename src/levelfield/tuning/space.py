@@ -98,7 +98,8 @@ def _named_part(method: MethodSpec, part: str, written: Any = None) -> tuple[str
 def _setting_of(key: str, study: Study, method: MethodSpec) -> str | None:
     """Which setting of `method` a key of `search` is about; None if it is about others. A label goes before a name."""
     if key.startswith("conditions."):
-        return key if methods.trains(method.name) else None
+        idle = key == "conditions.trunk_lr" and study.conditions.cut == "frozen"  # a rate of nothing
+        return key if methods.trains(method.name) and not idle else None
     labels = [each.label for each in study.methods]
     label = owner(f"methods.{key}", labels)
     if label is not None:
