@@ -40,7 +40,7 @@ def test_an_objective_is_shown_with_formula_sources_ranges_and_presets(levelfiel
     assert "roth2020 eq. 2" in said
     assert "2 per class" in said
     assert "semihard, distance_weighted" in said
-    assert "0.02 to 0.5 (log)" in said
+    assert "0.02 to 1 (log)" in said
     assert "roth2020 A.1" in said
     assert "roth2020/cars" in said
     assert "_empty" not in levelfield("list", "objectives", "proxy_anchor").printed
@@ -105,7 +105,7 @@ def test_report_trains_nothing_and_orders_columns_as_asked(
 def test_report_names_what_is_missing(levelfield: Levelfield, compared: Path) -> None:
     next((compared / "runs/small/contrastive").glob("seed1-*/metrics.json")).unlink()
     assert "Missing: contrastive, seed 1." in levelfield("report", "runs/small").printed
-    assert "mrr measured" in levelfield("report", "runs/small", "--metrics", "mrr").error
+    assert "has mrr" in levelfield("report", "runs/small", "--metrics", "mrr").error
     assert "Did you mean 'recall@" in levelfield("report", "runs/small", "--metrics", "recal@1").error
     assert "no runs.json" in levelfield("report", "runs").error
 

@@ -61,7 +61,7 @@ def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Level
         (["search", "RUN", "--gallery", "photos", "gone.png"], "not found: gone.png"),
         (["search", "RUN", "--gallery", "empty", "photos/class 00/0.png"], "No images found under empty"),
         (["embed", "RUN", "gone"], "not found: gone"),
-        (["embed", "photos", "photos"], "holds no trained model"),
+        (["embed", "photos", "photos"], "contains no trained model"),
         (["embed", "RUN", "small.yaml"], "small.yaml"),
     ],
 )
