@@ -42,7 +42,7 @@ class Halton(Sampler):
 
     >>> from levelfield.ranges import Range
     >>> Halton({"margin": Range(0.1, 0.4)}, seed=0).ask(2)
-    [{'margin': 0.177}, {'margin': 0.327}]
+    [{'margin': 0.312}, {'margin': 0.162}]
     """
 
     def __init__(self, space: Space, *, seed: int, trials: int = 0) -> None:
