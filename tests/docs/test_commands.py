@@ -85,7 +85,7 @@ def small(arguments: list[str]) -> list[str]:
     if study and ships:
         added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study), *small_network(study)]
     if arguments[0] == "tune":  # some of the classes judge
-        added = [*added, "conditions.batch=2x3"]
+        added = [*added, "conditions.batch=2x3", "methods=[lda, contrastive]", *NETWORK]
     fewer = ["--trials", "2"] if arguments[0] == "tune" else []
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :], *fewer]
 

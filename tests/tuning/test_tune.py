@@ -35,7 +35,7 @@ def searched(study: Any, folder: Path, *, jobs: int = 0, trials: int = 6, **how:
 
 
 def study_of(photos: Path, methods: list[Any] | None = None, **search: Any) -> Any:
-    study = small_study(photos, methods or ["triplet", {"lda": {}}])
+    study = small_study(photos, methods or ["triplet"])
     return study.model_copy(update={"search": {**(SEARCH if methods is None else {}), **search}})
 
 
@@ -45,7 +45,7 @@ def told(trials: list[Trial]) -> list[tuple[Any, ...]]:
 
 
 def test_every_method_gets_the_same_number_of_trials_and_the_best_is_written(photos: Path, tmp_path: Path) -> None:
-    found = searched(study_of(photos), tmp_path)
+    found = searched(study_of(photos, ["triplet", {"lda": {}}], **SEARCH), tmp_path)
     by_method = {label: [t for t in found.trials if t.method == label] for label in ("triplet", "lda")}
     assert {label: [t.number for t in trials] for label, trials in by_method.items()} == {
         "triplet": list(range(6)),
@@ -82,15 +82,15 @@ def test_the_same_trials_come_with_any_number_of_jobs_and_after_an_interruption(
 
     class Interrupting(TuningProgress):
         def on_trial(self, trial: Trial, *, spent: float) -> None:
-            if trial.number == 4:
+            if trial.number == 3:
                 raise Stop
 
-    whole = searched(study_of(photos), tmp_path / "whole")
-    assert told(searched(study_of(photos), tmp_path / "two", jobs=2).trials) == told(whole.trials)
-    how = How(budget=Budget(trials=6), judge=Judge(validation=0.4), sampler="tpe")
+    whole = searched(study_of(photos), tmp_path / "whole", trials=5)
+    assert told(searched(study_of(photos), tmp_path / "two", jobs=2, trials=5).trials) == told(whole.trials)
+    how = How(budget=Budget(trials=5), judge=Judge(validation=0.4), sampler="tpe")
     with pytest.raises(Stop):
         tune(study_of(photos), tmp_path / "stopped", how, jobs=0, progress=Interrupting())
-    again = searched(study_of(photos), tmp_path / "stopped")
+    again = searched(study_of(photos), tmp_path / "stopped", trials=5)
     assert told(again.trials) == told(whole.trials)
     assert again.study == whole.study.model_copy(update={"tuning": again.record})
 
@@ -111,7 +111,7 @@ def test_test_images_change_no_choice(photos: Path, tmp_path: Path) -> None:
     for k, index in enumerate(test):
         pixels = np.random.default_rng(k).integers(0, 256, size=(40, 40, 3)).astype(np.uint8)
         Image.fromarray(pixels).save(catalog.paths[index])
-    first, second = (searched(study_of(place), tmp_path / place.name) for place in (photos, other))
+    first, second = (searched(study_of(place), tmp_path / place.name, trials=5) for place in (photos, other))
     assert told(first.trials) == told(second.trials)
     assert first.study.methods == second.study.methods
 
@@ -181,11 +181,11 @@ class Touchy(torch.nn.Module):
 def test_an_own_loss_takes_part_and_a_trial_that_crashes_is_counted(photos: Path, tmp_path: Path) -> None:
     loss = tmp_path / "touchy.py"
     loss.write_text(OWN_LOSS)
-    found = searched(study_of(photos, [f"{loss}:Touchy"]), tmp_path / "out", trials=8, jobs=2, sampler="halton")
+    found = searched(study_of(photos, [f"{loss}:Touchy"]), tmp_path / "out", trials=5, jobs=1, sampler="halton")
     failed = [trial for trial in found.trials if trial.settings.get("fail")]
     assert failed
     assert all(trial.value is None and "not with these settings" in trial.error for trial in failed)
-    assert len(found.trials) == 8
+    assert len(found.trials) == 5
     assert not found.record.methods["Touchy"].chosen.get("fail", False)
 
 
@@ -209,16 +209,16 @@ def test_pruning_tries_more_settings_for_the_same_images(photos: Path, tmp_path:
 
 
 def test_a_budget_of_images_is_the_same_for_all_and_later_trials_do_not_count(photos: Path, tmp_path: Path) -> None:
-    found = searched(study_of(photos, ["triplet", "contrastive"]), tmp_path, budget=Budget(images=48 * 5))
+    found = searched(study_of(photos, ["triplet", "contrastive"]), tmp_path, budget=Budget(images=48 * 3))
     counts = {label: len([t for t in found.trials if t.method == label]) for label in ("triplet", "contrastive")}
-    assert counts == {"triplet": 5, "contrastive": 5}
+    assert counts == {"triplet": 3, "contrastive": 3}
 
 
 def test_common_conditions_are_searched_once_for_all(photos: Path, tmp_path: Path) -> None:
     study = study_of(photos, ["triplet", "contrastive"], **{"common.lr": [0.0001, 0.1, "log"]})
-    found = searched(study, tmp_path, trials=3)
+    found = searched(study, tmp_path, trials=2)
     assert found.record.common is not None
-    assert len(found.record.common.values) == 3
+    assert len(found.record.common.values) == 2
     best = found.record.common.chosen
     assert found.study.conditions.lr == best.get("lr", study.conditions.lr)
     assert all("lr" not in method.settings for method in found.study.methods)
