@@ -236,3 +236,38 @@ def test_the_step_is_chosen_by_the_same_classes_where_a_study_selects(photos: Pa
 def test_a_study_without_anything_to_tune_is_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(BadSpecification, match="nothing to tune"):
         searched(study_of(photos, [{"untrained": {}}]), tmp_path)
+
+
+def test_members_are_charged_once(photos: Path, tmp_path: Path) -> None:
+    found = searched(study_of(photos, [{"dreml": {"members": 2, "meta_classes": 2}}]), tmp_path, trials=1)
+    assert [trial.images for trial in found.trials] == [2 * 48]
+
+
+def test_a_method_with_its_own_steps_trains_shorter_too(photos: Path, tmp_path: Path) -> None:
+    own = {"triplet": {"conditions": {"steps": 90}}}
+    study = small_study(photos, [own], steps=45).model_copy(update={"search": {"triplet.margin": [0.05, 0.3, "log"]}})
+    found = searched(study, tmp_path, trials=6, prune=True)
+    assert sorted(trial.images // 12 for trial in found.trials) == [10] * 6 + [40] * 2 + [130]
+
+
+CRASHES_WHEN_MADE = """
+import torch
+
+class Fragile(torch.nn.Module):
+    search = {"shape": ["round", "square"]}
+
+    def __init__(self, shape: str = "none"):
+        super().__init__()
+        if shape != "none":
+            raise TypeError(f"no {shape} ones")
+
+    def forward(self, embeddings, labels):
+        return embeddings.square().mean()
+"""
+
+
+def test_a_class_that_cannot_be_made_is_a_failed_trial(photos: Path, tmp_path: Path) -> None:
+    loss = tmp_path / "fragile.py"
+    loss.write_text(CRASHES_WHEN_MADE)
+    found = searched(study_of(photos, [f"{loss}:Fragile"]), tmp_path / "out", trials=3, jobs=1)
+    assert [trial.error.split(":")[0] for trial in found.trials] == ["", "TypeError", "TypeError"]
