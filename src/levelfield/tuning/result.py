@@ -130,7 +130,7 @@ def _write_journal(path: Path, found: Mapping[str, Found], how: How) -> list[Pat
         from optuna.storages.journal import JournalFileBackend
     except ImportError:
         return []
-    from levelfield.tuning.samplers import distributions
+    from levelfield.tuning.samplers import distributions, for_optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -142,7 +142,7 @@ def _write_journal(path: Path, found: Mapping[str, Found], how: How) -> list[Pat
         study = optuna.create_study(study_name=label, storage=storage, direction="maximize")
         kinds = distributions(one.space)
         for trial in one.trials:
-            params = {key: value for key, value in trial.settings.items() if key in kinds}
+            params = {key: for_optuna(value) for key, value in trial.settings.items() if key in kinds}
             state = _state(trial)
             study.add_trial(
                 optuna.create_trial(
