@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from levelfield import methods, objectives
+from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.studies import Study, prepare
@@ -26,7 +26,7 @@ from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
 from levelfield.tuning.progress import SILENT_TUNING, TuningProgress
 from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
-from levelfield.tuning.space import Space, check_search, common_space, space_of
+from levelfield.tuning.space import Space, check_search, common_space, own_values, space_of
 from levelfield.tuning.trials import Attempt, How, Judge, Trial, attempt, chosen, judged, write_log
 
 ROUND = 4  # trials of a method that are asked for together
@@ -130,12 +130,6 @@ def _purse(study: Study, how: How) -> Spent:
     return Spent(how.budget, full, pruning=how.prune)
 
 
-def own_values(method: MethodSpec, space: Space) -> dict[str, Any]:
-    """The values that the study's own settings have in the space, as far as they are known."""
-    defaults = dict(objectives.describe(method.name).defaults) if method.name in objectives.names() else {}
-    return {key: value for key in space if (value := {**defaults, **method.settings}.get(key)) is not None}
-
-
 @dataclass
 class _Work:
     """Everything that the rounds of a search share."""
@@ -237,7 +231,7 @@ class _Work:
         return search.method is not None and search.sampler is not None and methods.trains(search.method.name)
 
     def _own(self, search: _Search) -> dict[str, Any]:
-        return own_values(search.method, search.space) if search.method is not None else {}
+        return own_values(self.study, search.method, search.space) if search.method is not None else {}
 
     def _take_in(self, search: _Search, done: list[Trial], own: Mapping[str, Any], *, charge: float = 1.0) -> None:
         """Charge the trials in order. Those that would have begun after the budget was spent do not count."""
