@@ -271,3 +271,32 @@ def test_a_class_that_cannot_be_made_is_a_failed_trial(photos: Path, tmp_path: P
     loss.write_text(CRASHES_WHEN_MADE)
     found = searched(study_of(photos, [f"{loss}:Fragile"]), tmp_path / "out", trials=3, jobs=1)
     assert [trial.error.split(":")[0] for trial in found.trials] == ["", "TypeError", "TypeError"]
+
+
+def test_common_conditions_need_a_method_that_trains(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadSpecification, match="no method of the study trains"):
+        searched(study_of(photos, ["lda"], **{"common.lr": [0.001, 0.01, "log"]}), tmp_path)
+
+
+def test_common_conditions_that_are_refused_make_failed_trials(photos: Path, tmp_path: Path) -> None:
+    study = study_of(photos, ["triplet"], **{"common.batch": ["4x3", "many"]})
+    found = searched(study, tmp_path, trials=4, sampler="halton").record.common
+    assert found is not None
+    refused = [s.get("batch") == "many" for s in found.settings]
+    assert any(refused)
+    assert [value is None for value in found.values] == refused
+
+
+@pytest.mark.parametrize(
+    ("steps", "how", "told"),
+    [
+        (45, {"trials": 2}, "at least 3 full trials per method for its first 9 settings; there are 2"),
+        (45, {"budget": Budget(images=45 * 12)}, "there are 1"),
+        (8, {"trials": 9}, "trainings of at least 14 steps; the study has 8"),
+    ],
+)
+def test_a_budget_too_small_for_pruning_is_refused(
+    photos: Path, tmp_path: Path, steps: int, how: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BadSpecification, match=told):
+        searched(small_study(photos, ["triplet"], steps=steps), tmp_path, prune=True, **how)
