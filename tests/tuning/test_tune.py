@@ -300,3 +300,10 @@ def test_a_budget_too_small_for_pruning_is_refused(
 ) -> None:
     with pytest.raises(BadSpecification, match=told):
         searched(small_study(photos, ["triplet"], steps=steps), tmp_path, prune=True, **how)
+
+
+def test_a_study_that_is_tuned_again_counts_all_its_trials(photos: Path, tmp_path: Path) -> None:
+    first = searched(study_of(photos, [{"lda": {}}]), tmp_path / "first", trials=3)
+    second = searched(first.study, tmp_path / "second", trials=2)
+    assert second.study.methods[0].settings["trials"] == 5
+    assert second.study.conditions.tuning_trials == 5
