@@ -44,3 +44,13 @@ def test_trials_seconds_and_images_are_charged_until_the_budget_is_spent() -> No
     closed_form = Spent(Budget(images=250), 100)
     closed_form.charge(seconds=0, images=0)
     assert closed_form.images == 100
+
+
+def test_failed_trials_use_up_a_budget_of_seconds() -> None:
+    failing, mixed = Spent(Budget(seconds=60), 100), Spent(Budget(seconds=60), 100)
+    while not failing.over:
+        failing.charge(seconds=0, images=0, unknown=True)
+    assert failing.trials == 30
+    mixed.charge(seconds=10, images=100)
+    mixed.charge(seconds=0, images=0, unknown=True)
+    assert mixed.seconds == 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from levelfield.errors import BadSpecification
 from levelfield.ranges import Range
 from levelfield.studies import parse_study
 from levelfield.studies.specification.choices import MethodSpec
-from levelfield.tuning.space import applied, check_search, common_space, space_of
+from levelfield.trust import trusting
+from levelfield.tuning.space import applied, check_search, common_space, own_values, space_of
 
 
 @pytest.mark.parametrize(
@@ -120,3 +122,86 @@ NOTHING_TO_CHOOSE = {"untrained", "random_projection", "start", "ensemble"}
 def test_every_method_has_something_to_search() -> None:
     without = {name for name in methods.names() if not methods.search_ranges(name)}
     assert without == NOTHING_TO_CHOOSE
+
+
+def own(written: Any, **more: Any) -> dict[str, Any]:
+    study = parse_study({"data": "emoji", "methods": [written], **more})
+    return own_values(study, study.methods[0], space_of(study, study.methods[0]))
+
+
+def test_trial_0_has_the_values_of_preset_parts_and_conditions() -> None:
+    assert own({"hist": {"preset": "lim2022/cub"}})["tau"] == objectives.describe("hist").presets["lim2022/cub"]["tau"]
+    assert own({"hist": {"preset": "lim2022/cub", "tau": 7.0}})["tau"] == 7.0
+    assert own({"margin": {"miner": {"distance_weighted": {"lower": 0.3}}}})["miner.lower"] == 0.3
+    assert own({"drml": {"objective": "proxy_anchor", "settings": {"alpha": 9}}})["settings.alpha"] == 9
+    rates = {"conditions.lr": [1e-4, 1e-1, "log"], "conditions.trunk_lr": [1e-6, 1e-1, "log"]}
+    found = own({"triplet": {"lr": 0.02}}, search=rates, conditions={"trunk_lr": 0.004, "cut": "last-1"})
+    assert (found["conditions.lr"], found["conditions.trunk_lr"]) == (0.02, 0.004)
+
+
+def test_a_setting_of_a_part_keeps_what_the_preset_says() -> None:
+    method = MethodSpec(name="margin", settings={"preset": "roth2020/cub"})
+    [(name, settings)] = applied(method, {"miner.lower": 0.3}).settings["miner"].items()
+    assert (name, settings["lower"], settings["upper"]) == ("distance_weighted", 0.3, None)
+
+
+INTEGERS = """
+class Counting:
+    search = {"bins": (4, 64, "log")}
+
+    def __init__(self, bins: int = 8, scale: float = 1.0): ...
+"""
+
+
+def test_integers_of_own_classes_and_wrapped_objectives_stay_integers(tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(INTEGERS)
+    study = parse_study(
+        {"data": "emoji", "methods": [f"{tmp_path}/counting.py:Counting", {"drml": {"objective": "fast_ap"}}]}
+    )
+    with trusting(f"{tmp_path}/counting.py:Counting"):
+        spaces = [space_of(study, method) for method in study.methods]
+    assert isinstance(spaces[0]["bins"].at(0.4), int)
+    assert isinstance(spaces[1]["settings.bins"].at(0.4), int)
+
+
+def test_a_class_whose_ranges_are_no_mapping_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text("class Odd:\n    search = 5\n")
+    with trusting(f"{tmp_path}/odd.py:Odd"), pytest.raises(BadSpecification, match=r"`search` of .* is 5; expected"):
+        methods.search_ranges(f"{tmp_path}/odd.py:Odd")
+
+
+def test_a_loss_of_another_library_has_the_ranges_of_the_study() -> None:
+    study = parse_study(
+        {"data": "emoji", "methods": ["pml:TripletMarginLoss"], "search": {"TripletMarginLoss.margin": [0.1, 1, "log"]}}
+    )
+    assert methods.search_ranges("pml:TripletMarginLoss") == {}
+    assert space_of(study, study.methods[0]) == {"margin": Range(0.1, 1.0, log=True)}
+
+
+def test_what_is_searched_as_a_whole_or_varied_is_not_searched_in_part() -> None:
+    margin = {"margin": {"miner": "distance_weighted"}}
+    whole = parse_study(
+        {"data": "emoji", "methods": [margin], "search": {"margin.miner": ["semihard", "distance_weighted"]}}
+    )
+    assert not [key for key in space_of(whole, whole.methods[0]) if key.startswith("miner.")]
+    varied = parse_study({"data": "emoji", "methods": [margin], "vary": {"methods.margin.beta": [0.6, 1.2]}})
+    assert "beta" not in space_of(varied, varied.methods[0])
+
+
+@pytest.mark.parametrize(
+    ("search", "told"),
+    [
+        ({"margin.miner": ["all", "semihard"], "margin.miner.lower": [0.1, 1, "log"]}, "'margin.miner' replaces"),
+        ({"margin.beta": [0.1, 1, "log"]}, "also in `vary`"),
+        ({"common.dim": [8, 16]}, "also in `vary`"),
+        ({"conditions.select": ["recall@1", "map@r"]}, "'conditions.select' cannot be searched: selection and"),
+        ({"common.threads": [1, 2]}, "machine setting"),
+    ],
+)
+def test_a_range_without_effect_is_refused(search: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadSpecification, match=told):
+        check_search(demo(search=search, vary={"methods.margin.beta": [0.6, 1.2], "conditions.dim": [8, 16]}))
+
+
+def test_a_batch_of_its_own_is_a_setting_of_the_method() -> None:
+    assert applied(MethodSpec(name="triplet"), {"conditions.batch": "5x2"}).settings == {"batch": "5x2"}

@@ -89,3 +89,19 @@ def test_an_unknown_sampler_names_the_nearest_and_a_missing_package_says_what_to
     with pytest.raises(MissingExtra, match=r'pip install "levelfield\[tune\]".*halton'):
         samplers.check_name("gp")
     samplers.check_name("halton")
+
+
+def test_a_grid_of_a_narrow_range_begins_again_when_it_is_used_up() -> None:
+    found = samplers.create("grid", {"a": Range(0.1, 0.101)}, seed=0, trials=5).ask(5)
+    assert [s["a"] for s in found].count(0.1) >= 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", samplers.NAMES)
+def test_choices_can_be_lists_and_mappings(name: str) -> None:
+    choices = ("all", {"semihard": {"mode": "closest"}}, [1, 2], None)
+    made = samplers.create(name, {"miner": Range(choices=choices)}, seed=0, trials=12)
+    made.start_from({"miner": choices[1]}, 0.5)
+    found = made.ask(12)
+    assert all(any(s["miner"] is choice for choice in choices) for s in found)
+    assert any(s["miner"] is choices[1] for s in found)

@@ -236,3 +236,74 @@ def test_the_step_is_chosen_by_the_same_classes_where_a_study_selects(photos: Pa
 def test_a_study_without_anything_to_tune_is_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(BadSpecification, match="nothing to tune"):
         searched(study_of(photos, [{"untrained": {}}]), tmp_path)
+
+
+def test_members_are_charged_once(photos: Path, tmp_path: Path) -> None:
+    found = searched(study_of(photos, [{"dreml": {"members": 2, "meta_classes": 2}}]), tmp_path, trials=1)
+    assert [trial.images for trial in found.trials] == [2 * 48]
+
+
+def test_a_method_with_its_own_steps_trains_shorter_too(photos: Path, tmp_path: Path) -> None:
+    own = {"triplet": {"conditions": {"steps": 90}}}
+    study = small_study(photos, [own], steps=45).model_copy(update={"search": {"triplet.margin": [0.05, 0.3, "log"]}})
+    found = searched(study, tmp_path, trials=6, prune=True)
+    assert sorted(trial.images // 12 for trial in found.trials) == [10] * 6 + [40] * 2 + [130]
+
+
+CRASHES_WHEN_MADE = """
+import torch
+
+class Fragile(torch.nn.Module):
+    search = {"shape": ["round", "square"]}
+
+    def __init__(self, shape: str = "none"):
+        super().__init__()
+        if shape != "none":
+            raise TypeError(f"no {shape} ones")
+
+    def forward(self, embeddings, labels):
+        return embeddings.square().mean()
+"""
+
+
+def test_a_class_that_cannot_be_made_is_a_failed_trial(photos: Path, tmp_path: Path) -> None:
+    loss = tmp_path / "fragile.py"
+    loss.write_text(CRASHES_WHEN_MADE)
+    found = searched(study_of(photos, [f"{loss}:Fragile"]), tmp_path / "out", trials=3, jobs=1)
+    assert [trial.error.split(":")[0] for trial in found.trials] == ["", "TypeError", "TypeError"]
+
+
+def test_common_conditions_need_a_method_that_trains(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadSpecification, match="no method of the study trains"):
+        searched(study_of(photos, ["lda"], **{"common.lr": [0.001, 0.01, "log"]}), tmp_path)
+
+
+def test_common_conditions_that_are_refused_make_failed_trials(photos: Path, tmp_path: Path) -> None:
+    study = study_of(photos, ["triplet"], **{"common.batch": ["4x3", "many"]})
+    found = searched(study, tmp_path, trials=4, sampler="halton").record.common
+    assert found is not None
+    refused = [s.get("batch") == "many" for s in found.settings]
+    assert any(refused)
+    assert [value is None for value in found.values] == refused
+
+
+@pytest.mark.parametrize(
+    ("steps", "how", "told"),
+    [
+        (45, {"trials": 2}, "at least 3 full trials per method for its first 9 settings; there are 2"),
+        (45, {"budget": Budget(images=45 * 12)}, "there are 1"),
+        (8, {"trials": 9}, "trainings of at least 14 steps; the study has 8"),
+    ],
+)
+def test_a_budget_too_small_for_pruning_is_refused(
+    photos: Path, tmp_path: Path, steps: int, how: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BadSpecification, match=told):
+        searched(small_study(photos, ["triplet"], steps=steps), tmp_path, prune=True, **how)
+
+
+def test_a_study_that_is_tuned_again_counts_all_its_trials(photos: Path, tmp_path: Path) -> None:
+    first = searched(study_of(photos, [{"lda": {}}]), tmp_path / "first", trials=3)
+    second = searched(first.study, tmp_path / "second", trials=2)
+    assert second.study.methods[0].settings["trials"] == 5
+    assert second.study.conditions.tuning_trials == 5

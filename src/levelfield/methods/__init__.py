@@ -14,8 +14,8 @@ from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Inputs, Method, Setting, TrainingFeatures, wider_head
 from levelfield.methods._parameters import Group
 from levelfield.methods.deviations import Deviation
-from levelfield.papers.presets import preset_revision
-from levelfield.registry import Registry, is_file_reference, load_from_file
+from levelfield.papers.presets import preset_revision, preset_settings
+from levelfield.registry import Registry, is_file_reference, is_pml_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
 
 __all__ = [
@@ -110,10 +110,11 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
     if name in objectives.names():
         facts = objectives.describe(name)
         found = dict(facts.search)
-        chosen = settings.get("miner") or (facts.miners[0] if "miner" in facts.needs and facts.miners else None)
+        usual = facts.miners[0] if "miner" in facts.needs and facts.miners else None
+        chosen = settings.get("miner") or preset_values(name, settings).get("miner") or usual
         found |= {f"miner.{key}": span for key, span in _part_ranges(miners.names(), miners.describe, chosen).items()}
     else:  # a method, or a user's class
-        found = dict(getattr(_registry.get(name) if name in _registry else load_from_file(name), "search", {}))
+        found = _declared_ranges(name)
         inner = settings.get("objective")
         if isinstance(inner, str) and inner in objectives.names():
             found |= {f"settings.{key}": span for key, span in objectives.describe(inner).search.items()}
@@ -121,6 +122,26 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
         found["switch"] = (0.05, 0.8, "linear")  # roth2020, figure 6: 0.1 to 0.5 on all benchmarks
     batching_ranges = _part_ranges(batching.names(), batching.describe, settings.get("batching"))
     return found | {f"batching.{key}": span for key, span in batching_ranges.items()}
+
+
+def preset_values(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that the preset of an objective stands for; none without one.
+
+    >>> preset_values("histogram", {"preset": "roth2020/sop"})
+    {'bins': 11}
+    """
+    preset = settings.get("preset")
+    return preset_settings(name, preset) if preset is not None and name in objectives.names() else {}
+
+
+def _declared_ranges(name: str) -> dict[str, Any]:
+    """`search` of a method's class, or of a user's; a loss of pytorch-metric-learning declares none."""
+    if is_pml_reference(name):
+        return {}
+    declared = getattr(_registry.get(name) if name in _registry else load_from_file(name), "search", {})
+    if not isinstance(declared, Mapping):
+        raise BadSpecification(f"`search` of '{name}' is {declared!r}; expected ranges: {{'scale': [1, 64, 'log']}}.")
+    return {str(key): span for key, span in declared.items()}
 
 
 def _part_ranges(known: list[str], describe: Callable[[str], Any], chosen: Any) -> dict[str, Any]:

@@ -96,8 +96,8 @@ def _row(label: str, one: TunedMethod, budgets: list[int]) -> TuningRow:
 def _importance(one: TunedMethod) -> dict[str, float] | None:
     ranges = {key: Range.parse(key, written) for key, written in one.ranges.items()}
     full = [k for k, v in enumerate(one.values) if v is not None and k not in one.pruned]
-    known = [k for k in full if set(ranges) <= set(one.settings[k])]
-    if not known or not ranges:
+    known = [k for k in full if ranges and set(ranges) <= set(one.settings[k])]
+    if not known:
         return None
     points = {key: [span.share(one.settings[k][key]) for k in known] for key, span in ranges.items()}
     return importances(points, [float(one.values[k] or 0.0) for k in known])

@@ -9,6 +9,7 @@ from levelfield.errors import BadSpecification
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
+USUAL_TRIALS = 30  # the budget, if nothing is said
 MOST_TRIALS = 1_000  # of one method, where the budget does not count trials and a trial costs almost nothing
 
 
@@ -85,8 +86,14 @@ class Spent:
     def over(self) -> bool:
         return self.share >= 1 or self.trials >= MOST_TRIALS
 
-    def charge(self, *, seconds: float, images: int) -> None:
-        """A trial that trains nothing, such as a closed form, counts as many images as a full trial."""
+    def charge(self, *, seconds: float, images: int, unknown: bool = False) -> None:
+        """A trial that trains nothing, such as a closed form, counts as many images as a full trial.
+
+        unknown: the time of a failed trial, which counts as much as the mean of the others and, if it is the first, a
+        share of the budget, so that a method whose trials all fail comes to an end.
+        """
+        if unknown:
+            seconds = self.seconds / self.trials if self.trials else (self.budget.seconds or 0.0) / USUAL_TRIALS
         self.trials += 1
         self.seconds += seconds
         self.images += images or self.full_trial

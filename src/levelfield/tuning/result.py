@@ -49,7 +49,7 @@ def write_tuned(study: Study, how: How, found: Mapping[str, Found], common: Foun
     """Write trials.json, tuned.yaml and, where Optuna is installed, its journal for optuna-dashboard."""
     records = {label: _record(one) for label, one in found.items()}
     record = TuningRecord(**how.plain, methods=records, common=None if common is None else _record(common))
-    counts = {label: len(one.trials) for label, one in found.items() if one.space}
+    counts = {label: len(one.trials) + _earlier(study, label) for label, one in found.items() if one.space}
     usual = max(counts.values(), default=0)
     tuned = [_chosen(method, records.get(method.label), counts.get(method.label, 0)) for method in study.methods]
     result = study.model_copy(
@@ -65,6 +65,13 @@ def write_tuned(study: Study, how: How, found: Mapping[str, Found], common: Foun
     write_text(folder / TUNED, as_yaml(result))
     paths = [folder / TUNED, folder / LOG, *_write_journal(folder / JOURNAL, found, how)]
     return Tuned(result, trials, tuple(paths))
+
+
+def _earlier(study: Study, label: str) -> int:
+    """The trials of a method before this search, if the study is itself the result of one."""
+    if study.tuning is None:
+        return 0
+    return next((int(method.settings.get("trials", 0)) for method in study.methods if method.label == label), 0)
 
 
 def _record(one: Found) -> TunedMethod:
@@ -130,7 +137,7 @@ def _write_journal(path: Path, found: Mapping[str, Found], how: How) -> list[Pat
         from optuna.storages.journal import JournalFileBackend
     except ImportError:
         return []
-    from levelfield.tuning.samplers import distributions
+    from levelfield.tuning.samplers import distributions, for_optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -142,7 +149,7 @@ def _write_journal(path: Path, found: Mapping[str, Found], how: How) -> list[Pat
         study = optuna.create_study(study_name=label, storage=storage, direction="maximize")
         kinds = distributions(one.space)
         for trial in one.trials:
-            params = {key: value for key, value in trial.settings.items() if key in kinds}
+            params = {key: for_optuna(value) for key, value in trial.settings.items() if key in kinds}
             state = _state(trial)
             study.add_trial(
                 optuna.create_trial(

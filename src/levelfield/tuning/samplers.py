@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from scipy.stats import qmc
 
 from levelfield.errors import MissingExtra, unknown
 from levelfield.randomness import numpy_stream
+from levelfield.ranges import Range
 from levelfield.tuning.space import Space
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class Grid(Sampler):
         known: list[tuple[Any, ...]] = []
         for count in itertools.count(levels):
             grid = [p for p in itertools.product(*(span.levels(count) for span in space.values())) if p not in known]
-            if not grid and all(span.choices or span.whole for span in space.values()):
+            if not grid:  # all choices, all integers, or all values of three digits
                 yield from itertools.cycle(dict(zip(space, point, strict=True)) for point in known)
             known += grid
             for place in numpy_stream(seed, "grid", count).permutation(len(grid)):
@@ -116,10 +118,7 @@ class FromOptuna(Sampler):
         found = [self._study.ask(self._distributions) for _ in range(count)]
         self._asked += found
         # three digits are enough to train with; the sampler knows its own value, which hardly differs
-        return [
-            {k: span.rounded(t.params[k]) if not span.choices else t.params[k] for k, span in self._space.items()}
-            for t in found
-        ]
+        return [{key: _from_optuna(span, t.params[key]) for key, span in self._space.items()} for t in found]
 
     def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:
         import optuna
@@ -136,7 +135,7 @@ class FromOptuna(Sampler):
         import optuna
 
         if all(key in settings and settings[key] in span for key, span in self._space.items()):
-            params = {key: settings[key] for key in self._space}
+            params = {key: for_optuna(settings[key]) for key in self._space}
             self._study.add_trial(
                 optuna.create_trial(params=params, distributions=dict(self._distributions), value=value)
             )
@@ -149,12 +148,27 @@ def distributions(space: Space) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, span in space.items():
         if span.choices:
-            found[key] = CategoricalDistribution(span.choices)
+            found[key] = CategoricalDistribution([for_optuna(choice) for choice in span.choices])
         elif span.whole:
             found[key] = IntDistribution(math.ceil(span.low), math.floor(span.high), log=span.log)
         else:
             found[key] = FloatDistribution(span.low, span.high, log=span.log)
     return found
+
+
+def for_optuna(value: Any) -> Any:
+    """A choice as Optuna can store it: lists and mappings as text.
+
+    >>> for_optuna(0.5), for_optuna({"semihard": {"mode": "all"}})
+    (0.5, '{"semihard": {"mode": "all"}}')
+    """
+    return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value, default=str)
+
+
+def _from_optuna(span: Range, value: Any) -> Any:
+    if span.choices:
+        return next(choice for choice in span.choices if for_optuna(choice) == value)
+    return span.rounded(value)
 
 
 def _tpe(space: Space, seed: int) -> Any:

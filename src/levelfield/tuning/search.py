@@ -7,12 +7,13 @@ answers in the folders of finished runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from levelfield import methods, objectives
+from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.studies import Study, prepare
@@ -26,7 +27,7 @@ from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
 from levelfield.tuning.progress import SILENT_TUNING, TuningProgress
 from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
-from levelfield.tuning.space import Space, check_search, common_space, space_of
+from levelfield.tuning.space import Space, check_search, common_space, own_values, space_of
 from levelfield.tuning.trials import Attempt, How, Judge, Trial, attempt, chosen, judged, write_log
 
 ROUND = 4  # trials of a method that are asked for together
@@ -85,6 +86,7 @@ def tune(
     how = _complete(study, how)
     with trusting(*named_by(study), *(trusted() or ())):
         check_search(study)
+        _check_bracket(study, how)
         work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress)
         common = work.search_common()
         if common is not None:
@@ -130,12 +132,6 @@ def _purse(study: Study, how: How) -> Spent:
     return Spent(how.budget, full, pruning=how.prune)
 
 
-def own_values(method: MethodSpec, space: Space) -> dict[str, Any]:
-    """The values that the study's own settings have in the space, as far as they are known."""
-    defaults = dict(objectives.describe(method.name).defaults) if method.name in objectives.names() else {}
-    return {key: value for key in space if (value := {**defaults, **method.settings}.get(key)) is not None}
-
-
 @dataclass
 class _Work:
     """Everything that the rounds of a search share."""
@@ -154,6 +150,8 @@ class _Work:
         self._check()
         if not space:
             return None
+        if not self._trained:
+            raise BadSpecification("search: no method of the study trains, so `common` has nothing to decide.")
         made = samplers.create(self.how.sampler, space, seed=self.how.seed, trials=self.how.budget.trials or 0)
         search = _Search("common conditions", space, _purse(self.study, self.how), made)
         self.progress.on_methods([search.label])
@@ -166,17 +164,24 @@ class _Work:
             self.study = self.study.model_copy(update={"conditions": Conditions.model_validate(conditions)})
         return search
 
+    @property
+    def _trained(self) -> list[MethodSpec]:
+        return [method for method in self.study.methods if methods.trains(method.name) and _is_searched(method)]
+
+    def _common_attempt(self, trial: Trial, method: MethodSpec) -> Attempt:
+        """One method under the common conditions of a trial. Conditions that are refused make a failed trial."""
+        one = Trial(f"{method.label} common", trial.number)
+        try:
+            conditions = Conditions.model_validate({**self.study.conditions.model_dump(mode="json"), **trial.settings})
+        except (LevelfieldError, ValueError) as error:
+            return Attempt(replace(one, error=str(error)))
+        study = self.study.model_copy(update={"conditions": conditions})
+        return self._attempt(study, one, method, seed=self.how.seed)
+
     def _common_round(self, search: _Search, own: Mapping[str, Any]) -> None:
-        trained = [method for method in self.study.methods if methods.trains(method.name) and _is_searched(method)]
-        attempts: list[Attempt] = []
+        trained = self._trained
         proposed = search.propose(ROUND)
-        for trial in proposed:
-            conditions = {**self.study.conditions.model_dump(mode="json"), **trial.settings}
-            study = self.study.model_copy(update={"conditions": Conditions.model_validate(conditions)})
-            for method in trained:
-                label = Trial(f"{method.label} common", trial.number)
-                attempts.append(self._attempt(study, label, method, seed=self.how.seed))
-        found = self._run(attempts)
+        found = self._run([self._common_attempt(trial, method) for trial in proposed for method in trained])
         done = []
         for k, trial in enumerate(proposed):
             parts = found[k * len(trained) : (k + 1) * len(trained)]
@@ -210,8 +215,7 @@ class _Work:
 
     def _bracket(self, searches: list[_Search]) -> None:
         """Successive halving: many settings train for few steps, and the best third of them goes on, twice."""
-        rungs = [max(1, round(self.study.conditions.steps * share)) for share in SHARES]
-        rungs = [steps for steps in rungs if steps >= FEWEST_STEPS]
+        rungs = _rungs(self.study.conditions.steps)
         done = {search.label: search.propose(BRACKET) for search in searches}
         left = {label: list(trials) for label, trials in done.items()}
         for steps in [*rungs, None]:
@@ -237,7 +241,7 @@ class _Work:
         return search.method is not None and search.sampler is not None and methods.trains(search.method.name)
 
     def _own(self, search: _Search) -> dict[str, Any]:
-        return own_values(search.method, search.space) if search.method is not None else {}
+        return own_values(self.study, search.method, search.space) if search.method is not None else {}
 
     def _take_in(self, search: _Search, done: list[Trial], own: Mapping[str, Any], *, charge: float = 1.0) -> None:
         """Charge the trials in order. Those that would have begun after the budget was spent do not count."""
@@ -245,7 +249,11 @@ class _Work:
         for trial in done:
             if search.spent.over:
                 break
-            search.spent.charge(seconds=trial.seconds * charge, images=round(trial.images * charge))
+            search.spent.charge(
+                seconds=trial.seconds * charge,
+                images=round(trial.images * charge),
+                unknown=bool(trial.error) and not trial.seconds,
+            )
             self.progress.on_trial(trial, spent=min(1.0, search.spent.share))
             kept.append(trial)
         search.learn(kept, own)
@@ -290,6 +298,31 @@ class _Work:
         )
         failed = {runs[number].title: reason for number, reason in outcome.failed.items()}
         return [judged(one, self.folder, self.how.metric, failed) for one in attempts]
+
+
+def _rungs(full: int) -> list[int]:
+    """The steps of the shorter trainings."""
+    rungs = [max(1, round(full * share)) for share in SHARES]
+    return [steps for steps in rungs if steps >= FEWEST_STEPS]
+
+
+def _check_bracket(study: Study, how: How) -> None:
+    """Refuse pruning where the budget ends before the first bracket, whose best setting would then not count."""
+    steps = study.conditions.steps
+    rungs = _rungs(steps)
+    if not how.prune:
+        return
+    if not rungs:
+        least = math.ceil((FEWEST_STEPS - 0.5) / SHARES[-1])
+        raise BadSpecification(f"--prune shortens trainings of at least {least} steps; the study has {steps}.")
+    cost = sum(max(1, BRACKET // 3**place) * each / steps for place, each in enumerate([*rungs, steps]))
+    purse = _purse(study, how)
+    full = how.budget.trials if how.budget.images is None else how.budget.images / purse.full_trial
+    if full is not None and full < math.floor(cost):
+        raise BadSpecification(
+            f"--prune needs a budget of at least {math.floor(cost)} full trials per method for its first {BRACKET} "
+            f"settings; there are {full:g}. Give more, or remove --prune."
+        )
 
 
 def _added(before: Trial, after: Trial, *, pruned: bool) -> Trial:

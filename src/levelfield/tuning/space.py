@@ -6,20 +6,21 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from levelfield import methods, objectives
+from levelfield import batching, methods, miners, objectives
 from levelfield.errors import BadSpecification, nearest
 from levelfield.objectives._contract import registry as objective_classes
 from levelfield.ranges import Range
-from levelfield.registry import is_file_reference
+from levelfield.registry import is_file_reference, load_from_file
 from levelfield.settings import accepted
 from levelfield.studies import Study
-from levelfield.studies.specification.choices import MethodSpec
+from levelfield.studies.specification.choices import NOT_OF_ITS_OWN, MethodSpec
 from levelfield.studies.specification.study import owner
 from levelfield.training import Conditions
 
 Space = dict[str, Range]
 """Dotted keys of a method: a setting (`tau`, `miner.lower`) or a condition (`conditions.trunk_lr`)."""
 COMMON = "common"
+_SETTINGS_TOO = ("batch", "batching", "lr")  # conditions that a method has as settings of its own
 _OF_NAMED_PART = ("miner", "batching")  # written as {name: {setting: value}}
 
 
@@ -27,11 +28,15 @@ def space_of(study: Study, method: MethodSpec) -> Space:
     """The settings to search for `method`. `study.search` narrows or adds ranges and has the last word."""
     own = methods.search_ranges(method.name, method.settings)
     ranges = {key: Range.parse(f"{method.name}.{key}", span, whole=_is_whole(method, key)) for key, span in own.items()}
+    given = {}
     for key, written in study.search.items():
         setting = _setting_of(key, study, method)
         if setting is not None:
-            ranges[setting] = Range.parse(key, written, whole=_is_whole(method, setting))
-    return ranges
+            given[setting] = Range.parse(key, written, whole=_is_whole(method, setting))
+    for key in list(ranges):  # `miner` as a whole leaves nothing of `miner.lower`; `vary` sets a varied setting
+        if key not in given and (key.partition(".")[0] in given or f"methods.{method.label}.{key}" in study.vary):
+            del ranges[key]
+    return ranges | given
 
 
 def common_space(study: Study) -> Space:
@@ -41,9 +46,14 @@ def common_space(study: Study) -> Space:
 
 
 def check_search(study: Study) -> None:
-    """Refuse a range of a method, a setting or a condition that does not exist."""
+    """Refuse a range of a method, a setting or a condition that does not exist or would have no effect."""
     for key in study.search:
         first, _, rest = key.partition(".")
+        whole = next((other for other in study.search if key.startswith(f"{other}.")), None)
+        if whole is not None:
+            raise BadSpecification(f"search: '{whole}' replaces '{key}': remove one of the two.")
+        if f"methods.{key}" in study.vary or (first in (COMMON, "conditions") and f"conditions.{rest}" in study.vary):
+            raise BadSpecification(f"search: '{key}' is also in `vary`, which sets its values: remove one of the two.")
         if first in (COMMON, "conditions"):
             _check_condition(key, rest)
             continue
@@ -66,8 +76,8 @@ def applied(method: MethodSpec, values: Mapping[str, Any]) -> MethodSpec:
     settings, conditions = dict(method.settings), dict(method.conditions)
     for key, value in values.items():
         first, _, rest = key.partition(".")
-        if first == "conditions" and rest == "lr":
-            settings["lr"] = value
+        if first == "conditions" and rest in _SETTINGS_TOO:
+            settings[rest] = value
         elif first == "conditions":
             conditions[rest] = value
         elif rest:
@@ -86,7 +96,7 @@ def _with_inner(method: MethodSpec, part: str, written: Any, key: str, value: An
 
 
 def _named_part(method: MethodSpec, part: str, written: Any = None) -> tuple[str, dict[str, Any]]:
-    written = written or method.settings.get(part) or _defaults(method).get(part)
+    written = written or _values(method.name, method.settings).get(part) or _defaults(method).get(part)
     if isinstance(written, str):
         return written, {}
     if isinstance(written, Mapping) and len(written) == 1:
@@ -97,6 +107,8 @@ def _named_part(method: MethodSpec, part: str, written: Any = None) -> tuple[str
 
 def _setting_of(key: str, study: Study, method: MethodSpec) -> str | None:
     """Which setting of `method` a key of `search` is about; None if it is about others. A label goes before a name."""
+    if key.startswith(f"{COMMON}."):
+        return None
     if key.startswith("conditions."):
         idle = key == "conditions.trunk_lr" and study.conditions.cut == "frozen"  # a rate of nothing
         return key if methods.trains(method.name) and not idle else None
@@ -112,6 +124,9 @@ def _check_condition(key: str, name: str) -> None:
         close = nearest(name, Conditions.model_fields)
         hint = f" Did you mean '{key.partition('.')[0]}.{close}'?" if close else " See docs/study-file.md."
         raise BadSpecification(f"search: unknown condition '{name}' in '{key}'.{hint}")
+    each = key.startswith("conditions.") and name not in _SETTINGS_TOO
+    if name in ("threads", "tuning_trials") or (each and name in NOT_OF_ITS_OWN):
+        raise BadSpecification(f"search: '{key}' cannot be searched: {NOT_OF_ITS_OWN[name]}.")
 
 
 def _check_setting(key: str, method: MethodSpec, setting: str) -> None:
@@ -133,12 +148,53 @@ def _defaults(method: MethodSpec) -> dict[str, Any]:
 def _is_whole(method: MethodSpec, setting: str) -> bool:
     if setting.startswith("conditions."):
         return _whole_condition(setting.removeprefix("conditions."))
-    if method.name in objectives.names():
-        found: Any = objective_classes.get(method.name)
-    else:
-        found = methods.kind_of(method.name, method.settings)
-    parameter = inspect.signature(found).parameters.get(setting)
-    return parameter is not None and parameter.annotation in (int, "int")
+    first, _, rest = setting.partition(".")
+    if first in _OF_NAMED_PART and rest:
+        usual = _part_defaults(first, _named_part(method, first)[0]).get(rest)
+        return isinstance(usual, int) and not isinstance(usual, bool)
+    inner = method.settings.get("objective") if first == "settings" else None
+    parameter = inspect.signature(_class_of(str(inner or method.name), method)).parameters.get(rest or setting)
+    return parameter is not None and parameter.annotation in (int, "int", int | None, "int | None")
+
+
+def _class_of(name: str, method: MethodSpec) -> Any:
+    if name in objectives.names():
+        return objective_classes.get(name)
+    return load_from_file(name) if is_file_reference(name) else methods.kind_of(method.name, method.settings)
+
+
+def _part_defaults(part: str, name: str) -> dict[str, Any]:
+    """The default settings of a miner or a batching."""
+    known, describe = (miners.names(), miners.describe) if part == "miner" else (batching.names(), batching.describe)
+    return dict(getattr(describe(name), "defaults", {})) if name in known else {}
+
+
+def _values(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an objective or a method as it is created: defaults, then the preset, then what is written."""
+    usual = dict(objectives.describe(name).defaults) if name in objectives.names() else {}
+    return {**usual, **methods.preset_values(name, settings), **settings}
+
+
+def own_values(study: Study, method: MethodSpec, space: Space) -> dict[str, Any]:
+    """The values that the study's own settings have in the space, as far as they are known."""
+    found = {key: _own_value(study, method, key) for key in space}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _own_value(study: Study, method: MethodSpec, key: str) -> Any:
+    first, _, rest = key.partition(".")
+    values = _values(method.name, method.settings)
+    if first == "conditions":
+        own = values.get(rest) if rest in _SETTINGS_TOO else None
+        return getattr(method.under(study.conditions), rest) if own is None else own
+    if not rest:
+        return {**_defaults(method), **values}.get(key)
+    if first in _OF_NAMED_PART:
+        name, settings = _named_part(method, first)
+        return {**_part_defaults(first, name), **settings}.get(rest)
+    inner = values.get(first)
+    written = inner if isinstance(inner, Mapping) else {}
+    return (_values(str(values.get("objective")), written) if first == "settings" else written).get(rest)
 
 
 def _whole_condition(name: str) -> bool:

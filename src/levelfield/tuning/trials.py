@@ -134,12 +134,22 @@ def attempt(
     try:
         made = applied(method, trial.settings)
         methods.create(made.name, num_classes=2, dim=study.conditions.dim, **made.settings)
+        made = made if steps is None else _shorter(made, steps / study.conditions.steps)
         tried = judge.trial_study(study, metric, made, seed=seed, steps=steps)
         runs = plan(tried, digest=lambda data: digest, device=device)
-    except (LevelfieldError, ValueError) as error:
-        return Attempt(replace(trial, error=str(error)))
+    except Exception as error:  # a user's class may raise anything; the search goes on
+        told = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
+        return Attempt(replace(trial, error=told))
     relabelled = [replace(run, label=name) if run.label == method.label else run for run in runs]
     return Attempt(trial, tuple(relabelled))
+
+
+def _shorter(method: MethodSpec, share: float) -> MethodSpec:
+    """Its own number of steps, which would replace the study's, becomes this share of it."""
+    own = method.conditions.get("steps")
+    if own is None:
+        return method
+    return method.model_copy(update={"conditions": {**method.conditions, "steps": max(1, round(own * share))}})
 
 
 def judged(one: Attempt, folder: Path, metric: str, failed: Mapping[str, str]) -> Trial:
@@ -147,16 +157,13 @@ def judged(one: Attempt, folder: Path, metric: str, failed: Mapping[str, str]) -
     if not one.runs:
         return one.trial
     seconds, images, values = 0.0, 0, []
-    for run in one.runs:
-        if run.label != one.runs[-1].label:
-            continue
+    for run in one.counted:  # the run that joins members has the sum of their time and images
         result = read_result(run.folder(folder))
         if result is None:
             return replace(one.trial, error=failed.get(run.title, "the run did not finish"))
         seconds += result.seconds
         images += int(result.summary.get("images", 0))
-        if run in one.counted:
-            values.append(result.values[metric])
+        values.append(result.values[metric])
     mean = math.fsum(values) / len(values)
     if not math.isfinite(mean):
         return replace(one.trial, seconds=seconds, images=images, error=f"{metric} is {mean}")

@@ -28,7 +28,10 @@ def choosing(
     name = str(settings.pop("name", "standard"))
     if parts > 1:
         if name not in _CLASS_DISJOINT:
-            raise BadSpecification(f"The protocol '{name}' has no class-disjoint folds for trials: use --validation.")
+            raise BadSpecification(
+                f"The protocol '{name}' has no class-disjoint folds for trials; {', '.join(_CLASS_DISJOINT)} have. "
+                "Use another protocol, or one fold and --validation."
+            )
         if not 0 <= part < parts:
             raise BadSpecification(f"part is {part}; it must be 0 to {parts - 1}.")
         form = {"form": settings["form"]} if "form" in settings else {}

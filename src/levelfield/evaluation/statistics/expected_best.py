@@ -37,21 +37,30 @@ def best_of(values: Sequence[float], n: int) -> BestOf:
 
 
 def winning(values: Mapping[str, Sequence[float]], n: int) -> dict[str, float]:
-    """For each method, the share of searches with `n` trials in which its best beats that of all others.
+    """For each method, the share of searches with `n` trials in which its best beats that of all others. Methods with
+    the same best share the win, so that all shares sum to 1.
 
     >>> {name: round(share, 3) for name, share in winning({"a": [0.1, 0.4], "b": [0.2, 0.3]}, 1).items()}
     {'a': 0.5, 'b': 0.5}
+    >>> {name: round(share, 3) for name, share in winning({"a": [0.1], "b": [0.1], "c": [0.1]}, 1).items()}
+    {'a': 0.333, 'b': 0.333, 'c': 0.333}
     """
-    tables = {name: (np.sort(np.asarray(found)), _at_most(len(found), n)) for name, found in values.items()}
+    every = np.unique(np.concatenate([np.asarray(found, dtype=np.float64) for found in values.values()]))
+    below, equal = {}, {}
+    for name, found in values.items():
+        padded = np.concatenate([[0.0], _at_most(len(found), n)])
+        under, upto = (padded[np.searchsorted(np.sort(found), every, side=side)] for side in ("left", "right"))
+        below[name], equal[name] = under[:, None], (upto - under)[:, None]
+    # E[1 / (1 + ties)] is the integral of prod(below + equal * z) over z from 0 to 1, exact with enough nodes
+    nodes, weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
+    at = (nodes + 1) / 2
     shares = {}
-    for name, (ordered, below) in tables.items():
-        chance = np.diff(below, prepend=0.0)
-        for other, (others, theirs) in tables.items():
-            if other != name:  # a tie counts half
-                padded = np.concatenate([[0.0], theirs])
-                under, upto = (padded[np.searchsorted(others, ordered, side=side)] for side in ("left", "right"))
-                chance = chance * (under + upto) / 2
-        shares[name] = float(chance.sum())
+    for name in values:
+        others = np.ones((len(every), len(at)))
+        for other in values:
+            if other != name:
+                others = others * (below[other] + equal[other] * at)
+        shares[name] = float((equal[name][:, 0] * (others @ weights) / 2).sum())
     return shares
 
 

@@ -28,7 +28,7 @@ EMBEDDED = "emoji"  # the embedded data, known to be intact and free of leaks
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and temporary names are longer
 _BESIDE = "set it as a method setting, e.g. margin: {{{0}}}"
 _FAIR = "selection and validation are the same for all methods"
-_NOT_OF_ITS_OWN = {
+NOT_OF_ITS_OWN = {
     "batch": _BESIDE.format("batch: 25x4"),
     "batching": _BESIDE.format("batching: n_pair"),
     "lr": _BESIDE.format("lr: 0.001"),
@@ -151,8 +151,8 @@ class MethodSpec(BaseModel):
     @classmethod
     def _only_what_may_differ(cls, value: dict[str, Any]) -> dict[str, Any]:
         for key in value:
-            if key in _NOT_OF_ITS_OWN:
-                raise ValueError(f"'{key}' cannot differ for one method: {_NOT_OF_ITS_OWN[key]}")
+            if key in NOT_OF_ITS_OWN:
+                raise ValueError(f"'{key}' cannot differ for one method: {NOT_OF_ITS_OWN[key]}")
             if key not in Conditions.model_fields:
                 close = nearest(key, Conditions.model_fields)
                 hint = f" Did you mean '{close}'?" if close else " See docs/study-file.md."

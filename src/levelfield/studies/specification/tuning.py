@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from levelfield.errors import LevelfieldError
+from levelfield.ranges import Range
+
+_MOST = 10_000  # trials of one method; `levelfield tune` makes at most a tenth of that
 
 
 class TunedMethod(BaseModel):
@@ -27,7 +33,33 @@ class TunedMethod(BaseModel):
     @property
     def complete(self) -> list[float]:
         """The scores of the trials that were not stopped early."""
-        return [v for k, v in enumerate(self.values) if v is not None and k not in self.pruned]
+        early = set(self.pruned)
+        return [v for k, v in enumerate(self.values) if v is not None and k not in early]
+
+    @model_validator(mode="after")
+    def _trials_agree(self) -> TunedMethod:
+        """A record may come from a stranger or from an editor: what reports rely on is checked here."""
+        count = len(self.values)
+        if count > _MOST:
+            raise ValueError(f"{count:,} trials; at most {_MOST:,} are possible")
+        if not all(value is None or math.isfinite(value) for value in self.values) or not math.isfinite(self.seconds):
+            raise ValueError("a value is not a finite number")
+        if self.ranges and len(self.settings) != count:
+            raise ValueError(f"{len(self.settings)} settings for {count} values")
+        if not all(0 <= number < count for number in (*self.pruned, *(() if self.trial is None else (self.trial,)))):
+            raise ValueError(f"a trial number is not below {count}, the number of trials")
+        self._check_settings()
+        return self
+
+    def _check_settings(self) -> None:
+        for key, written in self.ranges.items():
+            try:
+                span = Range.parse(key, written)
+            except LevelfieldError as error:
+                raise ValueError(str(error).rstrip(".")) from error
+            for number, settings in enumerate(self.settings):
+                if key in settings and settings[key] not in span:
+                    raise ValueError(f"'{key}' of trial {number} is {settings[key]!r}, outside {span.text}")
 
 
 class TuningRecord(BaseModel):
