@@ -24,7 +24,7 @@ from levelfield.tuning import Budget, How, Judge, tune
 from levelfield.tuning.samplers import NAMES, create
 
 SURFACES = Path(__file__).parent / "surfaces"
-MANY, FEW = 20, 10  # trials of random search, and of the sampler that is to find as much with half of them
+BUDGETS = ((20, 10), (50, 25))  # trials of random search, and of a sampler that is to find as much with half
 REPEATS = 40
 MOST_OVERHEAD, LEAST_GAIN = 0.02, 1.7
 
@@ -42,13 +42,15 @@ def read_surface(path: Path) -> tuple[dict[str, Range], list[dict[str, Any]], np
     return ranges, settings, np.array([float(line[-1]) for line in lines])
 
 
-def found_by(name: str, surface: tuple[dict[str, Range], list[dict[str, Any]], np.ndarray], seed: int) -> float:
-    """The best figure after FEW trials. The nearest stored trial that is not used yet answers what the sampler asks."""
+def found_by(
+    name: str, surface: tuple[dict[str, Range], list[dict[str, Any]], np.ndarray], seed: int, few: int
+) -> float:
+    """The best figure after `few` trials. The nearest unused stored trial answers what the sampler asks."""
     ranges, settings, values = surface
     points = np.array([[span.share(one[key]) for key, span in ranges.items()] for one in settings])
     left = np.ones(len(values), dtype=bool)
-    sampler, best = create(name, ranges, seed=seed, trials=FEW), 0.0
-    for _ in range(FEW):
+    sampler, best = create(name, ranges, seed=seed, trials=few), 0.0
+    for _ in range(few):
         [asked] = sampler.ask(1)
         place = np.array([span.share(asked[key]) for key, span in ranges.items()])
         distance = np.where(left, ((points - place) ** 2).sum(axis=1), np.inf)
@@ -63,14 +65,15 @@ def compare_samplers() -> None:
     paths = sorted(SURFACES.glob("*.csv"))
     for path in paths:
         surface = read_surface(path)
-        reference = best_of(surface[2].tolist(), MANY).expected
-        print(f"{path.stem}: expected best of {MANY} random trials {reference:.4f} ({len(surface[2])} stored trials)")
-        for name in ("tpe", "gp", "halton"):
-            repeats = REPEATS if name != "gp" else REPEATS // 8
-            found = np.array([found_by(name, surface, seed) for seed in range(repeats)])
-            error = found.std(ddof=1) / len(found) ** 0.5
-            told = "finds as much" if found.mean() >= reference else "does not find as much"
-            print(f"  {name:7} with {FEW}: {found.mean():.4f} +- {error:.4f}: {told}")
+        for many, few in BUDGETS:
+            reference = best_of(surface[2].tolist(), many).expected
+            print(f"{path.stem}: expected best of {many} random trials {reference:.4f} ({len(surface[2])} stored)")
+            for name in ("tpe", "gp", "halton"):
+                repeats = REPEATS if name != "gp" else REPEATS // 4
+                found = np.array([found_by(name, surface, seed, few) for seed in range(repeats)])
+                error = found.std(ddof=1) / len(found) ** 0.5
+                told = "finds as much" if found.mean() >= reference else "does not find as much"
+                print(f"  {name:7} with {few}: {found.mean():.4f} +- {error:.4f}: {told}")
 
 
 def seconds(work: Callable[[], Any]) -> float:
