@@ -86,7 +86,10 @@ def small(arguments: list[str]) -> list[str]:
         added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study), *small_network(study)]
     if arguments[0] == "tune":  # some of the classes judge
         added = [*added, "conditions.batch=2x3", "methods=[lda, contrastive]", *NETWORK]
-    fewer = ["--trials", "2"] if arguments[0] == "tune" else []
+    searches = arguments[0] == "tune" or {"--trials", "--time"} & set(arguments)
+    if searches and not study:
+        added = [*added, "methods=[contrastive]", "conditions.dim=8", *NETWORK]
+    fewer = ["--trials", "2"] if searches else []
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :], *fewer]
 
 

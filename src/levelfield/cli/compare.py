@@ -161,6 +161,7 @@ def choose_study(
     *,
     mini: bool = False,
     on: str | None = None,
+    trial_share: float = 0.0,
 ) -> Study:
     """The study to run: a built-in one, a file, or six losses fitted to the user's photos."""
     from levelfield.studies.specification.yaml_file import read_study
@@ -177,14 +178,16 @@ def choose_study(
         raise BadSpecification(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
-    return photos_study(data, overrides, skip_unreadable, root)
+    return photos_study(data, overrides, skip_unreadable, root, trial_share)
 
 
-def photos_study(data: Path, overrides: list[str], skip_unreadable: bool, root: Path | None) -> Study:
+def photos_study(
+    data: Path, overrides: list[str], skip_unreadable: bool, root: Path | None, trial_share: float = 0.0
+) -> Study:
     """The study fitted to the user's photos. Prints what was found and chosen."""
     from levelfield.studies.specification.study import parse_study
 
-    content, changes, _ = fit_photos(data, overrides, skip_unreadable, root)
+    content, changes, _ = fit_photos(data, overrides, skip_unreadable, root, trial_share)
     if not is_quiet():
         for change in changes:
             console.print(f"- {change}", highlight=False)
@@ -192,7 +195,7 @@ def photos_study(data: Path, overrides: list[str], skip_unreadable: bool, root: 
 
 
 def fit_photos(
-    data: Path, overrides: list[str], skip_unreadable: bool, root: Path | None
+    data: Path, overrides: list[str], skip_unreadable: bool, root: Path | None, trial_share: float = 0.0
 ) -> tuple[dict[str, Any], list[str], int]:
     """The content of a study fitted to the photos, what was found and chosen, and the usual shorter side in pixels."""
     from levelfield.studies.planning.own_photos import fit_to, photos_content
@@ -207,6 +210,7 @@ def fit_photos(
             skip_unreadable=skip_unreadable,
             wished=wished,
             fixed=fixed,
+            trial_share=trial_share,
             progress=progress,
         )
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from levelfield.studies.specification.study import Study
     from levelfield.tuning.trials import How
 
+DEFAULT_SHARE = 0.25  # of the training classes
+
 
 def add_to(app: typer.Typer, panel: str) -> None:
     app.command("tune", epilog="Example: levelfield tune demo --trials 30 --jobs 2 --compare", rich_help_panel=panel)(
@@ -102,7 +104,9 @@ def tune(
     trust(*named_by(study, overrides), *references_in(str(data)))
     if time_limit is not None:
         overrides, trials = fit_to_time(time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache)
-    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
+    share = validation or (1 / folds if folds else DEFAULT_SHARE)
+    share = share if 0 < share < 1 else DEFAULT_SHARE  # a wrong one is refused below
+    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on, trial_share=share)
     chosen = with_ranges(chosen, search or [])
     check_method_names(chosen)
     from levelfield import processes
@@ -153,7 +157,7 @@ def fit_to_time(
     limit = Budget.parse(time_limit).seconds
     if limit is None:
         raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
-    content, _, largest = fit_photos(data, overrides, skip_unreadable, root)
+    content, _, largest = fit_photos(data, overrides, skip_unreadable, root, DEFAULT_SHARE)
     with bar("timing a few recipes") as progress:
         fitted = fit_recipe(
             lambda chosen: parse_study(content, [*chosen, *overrides], origin="the study made for your photos"),
@@ -216,6 +220,6 @@ def choose_how(
     if validation is not None and not 0 < validation < 1:
         raise BadSpecification(f"--validation {validation:g}: must be a share between 0 and 1, e.g. 0.25.")
     spent = Budget.parse(budget) if budget is not None else Budget(trials=trials or 30)
-    share = validation or study.protocol.validation or 0.25
+    share = validation or study.protocol.validation or DEFAULT_SHARE
     judge = Judge(folds=folds) if folds is not None else Judge(validation=share)
     return How(spent, judge, metric or "", sampler or "", seed, prune)

@@ -31,12 +31,14 @@ def fit_to(
     skip_unreadable: bool = False,
     wished: Study | None = None,
     fixed: Set[str] = frozenset(),
+    trial_share: float = 0.0,
     progress: Progress = SILENT,
 ) -> tuple[dict[str, Any], list[str], int]:
     """A study for the photos under `path`, and sentences on what was found and chosen.
 
     root: root folder, if `path` names a benchmark. wished: the user's study; its keys in `fixed` are not changed.
-    progress: progress of the images that are checked for the first time.
+    trial_share: share of the training classes that trials of settings hold back. progress: progress of the images that
+    are checked for the first time.
     """
     content = photos_content()
     wished = wished or parse_study(content)
@@ -62,7 +64,13 @@ def fit_to(
         if "select" in conditions and any(methods.trains(method.name) for method in wished.methods):
             content["figures"] = ["curves"]  # of the metric that selects
     fold = protocol.divide(catalog)[0]
-    changes += _fit_batch(conditions, catalog.labels[fold.train], fixed)
+    trains = fold.train
+    if trial_share and not len(fold.validation):  # trials hold classes back, and batches must fit what is left
+        trial = ProtocolChoice.model_validate(
+            {"name": "choosing", "of": protocol.model_dump(), "validation": trial_share}
+        )
+        trains = trial.divide(catalog)[0].train
+    changes += _fit_batch(conditions, catalog.labels[trains], fixed)
     changes += _fit_dim(conditions, wished.conditions, fixed)
     parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
     told = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
