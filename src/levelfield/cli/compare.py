@@ -13,22 +13,26 @@ import typer
 from levelfield.cli.console import StudyBars, bar, console, error_console, is_quiet, looking
 from levelfield.cli.options import (
     CacheOption,
+    DataOption,
     DeviceOption,
     FullOption,
     JobsOption,
+    MiniOption,
+    OnOption,
     OutOption,
     Overrides,
     RootOption,
     SkipOption,
+    StudyArgument,
     TensorboardOption,
     TimeOption,
     TrustOption,
     WorkersOption,
     quoted,
     root_override,
+    trusted_words,
 )
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
-from levelfield.trust import trust
 from levelfield.wording import first_few
 
 if TYPE_CHECKING:
@@ -49,11 +53,9 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def compare(
-    study: Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")] = None,
+    study: StudyArgument = None,
     overrides: Overrides = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
-    ] = None,
+    data: DataOption = None,
     root: RootOption = None,
     out: OutOption = Path("runs"),
     device: DeviceOption = "cpu",
@@ -63,10 +65,8 @@ def compare(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print plan, cost and deviations without training.")
     ] = False,
-    mini: Annotated[bool, typer.Option("--mini", help="Run the study's small variant, on the embedded data.")] = False,
-    on: Annotated[
-        str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
-    ] = None,
+    mini: MiniOption = False,
+    on: OnOption = None,
     skip_unreadable: SkipOption = False,
     tensorboard: TensorboardOption = False,
     trials: Annotated[
@@ -77,14 +77,9 @@ def compare(
     trust_files: TrustOption = None,
 ) -> None:
     """Train all methods of a study under equal conditions; rank them."""
-    from levelfield.registry import references_in
     from levelfield.studies.specification.method_names import check_method_names
-    from levelfield.studies.specification.named_code import named_by
 
-    overrides = list(overrides or [])
-    if study is not None and "=" in study and not Path(study).exists():
-        overrides, study = [study, *overrides], None
-    trust(*named_by(study, overrides), *references_in(str(data)))
+    study, overrides = trusted_words(study, overrides, data)
     if trials is not None or time_limit is not None:
         if dry_run:
             raise BadSpecification("--dry-run shows the plan of a comparison: leave out --trials and --time.")

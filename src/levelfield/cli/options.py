@@ -16,6 +16,12 @@ from levelfield.trust import trust
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
 ]
+StudyArgument = Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
+]
+MiniOption = Annotated[bool, typer.Option("--mini", help="Run the study's small variant, on the embedded data.")]
+OnOption = Annotated[str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for results.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per core.")]
@@ -92,6 +98,18 @@ def _trusted(files: list[Path]) -> list[Path]:
             raise BadInput(f"--trust {file}: Python file not found.")
     trust(*files)
     return files
+
+
+def trusted_words(study: str | None, overrides: list[str] | None, data: Path | None) -> tuple[str | None, list[str]]:
+    """The study and its overrides, without a study if the first word is an override; trusts the files they name."""
+    from levelfield.registry import references_in
+    from levelfield.studies.specification.named_code import named_by
+
+    overrides = list(overrides or [])
+    if study is not None and "=" in study and not Path(study).exists():
+        overrides, study = [study, *overrides], None
+    trust(*named_by(study, overrides), *references_in(str(data)))
+    return study, overrides
 
 
 def root_override(root: Path | None) -> list[str]:

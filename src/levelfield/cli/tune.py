@@ -14,20 +14,24 @@ from levelfield.cli.compare import choose_study, compare, fit_photos
 from levelfield.cli.console import bar, console
 from levelfield.cli.options import (
     CacheOption,
+    DataOption,
     DeviceOption,
     FullOption,
     JobsOption,
+    MiniOption,
+    OnOption,
     OutOption,
     Overrides,
     RootOption,
     SkipOption,
+    StudyArgument,
     TimeOption,
     TrustOption,
     WorkersOption,
     quoted,
+    trusted_words,
 )
 from levelfield.errors import BadSpecification
-from levelfield.trust import trust
 from levelfield.wording import duration
 
 if TYPE_CHECKING:
@@ -44,11 +48,9 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def tune(
-    study: Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")] = None,
+    study: StudyArgument = None,
     overrides: Overrides = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
-    ] = None,
+    data: DataOption = None,
     trials: Annotated[
         int | None, typer.Option("--trials", "-n", help="Number of trials per method; default 30.")
     ] = None,
@@ -85,23 +87,16 @@ def tune(
     jobs: JobsOption = 1,
     workers: WorkersOption = 0,
     cache: CacheOption = None,
-    mini: Annotated[bool, typer.Option("--mini", help="Run the study's small variant, on the embedded data.")] = False,
-    on: Annotated[
-        str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")
-    ] = None,
+    mini: MiniOption = False,
+    on: OnOption = None,
     skip_unreadable: SkipOption = False,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Search every method's settings with the same budget."""
-    from levelfield.registry import references_in
     from levelfield.studies.specification.method_names import check_method_names
-    from levelfield.studies.specification.named_code import named_by
 
-    overrides = list(overrides or [])
-    if study is not None and "=" in study and not Path(study).exists():
-        overrides, study = [study, *overrides], None
-    trust(*named_by(study, overrides), *references_in(str(data)))
+    study, overrides = trusted_words(study, overrides, data)
     if time_limit is not None:
         overrides, trials = fit_to_time(time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache)
     share = validation or (1 / folds if folds else DEFAULT_SHARE)

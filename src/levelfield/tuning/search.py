@@ -7,7 +7,6 @@ answers in the folders of finished runs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,15 +24,13 @@ from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
+from levelfield.tuning.halving import BRACKET, best_third, check_bracket, rungs_of, with_rung
 from levelfield.tuning.progress import SILENT_TUNING, TuningProgress
 from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
 from levelfield.tuning.space import Space, check_search, common_space, own_values, space_of
 from levelfield.tuning.trials import Attempt, How, Judge, Trial, attempt, chosen, judged, write_log
 
 ROUND = 4  # trials of a method that are asked for together
-BRACKET = 9  # with pruning: settings that compete, a third of which survives each of the two shorter trainings
-SHARES = (1 / 9, 1 / 3)  # of the steps, in these shorter trainings
-FEWEST_STEPS = 5  # below that a shorter training says nothing
 
 
 @dataclass
@@ -86,7 +83,7 @@ def tune(
     how = _complete(study, how)
     with trusting(*named_by(study), *(trusted() or ())):
         check_search(study)
-        _check_bracket(study, how)
+        check_bracket(study, how, _purse(study, how).full_trial)
         work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress)
         common = work.search_common()
         if common is not None:
@@ -215,7 +212,7 @@ class _Work:
 
     def _bracket(self, searches: list[_Search]) -> None:
         """Successive halving: many settings train for few steps, and the best third of them goes on, twice."""
-        rungs = _rungs(self.study.conditions.steps)
+        rungs = rungs_of(self.study.conditions.steps)
         done = {search.label: search.propose(BRACKET) for search in searches}
         left = {label: list(trials) for label, trials in done.items()}
         for steps in [*rungs, None]:
@@ -229,10 +226,10 @@ class _Work:
             for search in searches:
                 mine = [trial for (one, _), trial in zip(asked, found, strict=True) if one is search]
                 before = {trial.number: trial for trial in done[search.label]}
-                mine = [_added(before[trial.number], trial, pruned=steps is not None) for trial in mine]
+                mine = [with_rung(before[trial.number], trial, pruned=steps is not None) for trial in mine]
                 done[search.label] = [{t.number: t for t in mine}.get(t.number, t) for t in done[search.label]]
                 if steps is not None and mine:
-                    left[search.label] = _best_third(mine)
+                    left[search.label] = best_third(mine)
         for search in searches:
             self._take_in(search, done[search.label], self._own(search))
 
@@ -298,40 +295,3 @@ class _Work:
         )
         failed = {runs[number].title: reason for number, reason in outcome.failed.items()}
         return [judged(one, self.folder, self.how.metric, failed) for one in attempts]
-
-
-def _rungs(full: int) -> list[int]:
-    """The steps of the shorter trainings."""
-    rungs = [max(1, round(full * share)) for share in SHARES]
-    return [steps for steps in rungs if steps >= FEWEST_STEPS]
-
-
-def _check_bracket(study: Study, how: How) -> None:
-    """Refuse pruning where the budget ends before the first bracket, whose best setting would then not count."""
-    steps = study.conditions.steps
-    rungs = _rungs(steps)
-    if not how.prune:
-        return
-    if not rungs:
-        least = math.ceil((FEWEST_STEPS - 0.5) / SHARES[-1])
-        raise BadSpecification(f"--prune shortens trainings of at least {least} steps; the study has {steps}.")
-    cost = sum(max(1, BRACKET // 3**place) * each / steps for place, each in enumerate([*rungs, steps]))
-    purse = _purse(study, how)
-    full = how.budget.trials if how.budget.images is None else how.budget.images / purse.full_trial
-    if full is not None and full < math.floor(cost):
-        raise BadSpecification(
-            f"--prune needs a budget of at least {math.floor(cost)} full trials per method for its first {BRACKET} "
-            f"settings; there are {full:g}. Give more, or remove --prune."
-        )
-
-
-def _added(before: Trial, after: Trial, *, pruned: bool) -> Trial:
-    """A trial after one more rung: its latest figure, and the cost of all rungs."""
-    seconds, images = before.seconds + after.seconds, before.images + after.images
-    return replace(after, pruned=pruned, seconds=seconds, images=images)
-
-
-def _best_third(trials: list[Trial]) -> list[Trial]:
-    """A third of the trials, at least one, the best first; the earlier one on a tie."""
-    ordered = sorted(trials, key=lambda trial: (-(trial.value if trial.value is not None else -1.0), trial.number))
-    return [replace(trial, pruned=False) for trial in ordered[: max(1, len(trials) // 3)]]

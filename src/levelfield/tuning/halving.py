@@ -1,0 +1,53 @@
+"""Successive halving: many settings train for few steps, and the best third of them goes on, twice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from levelfield.errors import BadSpecification
+from levelfield.studies import Study
+from levelfield.tuning.trials import How, Trial
+
+BRACKET = 9  # settings that compete; a third of them survives each of the two shorter trainings
+SHARES = (1 / 9, 1 / 3)  # of the steps, in these shorter trainings
+FEWEST_STEPS = 5  # below that a shorter training says nothing
+
+
+def rungs_of(full: int) -> list[int]:
+    """The steps of the shorter trainings."""
+    rungs = [max(1, round(full * share)) for share in SHARES]
+    return [steps for steps in rungs if steps >= FEWEST_STEPS]
+
+
+def check_bracket(study: Study, how: How, full_trial: int) -> None:
+    """Refuse pruning where the budget ends before the first bracket, whose best setting would then not count.
+
+    full_trial: images of a trial that trains to its end.
+    """
+    steps = study.conditions.steps
+    rungs = rungs_of(steps)
+    if not how.prune:
+        return
+    if not rungs:
+        least = math.ceil((FEWEST_STEPS - 0.5) / SHARES[-1])
+        raise BadSpecification(f"--prune shortens trainings of at least {least} steps; the study has {steps}.")
+    cost = sum(max(1, BRACKET // 3**place) * each / steps for place, each in enumerate([*rungs, steps]))
+    full = how.budget.trials if how.budget.images is None else how.budget.images / full_trial
+    if full is not None and full < math.floor(cost):
+        raise BadSpecification(
+            f"--prune needs a budget of at least {math.floor(cost)} full trials per method for its first {BRACKET} "
+            f"settings; there are {full:g}. Give more, or remove --prune."
+        )
+
+
+def with_rung(before: Trial, after: Trial, *, pruned: bool) -> Trial:
+    """A trial after one more rung: its latest figure, and the cost of all rungs."""
+    seconds, images = before.seconds + after.seconds, before.images + after.images
+    return replace(after, pruned=pruned, seconds=seconds, images=images)
+
+
+def best_third(trials: list[Trial]) -> list[Trial]:
+    """A third of the trials, at least one, the best first; the earlier one on a tie."""
+    ordered = sorted(trials, key=lambda trial: (-(trial.value if trial.value is not None else -1.0), trial.number))
+    return [replace(trial, pruned=False) for trial in ordered[: max(1, len(trials) // 3)]]
