@@ -1,8 +1,9 @@
 """Startup cost of commands: `python benchmarks/startup.py`.
 
 Median CPU seconds of a process and its children, commands interleaved; also as multiples of `python -c pass` and
-`import torch`, which do not depend on other load. `report` is measured on studies created by this script; `compare` up
-to its first step on stored features of the demo's trunk: CPU time of its own process and then of the worker.
+`import torch`, which do not depend on other load, and beside a bare training script up to its first step. `report` is
+measured on studies created by this script; `compare` up to its first step on stored features of the demo's trunk: CPU
+time of its own process and then of the worker.
 Writes results/startup.json beside this file.
 """
 
@@ -23,7 +24,18 @@ from interleaved import Sample, interleave
 from made_study import make_study
 
 ROWS, SEEDS, FEW = 300, 5, 10
-PASS, TORCH = "python -c pass", "import torch"
+PASS, TORCH, BARE = "python -c pass", "import torch", "bare first step"
+# the shortest script with the same network and optimiser; most of it is importing torch._dynamo, which AdamW does
+BARE_SCRIPT = """
+import torch
+import levelfield._torchvision  # as torchvision, also with a torch that was not built for it
+import timm
+network = timm.create_model("tf_efficientnet_lite0").eval()
+head = torch.nn.Linear(1280, 8)
+optimiser = torch.optim.AdamW(head.parameters())
+head(torch.randn(100, 1280)).square().mean().backward()
+optimiser.step()
+"""
 STUDY = "{data: emoji, methods: [triplet], conditions: {dim: 8}}"
 FIRST_STEP = "first step"
 RESULTS = Path(__file__).parent / "results" / "startup.json"
@@ -104,8 +116,8 @@ def until_first_step(folder: Path) -> Sample:
 
 
 def measured(folder: Path, chosen: dict[str, Command], rounds: int) -> dict[str, float]:
-    """Median CPU seconds of `python -c pass`, `import torch` and the commands."""
-    lines = {PASS: ["-c", "pass"], TORCH: ["-c", "import torch"]}
+    """Median CPU seconds of `python -c pass`, `import torch`, the bare script and the commands."""
+    lines = {PASS: ["-c", "pass"], TORCH: ["-c", "import torch"], BARE: ["-c", BARE_SCRIPT]}
     lines |= {name: ["-m", "levelfield", *command.words] for name, command in chosen.items()}
     lanes = {name: (lambda words=words: seconds(words, folder)) for name, words in lines.items()}
     if FIRST_STEP in lanes:

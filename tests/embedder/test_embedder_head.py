@@ -5,9 +5,11 @@ import pytest
 import scipy.linalg
 import torch
 from sklearn.decomposition import PCA
+from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 
 from levelfield.embedder import Head, lda, start_at, start_pca, start_random
-from levelfield.embedder.head.linear import whitened_components
+from levelfield.embedder.head.linear import _leading_components, whitened_components
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.randomness import numpy_stream, stream
 
@@ -65,6 +67,16 @@ def test_pca_start_gives_scikit_learns_components_divided_by_their_spread(whiten
     expected = exact.transform(rows) / exact.explained_variance_ ** (whiten / 2)
     signs = np.sign((ours * expected).sum(axis=0))  # a component's sign is anybody's choice
     np.testing.assert_allclose(ours * signs, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(("count", "width", "found"), [(400, 60, 10), (60, 400, 40), (7, 7, 6)])
+def test_leading_components_have_the_bits_of_scikit_learn(count: int, width: int, found: int) -> None:
+    rows = features(count, width)
+    with threadpool_limits(1, user_api="blas"):
+        _, lengths, components = randomized_svd(rows, found, n_oversamples=32, n_iter=4, random_state=7)
+        ours = _leading_components(rows, found, 7)
+    assert np.array_equal(ours[0], lengths)
+    assert np.array_equal(ours[1], components)
 
 
 def test_pca_start_is_the_same_every_time() -> None:

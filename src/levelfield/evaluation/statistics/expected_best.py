@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,8 @@ def winning(values: Mapping[str, Sequence[float]], n: int) -> dict[str, float]:
 
 def _at_most(count: int, n: int) -> np.ndarray:
     """P(the best of n is among the i lowest values) for i = 1 to `count`: C(i, n) / C(count, n)."""
+    from scipy.special import gammaln
+
     if not 1 <= n <= count:
         raise ValueError(f"the best of {n} of {count} values")
     ranks = np.arange(1, count + 1, dtype=np.float64)

@@ -27,8 +27,8 @@ def _import(name: str) -> None:
         watcher.join()  # a process must have one thread when it forks
 
 
-# the second and third are lazy imports, which every process would otherwise repeat
-for _name in ("levelfield.studies.execution.workers", "sklearn.utils.extmath", "torchvision.transforms.v2.functional"):
+# the others are lazy imports, which every process would otherwise repeat
+for _name in ("levelfield.studies.execution.workers", "scipy.linalg", "torchvision.transforms.v2.functional"):
     _import(_name)
 gc.freeze()  # exclude imported objects from garbage collection, so that forks keep sharing their memory
 atexit.register(os._exit, 0)  # tearing down torch takes seconds, for nothing
