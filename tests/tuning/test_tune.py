@@ -233,6 +233,22 @@ def test_the_step_is_chosen_by_the_same_classes_where_a_study_selects(photos: Pa
     assert found.study.protocol.validation == 0.4
 
 
+def test_steps_and_settings_are_chosen_by_one_metric_and_a_trial_keeps_any_gain(photos: Path, tmp_path: Path) -> None:
+    study = small_study(
+        photos,
+        ["triplet"],
+        select="map@r",
+        validate_every=2,
+        validate_start=True,
+        min_delta=0.9,
+        overrides=("protocol.validation=0.4",),
+    )
+    found = searched(study, tmp_path, trials=3)
+    assert found.record.metric == "map@r"
+    assert found.study.conditions.min_delta == 0.9  # the comparison requires the gain that no trial has to reach
+    assert len({trial.value for trial in found.trials}) > 1
+
+
 def test_a_study_without_anything_to_tune_is_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(BadSpecification, match="nothing to tune"):
         searched(study_of(photos, [{"untrained": {}}]), tmp_path)

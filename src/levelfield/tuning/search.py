@@ -104,7 +104,8 @@ def _complete(study: Study, how: How) -> How:
     """`how` with what it leaves to the study and to what is installed."""
     sampler = how.sampler or samplers.default()
     samplers.check_name(sampler)
-    metric = how.metric or ranking(study.metrics)[0]
+    selecting = study.conditions.select  # settings are chosen by the metric that chooses the step
+    metric = how.metric or (ranking(study.metrics)[0] if selecting == "budget" else selecting)
     ranking([metric])
     judge = how.judge
     if judge.folds == 1 and study.protocol.folds > 1:  # the protocol's own folds validate

@@ -52,7 +52,11 @@ class Judge:
         return f"validation classes ({self.validation:.0%} of the training classes)"
 
     def trial_study(self, study: Study, metric: str, method: MethodSpec, *, seed: int, steps: int | None) -> Study:
-        """The study that is one trial: this method (with those that it needs), judged by validation classes."""
+        """The study that is one trial: this method (with those that it needs), judged by validation classes.
+
+        A trial keeps its best step, however small the gain (`min_delta`): otherwise most trials would end with the
+        score of the start, and a search could not tell them apart. The comparison requires the gain.
+        """
         others = needed_labels(study.methods, method.label) - {method.label}
         protocol: dict[str, Any] = {
             "name": "choosing",
@@ -63,7 +67,8 @@ class Judge:
         if self.folds > 1:
             protocol |= {"parts": self.folds, "part": 0}
             vary = {"protocol.part": list(range(self.folds))}
-        conditions = study.conditions.model_dump(mode="json") | ({} if steps is None else {"steps": steps})
+        conditions = study.conditions.model_dump(mode="json") | {"min_delta": 0.0}
+        conditions |= {} if steps is None else {"steps": steps}
         return Study.model_validate(
             {
                 "name": study.name,
