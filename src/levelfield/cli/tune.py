@@ -75,7 +75,8 @@ def tune(
         typer.Option("--search", help="A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable."),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="Metric to optimise; default: the one that chooses steps, or the study's first.")
+        str | None,
+        typer.Option("--metric", help="Metric to optimise; default: the one that chooses steps, or the study's first."),
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Stop weak trials early and try more settings.")] = False,
     time_limit: TimeOption = None,

@@ -48,7 +48,8 @@ def finish(
     sheets = write_crossings(crossing, folder) if own or near_leaks else []
     board = with_leaks(board, crossing, folder, out)
     robust = robustness(study, board, runs, folder)
-    tuning = None if study.tuning is None else tuning_table(study.tuning)
+    labels = {method.label for method in study.methods}
+    tuning = None if study.tuning is None else tuning_table(study.tuning.of(labels))
     paths = write_all(board, out) + write_robustness(robust, out) + write_tuning(tuning, out)
     not_drawn: dict[str, str] = {}
     for name in figures or figures_of(study):

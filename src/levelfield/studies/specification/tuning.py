@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -79,3 +80,7 @@ class TuningRecord(BaseModel):
     def trials(self) -> int:
         """The smallest number of trials of a searched method."""
         return min((len(m.values) for m in self.methods.values() if m.ranges), default=0)
+
+    def of(self, labels: Set[str]) -> TuningRecord:
+        """The record of these methods alone; the study may have been narrowed to a few of those that were tuned."""
+        return self.model_copy(update={"methods": {k: one for k, one in self.methods.items() if k in labels}})
