@@ -45,6 +45,9 @@ def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: 
     tiny += ["seeds=1", "metrics=[recall@1, map@r]", "methods=[start, contrastive]"]
     said = " ".join(levelfield("tune", "--data", photos, "--time", "1h", "--trials", "2", *tiny).printed.split())
     assert "Within 1h: the network's last stage trains, 4 augmented views of each image, 2 trials of every" in said
+    plan = " ".join(levelfield("compare", "--data", photos, "--time", "1h", "--dry-run", *tiny).printed.split())
+    assert "Within 1h: the network's last stage trains" in plan
+    assert "Before it, 16 trials of 1 method: at most about" in plan
     study = read_study(room / "runs/birds-tuning/tuned.yaml")
     assert (study.conditions.cut, study.conditions.views, study.conditions.augment) == ("last-1", 4, "standard")
     short = " ".join(levelfield("tune", "--data", photos, "--time", "1s", "--trials", "2", *tiny).printed.split())

@@ -80,9 +80,11 @@ def compare(
     from levelfield.studies.specification.method_names import check_method_names
 
     study, overrides = trusted_words(study, overrides, data)
-    if trials is not None or time_limit is not None:
-        if dry_run:
-            raise BadSpecification("--dry-run shows the plan of a comparison: leave out --trials and --time.")
+    if dry_run and time_limit is not None:
+        from levelfield.cli.tune import fit_to_time
+
+        overrides, trials = fit_to_time(time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache)
+    elif not dry_run and (trials is not None or time_limit is not None):
         from levelfield.cli.tune import tune
 
         shared: dict[str, Any] = {
@@ -131,7 +133,7 @@ def compare(
         left = [run for run in runs if not is_finished(run.folder(folder), run.spec, chosen.metrics)]
         with bar("timing a few steps of each method") as timed:
             cost = estimate(chosen, left, options=options, jobs=jobs, progress=timed)
-        print_plan(chosen, runs, cost, details=dry_run)
+        print_plan(chosen, runs, cost, details=dry_run, trials=trials or 1)
     if dry_run:
         return
     kept = keep_earlier(folder, runs, chosen.metrics)

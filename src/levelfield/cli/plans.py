@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from levelfield import methods
 from levelfield.cli.console import console
 from levelfield.reports.leaderboard import cells
 from levelfield.studies.planning.cost_counted import count, total
@@ -12,10 +13,11 @@ from levelfield.studies.planning.cost_measured import Estimate, size_text
 from levelfield.studies.planning.foresight import foresee
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
+from levelfield.wording import duration, plural
 
 
-def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool) -> None:
-    """Print the runs of a study and their estimated cost."""
+def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool, trials: int = 1) -> None:
+    """Print the runs of a study and their cost. trials: of every method that trains, before the comparison."""
     if details:
         table = Table(title=f"{study.name}: {len(runs)} runs", title_justify="left", pad_edge=False)
         for name in ("method", "runs", "seconds each", "deviations (conditions)"):
@@ -24,6 +26,12 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
             table.add_row(row.label, str(row.runs), f"{row.seconds:.0f}", ", ".join(row.deviations) or "none")
         console.print(table)
     console.print(cost.text, highlight=False)
+    trained = {run.row for run in runs if methods.trains(run.spec.method.name)}
+    searched = [row for row in cost.rows if row.label in trained]
+    if trials > 1 and searched:
+        seconds = trials * sum(row.seconds for row in searched) / cost.jobs
+        search = f"{trials} trials of {plural(len(searched), 'method', 'methods')}"
+        console.print(f"Before it, {search}: at most about {duration(seconds)}.", highlight=False)
     console.print(foresee(runs), highlight=False)
 
 

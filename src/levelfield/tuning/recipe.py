@@ -11,8 +11,6 @@ from levelfield.studies import Study, prepare
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.run import Options
 
-VALIDATING = 1.5  # a run that validates every few steps takes this many times its steps alone
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -91,11 +89,11 @@ def fit_recipe(
 
 
 def _expected(study: Study, recipe: Recipe, jobs: int, options: Options) -> float:
-    """Seconds of the search and of the comparison after it."""
+    """Seconds of the search and of the comparison after it, if no run ends early."""
     trained = [method for method in study.methods if methods.trains(method.name)]
     if not trained:
         return 0.0
     one = study.model_copy(update={"methods": (trained[0],), "seeds": study.seeds[:1]})
     cost = estimate(one, prepare(one, device=options.device), options=options, jobs=1)
     runs = len(trained) * (len(study.seeds) + (recipe.trials if recipe.trials > 1 else 0))
-    return (cost.feature_seconds + VALIDATING * runs * cost.rows[0].seconds) / jobs
+    return (cost.feature_seconds + runs * cost.rows[0].seconds) / jobs

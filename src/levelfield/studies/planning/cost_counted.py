@@ -4,7 +4,6 @@ the trunk, floating-point operations, bytes. Hours are unknown, since they must 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -21,9 +20,8 @@ from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import BadSpecification
 from levelfield.methods import Deviation
-from levelfield.studies.planning.cost_measured import RandomFeatures
+from levelfield.studies.planning.cost_measured import RandomFeatures, evaluated_images
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.monitor import MOST
 from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -83,10 +81,7 @@ def total(rows: list[Counted]) -> Counted:
 
 def _counted(run: PlannedRun) -> Counted:
     """The cost of one run. A row through the trained part costs three forward passes: one forward, two for backward.
-
-    Evaluations during training are included: validation classes for selection, training and test classes for
-    monitoring. Early stopping (patience) is ignored.
-    """
+    Evaluations during training are included."""
     c, settings = run.spec.conditions, run.spec.method.settings
     train, kept_back, test = official_images(run)
     if run.spec.joined:
@@ -103,9 +98,7 @@ def _counted(run: PlannedRun) -> Counted:
     seen = c.steps * layout.batch_size if method.trains else 0
     stored = c.cache and c.cut != "tuned"
     views = max(1, c.views) if c.augment != "none" or c.train_view else 1
-    looks = math.ceil(c.steps / c.validate_every) if method.trains else 0
-    looked = test + (looks + (c.validate_start and method.trains)) * kept_back * (c.select != "budget")
-    looked += (looks + 1) * (min(train, MOST) + test) if c.monitor == "test" and method.trains else 0
+    looked = evaluated_images(c, method.trains, train, kept_back, test)
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above
     told = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))

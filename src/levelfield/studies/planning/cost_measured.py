@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,16 +22,18 @@ from levelfield.methods import Batch, Deviation, Method, Setting
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
+from levelfield.studies.runs.monitor import MOST
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
+from levelfield.training import Conditions
 from levelfield.training.ledger import declared
 from levelfield.wording import duration
 
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
-OVERHEAD = 2.0  # seconds per run besides its steps: building, embedding, evaluating, writing
+OVERHEAD = 2.0  # seconds per run besides its steps and embeddings: building, evaluating, writing
 
 
 @dataclass(frozen=True)
@@ -180,17 +183,32 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
         setting = setting_of(method, conditions, inputs.width, 0)
         layout, drawn = conditions.batches(method)
         try:
-            step = _step_seconds(method, layout, inputs, classes, setting) if method.trains else 0.0
+            step, embedding = _step_seconds(method, layout, inputs, classes, setting) if method.trains else (0.0, 0.0)
         except (Exception, SystemExit) as error:  # raised by user code: the plan reports it and continues
             return MethodCost(run.row, 0, 0.0, [f"the first step fails: {type(error).__name__}: {error}"])
     if method.trains:
         step += _planning_seconds(drawn, layout, inputs, conditions.dim)
     if not inputs.is_cached:
         step += look.seconds_per_image * layout.batch_size
-    seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0)
+        embedding += look.seconds_per_image
+    fold = inputs.fold
+    images = evaluated_images(conditions, method.trains, len(fold.train), len(fold.validation), len(fold.test))
+    seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0) + embedding * images
     return MethodCost(
         run.row, 0, seconds, [d.text for d in run.spec.with_deviations(declared(method, conditions, setting))]
     )
+
+
+def evaluated_images(conditions: Conditions, trains: bool, train: int, validation: int, test: int) -> int:
+    """How many images a run embeds to evaluate them: validation images to choose a step, training and test images for
+    `monitor: test`, test images at its end. Early stopping (patience) is ignored."""
+    checks = math.ceil(conditions.steps / conditions.validate_every) if trains else 0
+    images = test
+    if conditions.select != "budget":
+        images += (checks + (conditions.validate_start and trains)) * validation
+    if conditions.monitor == "test" and trains:
+        images += (checks + 1) * (min(train, MOST) + test)
+    return images
 
 
 @dataclass
@@ -205,8 +223,11 @@ class RandomFeatures:
         return drawn.astype(np.float32)
 
 
-def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting) -> float:
-    """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
+def _step_seconds(
+    method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting
+) -> tuple[float, float]:
+    """Seconds of one training step, and of embedding one image above the cut, on random inputs of the right shape; the
+    best of a few."""
     common = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
     own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
     embedder = Embedder(inputs.new_trunk(), common if own is None else own).to(inputs.device).train()
@@ -226,13 +247,21 @@ def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: in
         p for module in (embedder, method) for p in module.parameters() if p.requires_grad
     ]
     optimiser = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0, fused=True)
-    times = []
-    for _ in range(PROBES):
-        began = time.perf_counter()
+
+    def train() -> None:
         sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
         optimiser.step()
-        times.append(time.perf_counter() - began)
-    return min(times) * layout.batch_size / size
+
+    step = min(_seconds(train) for _ in range(PROBES)) / size
+    embedder.eval()
+    embedding = min(_seconds(lambda: embedder.embed([stored])) for _ in range(PROBES)) / size
+    return step * layout.batch_size, embedding
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def _planning_seconds(drawn: Choice, layout: Layout, inputs: RunInputs, dim: int) -> float:
