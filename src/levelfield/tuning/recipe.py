@@ -11,6 +11,16 @@ from levelfield.studies import Study, prepare
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.run import Options
 
+# While a part of the network trains, validation scores first fall and pass their start only after about 100 steps
+# (docs/own-photos.md), so runs are more patient than with a frozen network, and rates are lower.
+TRAINING_THE_NETWORK = {
+    "conditions.lr": "0.0003",
+    "conditions.trunk_lr": "0.0002",
+    "conditions.warmup": "30",
+    "conditions.validate_every": "20",
+    "conditions.patience": "6",
+}
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -24,6 +34,8 @@ class Recipe:
     def overrides(self, fixed: Set[str]) -> list[str]:
         """As overrides of the study; what the user set stays."""
         chosen = {"conditions.cut": self.cut}
+        if self.cut != "frozen":
+            chosen |= TRAINING_THE_NETWORK
         if self.views > 1:
             chosen |= {"conditions.augment": "standard", "conditions.views": str(self.views)}
         if self.image is not None:
@@ -45,6 +57,7 @@ LADDER = (
     Recipe("last-1", 224, 4, 16),
     Recipe("last-1", None, 4, 16),
     Recipe("last-1", None, 4, 8),
+    Recipe("last-1", None, 4, 4),
     Recipe("frozen", None, 4, 8),
     Recipe("frozen", None, 1, 8),
     Recipe("frozen", None, 1, 4),
