@@ -18,6 +18,7 @@ from levelfield.errors import BadSpecification
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
+from levelfield.objectives._start import StartRows
 from levelfield.settings import number
 
 if TYPE_CHECKING:
@@ -227,6 +228,18 @@ class Method(nn.Module):
     def start_proxies(self, class_means: Tensor) -> None:
         """Set proxies to the class means of the initial embedding; several centres of a class are offset by a tenth."""
         put_proxies(self.proxies, class_means)
+
+    @property
+    def takes_start(self) -> bool:
+        """Whether own parameters can start from the first embeddings, see `start_from`."""
+        started = type(self.objective).start_from if isinstance(self.objective, Objective) else None
+        return self.proxies is not None or started not in (None, Objective.start_from)
+
+    def start_from(self, start: StartRows) -> None:
+        """Initialise own parameters from the first embeddings of the training images (`proxies: class_means`)."""
+        self.start_proxies(start.unit.means())
+        if isinstance(self.objective, Objective):
+            self.objective.start_from(start)
 
     def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
         """Labels that one of several members uses for the classes 0, 1, ... of the training images."""

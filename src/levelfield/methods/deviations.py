@@ -163,6 +163,13 @@ POINTS = (
         declared="never",
     ),
     Point(
+        "start_of",
+        "A group of the method's own parameters starts at random values, not from the first embeddings.",
+        usual=lambda conditions: conditions.proxies,
+        done=lambda measured, _: dict.fromkeys(measured.own_starts, "its own"),
+        declared="never",
+    ),
+    Point(
         "memory_rows",
         "Images embedded to fill the memory of the batching.",
         done=lambda measured, _: measured.memory_rows or None,

@@ -32,6 +32,7 @@ from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
+from levelfield.objectives._start import StartRows
 from levelfield.randomness import stream
 from levelfield.settings import number, whole
 
@@ -176,6 +177,12 @@ class Drml(Method):
         nodes = (class_means * math.sqrt(len(self.branches))).chunk(len(self.branches), 1)
         for objective, means in zip(self.branches, nodes, strict=True):
             put_proxies(objective.class_vectors, means)
+
+    def start_from(self, start: StartRows) -> None:
+        """As in the base class; the first rows are the concatenated nodes, so that a branch has its block of them."""
+        super().start_from(start)
+        for objective, block in zip(self.branches, start.blocks(len(self.branches)), strict=True):
+            objective.start_from(block)
 
     def deviations(self, setting: Setting) -> list[Deviation]:
         """The head's parameters beyond the common head count as extra parameters."""

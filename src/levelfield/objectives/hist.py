@@ -16,6 +16,7 @@ from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._distributions import Bounds, distances, quick_distances
 from levelfield.objectives._hypergraph import Network, attention, network_logits, propagation, semantic_tuples
 from levelfield.objectives._proxies import mean_entropy, start_proxies
+from levelfield.objectives._start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of, whole
 
@@ -181,6 +182,16 @@ class Hist(Objective):
     @property
     def class_vectors(self) -> nn.Parameter | None:
         return self.means
+
+    @torch.no_grad()
+    def start_from(self, start: StartRows) -> None:
+        """Start the log variances at those of the classes, and the linear classifier (if any) as `softmax` does."""
+        start = StartRows(self.z(start.rows), start.labels)
+        if self.log_vars is not None:
+            self.log_vars.copy_(log_variances(start))
+        if self.lambda_s and self.relations == "linear":
+            for name, value in zip(("theta2_weight", "theta2_bias"), linear_classifier(start), strict=True):
+                self.get_parameter(name).copy_(value)
 
     @property
     def norm_rows(self) -> bool:

@@ -78,6 +78,9 @@ class RunSpec(BaseModel):
         content = {key: value for key, value in content.items() if not silent.get(key, False)}
         if (revision := methods.revision(self.method.name, self.method.settings)) > 1:
             content["revision"] = revision
+        if self.conditions.proxies == "class_means":
+            start = methods.start_revision(self.method.name, self.method.settings)
+            content |= {"start": start} if start > 1 else {}
         if content["conditions"]["monitor"] == "none":
             del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
