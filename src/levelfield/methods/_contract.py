@@ -137,6 +137,11 @@ class Method(nn.Module):
         """Seeds that one run joins: "each" separately, "all" together, or a list. Used only if `joins` is true."""
         return "each"
 
+    @classmethod
+    def wrapped(cls, settings: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """Objectives inside a method with these settings: the setting that has theirs, their name and settings."""
+        return {}
+
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module | None:
         """The method's own head with random weights; None: the head of the conditions.
 

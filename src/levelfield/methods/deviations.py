@@ -204,6 +204,7 @@ class Deviation:
     what: str
     condition: Any
     method: Any
+    note: str = ""
 
     @property
     def text(self) -> str:
@@ -216,7 +217,9 @@ class Deviation:
             else str(value)
             for value in (self.method, self.condition)
         )
-        return f"{self.what.replace('_', ' ')} {shown}" + (f" ({usual})" if self.condition else "")
+        said = [f"{usual}"] if self.condition else []
+        said += [self.note] if self.note else []
+        return f"{self.what.replace('_', ' ')} {shown}" + (f" ({'; '.join(said)})" if said else "")
 
 
 def point_of(what: str) -> Point:

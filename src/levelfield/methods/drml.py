@@ -107,6 +107,17 @@ class Drml(Method):
         self.weight_reconstruction = number("weight_reconstruction", weight_reconstruction, least=0)
         self._head_parameters = 0
 
+    @classmethod
+    def wrapped(cls, settings: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """The losses of the branches and of the joined rows.
+
+        >>> Drml.wrapped({"settings": {"margin": 0.1}})
+        {'settings': ('cosface', {'margin': 0.1}), 'final_settings': ('cosface', {'margin': 0.1})}
+        """
+        name = str(settings.get("objective", "cosface"))
+        common, own = (_mapping(key, settings.get(key)) for key in ("settings", "final_settings"))
+        return {"settings": (name, common), "final_settings": (name, {**common, **own})}
+
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         head = RelationHead(features.width, setting.dim, branches=len(self.branches))
         start_relation(head, stream(setting.seed, "head"))

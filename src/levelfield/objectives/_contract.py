@@ -39,6 +39,7 @@ class Facts:
     miners: tuple[str, ...] = ()  # suitable miners, the default first
     sources: Mapping[str, str] = field(default_factory=dict)  # setting -> source of its default
     search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
+    published_lr: float | None = None  # the head's rate that the default `*_lr_multiplier`s refer to; None: all are 1
     separable: bool = False  # the loss is a mean over independent samples
     distributions: bool = False  # it learns a mean and variances of each class
     memory: bool = False  # supports a memory of earlier batches (`Given.columns`)

@@ -65,6 +65,7 @@ class Steps(NamedTuple):
             "distribution_lr_multiplier": "lim2022 table 3: SOP 100, CUB 833, Cars 1000; at another rate lr: 0.1 / lr",
             "hgnn_lr_multiplier": "lim2022 table 3: 10 on Cars and SOP (5 CUB); at another rate lr: 6e-4 / lr",
         },
+        published_lr=1e-4,
         search={
             "tau": (1, 64, "log"),
             "alpha": (0.5, 4, "log"),

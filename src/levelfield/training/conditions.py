@@ -95,6 +95,11 @@ class Conditions(BaseModel):
     lr: Positive = Field(
         3e-3, description="learning rate of the head; the objective's own parameters use multiples of it"
     )
+    rates: Literal["relative", "published"] = Field(
+        "relative",
+        description="published: multiples of `lr` in presets and defaults are rescaled, so that own parameters keep "
+        "their published rates",
+    )
     trunk_lr: Positive = Field(3e-4, description="learning rate of the trunk above the cut")
     weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="weight decay of all weights")
     momentum: Share = Field(0.9, description="momentum of sgd and rmsprop")
@@ -207,7 +212,7 @@ class Conditions(BaseModel):
     def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out newer conditions at their defaults, so that older studies keep their identity and runs."""
         unset: dict[str, Any] = dict.fromkeys(("train_view", "test_view", "step_at", "batching"))
-        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0}
+        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0, "rates": "relative"}
         return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
 
     @field_validator("batching", mode="before")

@@ -87,7 +87,7 @@ def _counted(run: PlannedRun) -> Counted:
     Evaluations during training are included: validation classes for selection, training and test classes for
     monitoring. Early stopping (patience) is ignored.
     """
-    c, settings = run.spec.conditions, run.spec.method.settings
+    c, settings = run.spec.conditions, run.spec.settings
     train, kept_back, test = official_images(run)
     if run.spec.joined:
         usual, count = run.spec.protocol.folds, len(run.spec.needs)
