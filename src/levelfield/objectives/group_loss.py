@@ -180,7 +180,7 @@ class GroupLoss(Objective):
 
     @torch.no_grad()
     def start_from(self, start: StartRows) -> None:
-        """Choose the class mean at the smallest angle; the cross-entropy uses logits without the temperature."""
+        """The classifier of the class mean at the smallest angle. The cross-entropy uses logits without temperature."""
         self.weight.copy_(linear_classifier(start, bias=False)[0])
 
     def parts(self, given: Given) -> dict[str, Tensor]:

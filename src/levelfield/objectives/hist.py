@@ -186,7 +186,7 @@ class Hist(Objective):
 
     @torch.no_grad()
     def start_from(self, start: StartRows) -> None:
-        """Start the log variances at those of the classes, and the linear classifier (if any) as `softmax` does."""
+        """The log variances of the classes. A linear classifier (`relations: linear`) starts like `softmax`."""
         start = StartRows(self.z(start.rows), start.labels)
         if self.log_vars is not None:
             self.log_vars.copy_(log_variances(start))

@@ -161,7 +161,7 @@ class MessagePassing(Objective):
 
     @torch.no_grad()
     def start_from(self, start: StartRows) -> None:
-        """Start the classifier of raw rows as `softmax` does. The rows after messages have no means before training."""
+        """The classifier of the nearest class mean, for raw rows. Rows after messages have no means before training."""
         if self.aux_weight is not None and self.aux_bias is not None:
             weight, bias = linear_classifier(start, temperature=self.temperature)
             self.aux_weight.copy_(weight)

@@ -96,7 +96,7 @@ class Softmax(Objective):
 
     @torch.no_grad()
     def start_from(self, start: StartRows) -> None:
-        """Choose the nearest class mean, with first logits of a suitable scale."""
+        """The classifier of the nearest class mean."""
         weight, bias = linear_classifier(start, temperature=self.temperature, bias=self.bias is not None)
         self.weight.copy_(weight)
         if self.bias is not None:

@@ -57,7 +57,9 @@ class Conditions(BaseModel):
     head_init: Literal["random", "pca", "whitened"] = Field("random", description="pca is half-whitened")
     layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
     dropout: Share = Field(0.0, description="before the head's linear map")
-    proxies: Literal["random", "class_means"] = Field("random", description="initialisation of proxies")
+    proxies: Literal["random", "class_means"] = Field(
+        "random", description="initialisation of the objective's own parameters"
+    )
     codes: Literal["float32", "binary"] = Field(
         "float32", description="compare numbers, or one bit per number (above 0 or not)"
     )
