@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
+import torch
 import yaml
 
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.facts import as_range, as_written, grouped
 from levelfield.data import corruptions, protocols
+from levelfield.objectives._start import StartRows
 from levelfield.papers import published
 from levelfield.reports import figures
 from levelfield.testing import LAWS
 from levelfield.training import Conditions
+from levelfield.training.ledger import own_starts
 
 HERE = Path(__file__).parent
 _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -45,6 +48,34 @@ def conditions() -> str:
         values = _kind(field.annotation, field.metadata)
         rows.append((f"`{key}`", _shown(field.default), values, field.description or ""))
     return _table(("key", "default", "values", "meaning"), rows)
+
+
+def starts() -> str:
+    """Own parameters of every objective, how they start with `proxies: class_means`, and their default rates."""
+    generator = torch.Generator().manual_seed(0)
+    start = StartRows(torch.randn(12, 8, generator=generator), torch.arange(4).repeat(3))
+    rows = []
+    for name in objectives.names():
+        method = methods.create(name, num_classes=4, dim=8)
+        before = {key: parameter.detach().clone() for key, parameter in method.named_parameters()}
+        method.start_from(start)
+        random, facts = own_starts(before, method), objectives.describe(name)
+        for group in method.groups():
+            part = group.name.removesuffix("_biases_and_gains")
+            rate = "" if group.multiplier == 1 else f" of {facts.published_lr:g}"
+            how = "random, a deviation in the ledger" if part in random else "a setting or constant"
+            if group.parameters[0] is method.proxies:
+                how = "class means"
+            elif any(not torch.equal(before[key], own) for key, own in _named(method, group)):
+                told = inspect.getdoc(type(method.objective).start_from) or ""
+                how = told[:1].lower() + told[1:].split(".")[0]
+            rows.append((f"`{name}`", f"`{part}`", how, f"x{group.multiplier:g}{rate}"))
+    return _table(("objective", "parameters", "start", "published rate"), dict.fromkeys(rows))
+
+
+def _named(method: methods.Method, group: methods.Group) -> list[tuple[str, Any]]:
+    own = {id(parameter) for parameter in group.parameters}
+    return [(key, parameter) for key, parameter in method.named_parameters() if id(parameter) in own]
 
 
 def which() -> str:
@@ -379,6 +410,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "calibration_rates": calibration_rates,
     "corruptions": corruption_facts,
     "conditions": conditions,
+    "starts": starts,
     "which": which,
     "objectives": objective_facts,
     "compatibility": compatibility,

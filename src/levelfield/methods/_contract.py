@@ -18,6 +18,7 @@ from levelfield.errors import BadSpecification
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
+from levelfield.objectives._start import StartRows
 from levelfield.settings import number
 
 if TYPE_CHECKING:
@@ -136,6 +137,11 @@ class Method(nn.Module):
         """Seeds that one run joins: "each" separately, "all" together, or a list. Used only if `joins` is true."""
         return "each"
 
+    @classmethod
+    def wrapped(cls, settings: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """Objectives inside a method with these settings: the setting that has theirs, their name and settings."""
+        return {}
+
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module | None:
         """The method's own head with random weights; None: the head of the conditions.
 
@@ -227,6 +233,18 @@ class Method(nn.Module):
     def start_proxies(self, class_means: Tensor) -> None:
         """Set proxies to the class means of the initial embedding; several centres of a class are offset by a tenth."""
         put_proxies(self.proxies, class_means)
+
+    @property
+    def takes_start(self) -> bool:
+        """Whether own parameters can start from the first embeddings, see `start_from`."""
+        started = type(self.objective).start_from if isinstance(self.objective, Objective) else None
+        return self.proxies is not None or started not in (None, Objective.start_from)
+
+    def start_from(self, start: StartRows) -> None:
+        """Initialise own parameters from the first embeddings of the training images (`proxies: class_means`)."""
+        self.start_proxies(start.unit.means())
+        if isinstance(self.objective, Objective):
+            self.objective.start_from(start)
 
     def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
         """Labels that one of several members uses for the classes 0, 1, ... of the training images."""

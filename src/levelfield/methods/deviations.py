@@ -163,6 +163,13 @@ POINTS = (
         declared="never",
     ),
     Point(
+        "start_of",
+        "A group of the method's own parameters starts at random values, not from the first embeddings.",
+        usual=lambda conditions: conditions.proxies,
+        done=lambda measured, _: dict.fromkeys(measured.own_starts, "its own"),
+        declared="never",
+    ),
+    Point(
         "memory_rows",
         "Images embedded to fill the memory of the batching.",
         done=lambda measured, _: measured.memory_rows or None,
@@ -197,6 +204,7 @@ class Deviation:
     what: str
     condition: Any
     method: Any
+    note: str = ""
 
     @property
     def text(self) -> str:
@@ -209,7 +217,9 @@ class Deviation:
             else str(value)
             for value in (self.method, self.condition)
         )
-        return f"{self.what.replace('_', ' ')} {shown}" + (f" ({usual})" if self.condition else "")
+        said = [f"{usual}"] if self.condition else []
+        said += [self.note] if self.note else []
+        return f"{self.what.replace('_', ' ')} {shown}" + (f" ({'; '.join(said)})" if said else "")
 
 
 def point_of(what: str) -> Point:

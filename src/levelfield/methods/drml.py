@@ -32,6 +32,7 @@ from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
+from levelfield.objectives._start import StartRows
 from levelfield.randomness import stream
 from levelfield.settings import number, whole
 
@@ -106,6 +107,17 @@ class Drml(Method):
         self.weight_reconstruction = number("weight_reconstruction", weight_reconstruction, least=0)
         self._head_parameters = 0
 
+    @classmethod
+    def wrapped(cls, settings: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """The losses of the branches and of the joined rows.
+
+        >>> Drml.wrapped({"settings": {"margin": 0.1}})
+        {'settings': ('cosface', {'margin': 0.1}), 'final_settings': ('cosface', {'margin': 0.1})}
+        """
+        name = str(settings.get("objective", "cosface"))
+        common, own = (_mapping(key, settings.get(key)) for key in ("settings", "final_settings"))
+        return {"settings": (name, common), "final_settings": (name, {**common, **own})}
+
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         head = RelationHead(features.width, setting.dim, branches=len(self.branches))
         start_relation(head, stream(setting.seed, "head"))
@@ -176,6 +188,12 @@ class Drml(Method):
         nodes = (class_means * math.sqrt(len(self.branches))).chunk(len(self.branches), 1)
         for objective, means in zip(self.branches, nodes, strict=True):
             put_proxies(objective.class_vectors, means)
+
+    def start_from(self, start: StartRows) -> None:
+        """As in the base class; the first rows are the concatenated nodes, so that a branch has its block of them."""
+        super().start_from(start)
+        for objective, block in zip(self.branches, start.blocks(len(self.branches)), strict=True):
+            objective.start_from(block)
 
     def deviations(self, setting: Setting) -> list[Deviation]:
         """The head's parameters beyond the common head count as extra parameters."""

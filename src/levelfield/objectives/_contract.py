@@ -17,6 +17,7 @@ from levelfield.miners.all import All
 from levelfield.miners.switch import Switched, switched_share
 from levelfield.objectives._given import Given as Given
 from levelfield.objectives._given import checked
+from levelfield.objectives._start import StartRows
 from levelfield.randomness import stream
 from levelfield.registry import Registry
 from levelfield.settings import accepted
@@ -38,6 +39,7 @@ class Facts:
     miners: tuple[str, ...] = ()  # suitable miners, the default first
     sources: Mapping[str, str] = field(default_factory=dict)  # setting -> source of its default
     search: Mapping[str, Any] = field(default_factory=dict)  # setting -> (low, high, "log" or "linear") or choices
+    published_lr: float | None = None  # the head's rate that the default `*_lr_multiplier`s refer to; None: all are 1
     separable: bool = False  # the loss is a mean over independent samples
     distributions: bool = False  # it learns a mean and variances of each class
     memory: bool = False  # supports a memory of earlier batches (`Given.columns`)
@@ -166,6 +168,12 @@ class Objective(nn.Module):
     def class_vectors(self) -> nn.Parameter | None:
         """Learned class representatives in embedding space, (C k, d) class by class; None without."""
         return None
+
+    def start_from(self, start: StartRows) -> None:
+        """Initialise own parameters other than `class_vectors` from the first embeddings (`proxies: class_means`).
+
+        Parameters that it leaves at random values are a deviation in the ledger: `start of network its own`.
+        """
 
     @property
     def norm_rows(self) -> bool:

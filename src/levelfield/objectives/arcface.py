@@ -64,6 +64,7 @@ def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
             "proxy_init": "roth2020's code",
             "proxy_lr_multiplier": "roth2020 A.1: 5e-4 against 1e-5",
         },
+        published_lr=1e-5,
         search={"scale": (8, 256, "log"), "margin": (0.0, 0.8, "linear"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,
     ),

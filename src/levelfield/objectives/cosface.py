@@ -37,6 +37,7 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
             "proxy_init": "PML: standard normal",
             "proxy_lr_multiplier": "no paper sets one (MLRC: searched); as in Kim et al. 2020",
         },
+        published_lr=1e-4,
         search={"scale": (8, 256, "log"), "margin": (0.0, 0.7, "linear"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,
     ),

@@ -14,6 +14,7 @@ from levelfield.geometry import unit
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._given import check_rows
 from levelfield.objectives._proxies import start_proxies
+from levelfield.objectives._start import StartRows, linear_classifier
 from levelfield.settings import number, one_of, whole
 
 
@@ -176,6 +177,11 @@ class GroupLoss(Objective):
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"weight": self.weight_lr_multiplier}
+
+    @torch.no_grad()
+    def start_from(self, start: StartRows) -> None:
+        """The classifier of the class mean at the smallest angle. The cross-entropy uses logits without temperature."""
+        self.weight.copy_(linear_classifier(start, bias=False)[0])
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         rows = given.embeddings.to(torch.promote_types(given.embeddings.dtype, self.weight.dtype))

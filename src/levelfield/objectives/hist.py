@@ -16,6 +16,7 @@ from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._distributions import Bounds, distances, quick_distances
 from levelfield.objectives._hypergraph import Network, attention, network_logits, propagation, semantic_tuples
 from levelfield.objectives._proxies import mean_entropy, start_proxies
+from levelfield.objectives._start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of, whole
 
@@ -64,6 +65,7 @@ class Steps(NamedTuple):
             "distribution_lr_multiplier": "lim2022 table 3: SOP 100, CUB 833, Cars 1000; at another rate lr: 0.1 / lr",
             "hgnn_lr_multiplier": "lim2022 table 3: 10 on Cars and SOP (5 CUB); at another rate lr: 6e-4 / lr",
         },
+        published_lr=1e-4,
         search={
             "tau": (1, 64, "log"),
             "alpha": (0.5, 4, "log"),
@@ -181,6 +183,16 @@ class Hist(Objective):
     @property
     def class_vectors(self) -> nn.Parameter | None:
         return self.means
+
+    @torch.no_grad()
+    def start_from(self, start: StartRows) -> None:
+        """The log variances of the classes. A linear classifier (`relations: linear`) starts like `softmax`."""
+        start = StartRows(self.z(start.rows), start.labels)
+        if self.log_vars is not None:
+            self.log_vars.copy_(log_variances(start))
+        if self.lambda_s and self.relations == "linear":
+            for name, value in zip(("theta2_weight", "theta2_bias"), linear_classifier(start), strict=True):
+                self.get_parameter(name).copy_(value)
 
     @property
     def norm_rows(self) -> bool:

@@ -45,6 +45,7 @@ def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, marg
             "beta_optimiser": "that of the conditions; fehervari2019 trains beta by SGD at 0.1 with momentum 0.9",
             "miner": "Wu et al. 2017",
         },
+        published_lr=1e-5,
         search={
             "beta": (0.1, 1.4, "linear"),
             "beta_lr_multiplier": (0.05, 300, "log"),

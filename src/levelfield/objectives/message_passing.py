@@ -12,6 +12,7 @@ from levelfield.geometry import unit, working
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._messages import Choices, Drop, Network, dropout, nothing_dropped, standardised
 from levelfield.objectives._proxies import mean_entropy, start_proxies
+from levelfield.objectives._start import StartRows, linear_classifier
 from levelfield.objectives.softmax import softmax_logits
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of, whole
@@ -157,6 +158,14 @@ class MessagePassing(Objective):
     def lr_multipliers(self) -> dict[str, float]:
         network, head = self.network_lr_multiplier, self.head_lr_multiplier
         return {name: network if name.startswith("network.") else head for name, _ in self.named_parameters()}
+
+    @torch.no_grad()
+    def start_from(self, start: StartRows) -> None:
+        """The classifier of the nearest class mean, for raw rows. Rows after messages have no means before training."""
+        if self.aux_weight is not None and self.aux_bias is not None:
+            weight, bias = linear_classifier(start, temperature=self.temperature)
+            self.aux_weight.copy_(weight)
+            self.aux_bias.copy_(bias)
 
     @property
     def separable(self) -> bool:

@@ -44,6 +44,7 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
             "proxy_init": "authors' code: Kaiming normal, fan out",
             "proxy_lr_multiplier": "Kim et al. 2020, section 4.2: 100 times the network's rate",
         },
+        published_lr=1e-4,
         search={"alpha": (8, 64, "log"), "delta": (0.0, 0.4, "linear"), "proxy_lr_multiplier": (1, 1000, "log")},
         weights=False,
     ),

@@ -49,6 +49,7 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
             "proxy_init": "roth2020's code: normal/8",
             "proxy_lr_multiplier": "roth2020's code: 5e-4 against 1e-5",
         },
+        published_lr=1e-5,
         search={"scale": (1, 64, "log"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,
     ),

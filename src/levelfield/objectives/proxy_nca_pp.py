@@ -36,6 +36,7 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
             "proxy_init": "Teh et al.'s code: normal/8",
             "proxy_lr_multiplier": "as in Kim et al. 2020; Teh et al. use 1e5, but with Adam's eps at 1",
         },
+        published_lr=1e-4,
         search={"temperature": (0.03, 0.5, "log"), "proxy_lr_multiplier": (0.1, 1000, "log")},
         separable=True,
     ),

@@ -64,6 +64,7 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
             "proxy_init": "authors' code: Kaiming uniform, a = sqrt 5",
             "proxy_lr_multiplier": "authors' code: 0.01 against 1e-4",
         },
+        published_lr=1e-4,
         search={
             "la": (4, 100, "log"),
             "gamma": (0.02, 100, "log"),

@@ -14,6 +14,7 @@ from levelfield.objectives._proxies import (
     smoothing_over_all,
     start_proxies,
 )
+from levelfield.objectives._start import StartRows, linear_classifier
 from levelfield.settings import number, one_of
 
 
@@ -92,6 +93,14 @@ class Softmax(Objective):
 
     def lr_multipliers(self) -> dict[str, float]:
         return {name: self.proxy_lr_multiplier for name, _ in self.named_parameters()}
+
+    @torch.no_grad()
+    def start_from(self, start: StartRows) -> None:
+        """The classifier of the nearest class mean."""
+        weight, bias = linear_classifier(start, temperature=self.temperature, bias=self.bias is not None)
+        self.weight.copy_(weight)
+        if self.bias is not None:
+            self.bias.copy_(bias)
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         logits = self.logits(given.embeddings)

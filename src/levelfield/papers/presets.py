@@ -201,6 +201,21 @@ def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
     return known[preset]
 
 
+def preset_lr(objective: str, preset: str) -> float | None:
+    """The learning rate of the head that a preset's multipliers refer to.
+
+    None: unknown, or published with an eps of Adam near 1, which makes rates incomparable.
+
+    >>> preset_lr("proxy_anchor", "kim2020/sop"), preset_lr("proxy_nca_pp", "teh2020")
+    (0.0006, None)
+    """
+    preset_settings(objective, preset)  # refuses an unknown name
+    chosen = Preset(*str(_written(preset)).split("/"))
+    plain, more, _ = _published(objective, chosen)
+    params = {**plain, **more}
+    return _base_rate(params, chosen.paper) if params.get("adam_eps", 0) < 0.1 else None
+
+
 def preset_revision(objective: str, preset: Any) -> int:
     """Version of a preset's meaning; 1 for no preset.
 
@@ -255,19 +270,23 @@ def _offered(objective: str) -> list[Preset]:
 
 def _settings(objective: str, preset: Preset) -> dict[str, Any]:
     """Merge the settings for all datasets, for this dataset, and of the form; then those of the variant."""
-    entries, alone = _entries(objective, preset.paper), _stands_alone(preset.variant)
-    plain = [entry for entry in entries if not _ours(entry)[1]]
+    plain, more, form = _published(objective, preset)
+    found = _translated(objective, plain) | FORMS.get((preset.paper, objective, ""), {})
+    if preset.variant:
+        found |= _translated(objective, more) | (FORMS.get((preset.paper, objective, form), {}) if form else {})
+    return found | _multiplied(objective, {**plain, **more}, preset.paper)
+
+
+def _published(objective: str, preset: Preset) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """A paper's own keys and values: of the plain objective, of the variant, and the variant's form."""
+    entries = _entries(objective, preset.paper)
     named = [DATASETS[entry.dataset] for entry in entries if entry.dataset in DATASETS]
     general = len(named) < len(entries)  # some entries hold for all datasets
     place = preset.dataset or ("cub" if general or "cub" in named else next(iter(named), ""))
-    raw: dict[str, Any] = {} if alone else _gathered(plain, place)
-    found = _translated(objective, raw) | FORMS.get((preset.paper, objective, ""), {})
-    if preset.variant:
-        more = _gathered([entry for entry in entries if _ours(entry)[1] == preset.variant], place)
-        form = preset.variant.removesuffix("256").removesuffix("_")
-        raw |= more
-        found |= _translated(objective, more) | (FORMS.get((preset.paper, objective, form), {}) if form else {})
-    return found | _multiplied(objective, raw, preset.paper)
+    plain = [entry for entry in entries if not _ours(entry)[1] and not _stands_alone(preset.variant)]
+    more = [entry for entry in entries if preset.variant and _ours(entry)[1] == preset.variant]
+    form = preset.variant.removesuffix("256").removesuffix("_")
+    return _gathered(plain, place), _gathered(more, place), form
 
 
 def _gathered(entries: list[Entry], place: str) -> dict[str, Any]:
@@ -308,7 +327,7 @@ def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[s
         found["scale"] = float(params["embedding_scale"] * params["proxy_scale"])
     if objective == "proxy_nca" and "embedding_multiplier" in params:
         found["scale"] = params["embedding_multiplier"] ** 2 / params["temperature"]
-    rate = params.get("lr_embedding", params.get("lr", _head_rate(paper)))
+    rate = _base_rate(params, paper)
     if rate and "proxy_lr_multiplier" not in params and "proxy_lr" in params:
         found["proxy_lr_multiplier"] = round(params["proxy_lr"] / rate, 6)
     if rate and "beta_lr" in params:
@@ -317,6 +336,11 @@ def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[s
         theirs = params["lr_hgnn" if group == "hgnn" else "lr_distributions"]
         found[f"{group}_lr_multiplier"] = round(theirs / rate, 6)
     return found
+
+
+def _base_rate(params: Mapping[str, Any], paper: str) -> float | None:
+    rate: float | None = params.get("lr_embedding", params.get("lr", _head_rate(paper)))
+    return rate
 
 
 def _head_rate(paper: str) -> float | None:

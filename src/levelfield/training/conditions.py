@@ -57,7 +57,9 @@ class Conditions(BaseModel):
     head_init: Literal["random", "pca", "whitened"] = Field("random", description="pca is half-whitened")
     layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
     dropout: Share = Field(0.0, description="before the head's linear map")
-    proxies: Literal["random", "class_means"] = Field("random", description="initialisation of proxies")
+    proxies: Literal["random", "class_means"] = Field(
+        "random", description="initialisation of the objective's own parameters"
+    )
     codes: Literal["float32", "binary"] = Field(
         "float32", description="compare numbers, or one bit per number (above 0 or not)"
     )
@@ -94,6 +96,11 @@ class Conditions(BaseModel):
     )
     lr: Positive = Field(
         3e-3, description="learning rate of the head; the objective's own parameters use multiples of it"
+    )
+    rates: Literal["relative", "published"] = Field(
+        "relative",
+        description="published: multiples of `lr` in presets and defaults are rescaled, so that own parameters keep "
+        "their published rates",
     )
     trunk_lr: Positive = Field(3e-4, description="learning rate of the trunk above the cut")
     weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="weight decay of all weights")
@@ -207,7 +214,7 @@ class Conditions(BaseModel):
     def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out newer conditions at their defaults, so that older studies keep their identity and runs."""
         unset: dict[str, Any] = dict.fromkeys(("train_view", "test_view", "step_at", "batching"))
-        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0}
+        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0, "rates": "relative"}
         return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
 
     @field_validator("batching", mode="before")

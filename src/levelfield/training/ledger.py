@@ -40,6 +40,7 @@ class Measured:
     teacher: str = ""  # the teacher whose outputs it received; empty: none
     head_norm: bool = False
     own_start: bool = False  # its own head ignores the initialisation of the conditions
+    own_starts: list[str] = field(default_factory=list)  # groups of its parameters that do, see `own_starts`
     monitored: int = 0  # evaluations of the test classes during training
     rates: dict[str, float] = field(default_factory=dict)
     decays: dict[str, float] = field(default_factory=dict)
@@ -166,6 +167,20 @@ def frozen_in(before: dict[str, Tensor], method: Method) -> int:
             still.append(buffer)
     total = sum(tensor.numel() for tensor in still)
     return total if total > FEW else 0
+
+
+def own_starts(before: Mapping[str, Tensor], method: Method) -> list[str]:
+    """Names of the groups with own parameters that still have the random values they had `before`.
+
+    A parameter with one value everywhere is not random but set: a boundary, zero biases, unit gains.
+    """
+    random = {
+        id(parameter)
+        for name, parameter in method.named_parameters()
+        if torch.equal(before[name], parameter) and bool((parameter != parameter.flatten()[:1]).any())
+    }
+    left = [group.name for group in method.groups() if any(id(parameter) in random for parameter in group.parameters)]
+    return list(dict.fromkeys(name.removesuffix("_biases_and_gains") for name in left))
 
 
 def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:

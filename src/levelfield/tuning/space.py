@@ -14,6 +14,7 @@ from levelfield.registry import is_file_reference, load_from_file
 from levelfield.settings import accepted
 from levelfield.studies import Study
 from levelfield.studies.specification.choices import NOT_OF_ITS_OWN, MethodSpec
+from levelfield.studies.specification.rates import settings_under
 from levelfield.studies.specification.study import owner
 from levelfield.training import Conditions
 
@@ -177,6 +178,7 @@ def _values(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def own_values(study: Study, method: MethodSpec, space: Space) -> dict[str, Any]:
     """The values that the study's own settings have in the space, as far as they are known."""
+    method = method.model_copy(update={"settings": settings_under(method, method.under(study.conditions))})
     found = {key: _own_value(study, method, key) for key in space}
     return {key: value for key, value in found.items() if value is not None}
 

@@ -82,7 +82,7 @@ def total(rows: list[Counted]) -> Counted:
 def _counted(run: PlannedRun) -> Counted:
     """The cost of one run. A row through the trained part costs three forward passes: one forward, two for backward.
     Evaluations during training are included."""
-    c, settings = run.spec.conditions, run.spec.method.settings
+    c, settings = run.spec.conditions, run.spec.settings
     train, kept_back, test = official_images(run)
     if run.spec.joined:
         usual, count = run.spec.protocol.folds, len(run.spec.needs)

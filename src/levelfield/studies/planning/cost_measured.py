@@ -179,7 +179,7 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
         return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
     classes = int(inputs.train_labels.max()) + 1
     with isolated(run.spec.seed, "estimate"):
-        method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **competitor.settings)
+        method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **run.spec.settings)
         setting = setting_of(method, conditions, inputs.width, 0)
         layout, drawn = conditions.batches(method)
         try:

@@ -14,6 +14,7 @@ from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method, Setting, wider_head
 from levelfield.objectives._buffers import buffers_of
+from levelfield.objectives._start import StartRows
 from levelfield.progress import Progress
 from levelfield.randomness import stream
 from levelfield.studies.runs.folder.method_file import make_method
@@ -22,7 +23,7 @@ from levelfield.studies.runs.own_code import is_own
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.training import Conditions
 from levelfield.training.guard import Guard, check_process, process_settings
-from levelfield.training.ledger import Measured, forbid_other_optimisers, measure_setup, settle
+from levelfield.training.ledger import Measured, forbid_other_optimisers, measure_setup, own_starts, settle
 from levelfield.training.optimisers import build, check_groups
 
 WHITEN = {"pca": 0.5, "whitened": 1.0}  # exponent of the standard deviation that divides the components
@@ -70,8 +71,11 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) ->
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
     measured.own_start = own_start
     settle(method, conditions, setting, measured, before=True)
-    if method.trains and conditions.proxies == "class_means" and method.proxies is not None:
-        method.start_proxies(_class_means(inputs, embedder, own_labels(spec, method, inputs), progress))
+    if method.trains and conditions.proxies == "class_means":
+        before = {name: parameter.detach().clone() for name, parameter in method.named_parameters()}
+        if method.takes_start:
+            method.start_from(_start_rows(inputs, embedder, own_labels(spec, method, inputs), progress))
+        measured.own_starts = own_starts(before, method)
     check_process(settings)
     return Setup(setting, method, embedder, optimisers, layout, drawn, measured, buffers_of(method), guard)
 
@@ -149,11 +153,8 @@ def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[
     return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False), *found] if trunk else found
 
 
-def _class_means(inputs: RunInputs, embedder: Embedder, given: np.ndarray, progress: Progress) -> torch.Tensor:
-    """Mean unit embedding of each training class before the first step."""
+def _start_rows(inputs: RunInputs, embedder: Embedder, given: np.ndarray, progress: Progress) -> StartRows:
+    """Embeddings of the training images before the first step."""
     embedder.eval()
     start = inputs.embed(embedder, inputs.fold.train, progress, coded=False)
-    rows = nn.functional.normalize(torch.from_numpy(start), dim=1)
-    labels = torch.from_numpy(given)
-    sums = torch.zeros(int(labels.max()) + 1, rows.shape[1]).index_add_(0, labels, rows)
-    return sums / torch.bincount(labels).unsqueeze(1)
+    return StartRows(torch.from_numpy(start), torch.from_numpy(given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.folder.files import explain_first, of_a_run
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.studies.specification.locations import Place
+from levelfield.studies.specification.rates import rate_notes, settings_under
 from levelfield.studies.specification.variations import Variation
 from levelfield.training import Conditions
 
@@ -78,6 +80,9 @@ class RunSpec(BaseModel):
         content = {key: value for key, value in content.items() if not silent.get(key, False)}
         if (revision := methods.revision(self.method.name, self.method.settings)) > 1:
             content["revision"] = revision
+        if self.conditions.proxies == "class_means":
+            start = methods.start_revision(self.method.name, self.method.settings)
+            content |= {"start": start} if start > 1 else {}
         if content["conditions"]["monitor"] == "none":
             del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
@@ -87,6 +92,11 @@ class RunSpec(BaseModel):
         copied = super().model_copy(update=update, deep=deep)
         vars(copied).pop("identity", None)
         return copied
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The method's settings under the conditions, with multipliers of published rates (`rates`)."""
+        return settings_under(self.method, self.conditions)
 
     @property
     def common_conditions(self) -> Conditions:
@@ -99,7 +109,8 @@ class RunSpec(BaseModel):
         common = {key: _in_short(said) for key, said in self.common.items()}
         found = {key: Deviation(key, said, _in_short(getattr(own, key))) for key, said in common.items()}
         found |= {one.what: replace(one, condition=common.get(one.what, one.condition)) for one in settled}
-        return list(found.values())
+        notes = rate_notes(self.method, own)
+        return [replace(one, note=_origin(one, notes)) for one in found.values()]
 
     @property
     def draws(self) -> int:
@@ -228,3 +239,10 @@ def described_in(folder: Path, names: Sequence[str] = DESCRIPTIONS) -> dict[str,
         except ValidationError as error:
             raise damaged(described, f"does not describe a run: {explain_first(error)}") from error
         return content
+
+
+def _origin(one: Deviation, notes: Mapping[float, str]) -> str:
+    """The published rate that a group's learning rate comes from; measured rates are only nearly equal to it."""
+    if not one.what.startswith("lr_of_"):
+        return ""
+    return next((text for multiplier, text in notes.items() if math.isclose(multiplier, one.method, rel_tol=1e-5)), "")

@@ -35,7 +35,7 @@ def make_method(spec: RunSpec, *, num_classes: int) -> Method:
             num_classes=num_classes,
             dim=spec.conditions.dim,
             generator=stream(spec.draws, "proxies"),
-            **spec.method.settings,
+            **spec.settings,
         )
 
 

@@ -1,0 +1,77 @@
+"""Published rates: an own parameter keeps its rate when the head learns faster or slower than in the paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from levelfield import objectives
+from levelfield.methods.rates import LEAST, PublishedRate, multipliers, published_rates
+from levelfield.papers.presets import preset_lr
+
+RATED = [name for name in objectives.names() if objectives.describe(name).published_lr is not None]
+
+
+def rates(name: str, preset: str | None) -> dict[str, PublishedRate]:
+    return published_rates(name, {} if preset is None else {"preset": preset})
+
+
+@pytest.mark.parametrize("name", RATED)
+@pytest.mark.parametrize("lr", [1e-6, 3e-3])
+def test_the_rate_itself_is_as_published_unless_the_parameter_would_be_frozen(name: str, lr: float) -> None:
+    for preset in (None, *objectives.describe(name).presets):
+        for rate in rates(name, preset).values():
+            found, published = rate.under(lr) * lr, rate.multiplier * rate.lr
+            least = min(LEAST, rate.multiplier) * lr
+            assert found == pytest.approx(max(published, least), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", RATED)
+def test_beside_the_head_of_the_paper_nothing_changes(name: str) -> None:
+    facts = objectives.describe(name)
+    for preset in (None, *(each for each in facts.presets if preset_lr(name, each) is not None)):
+        usual = {**facts.defaults, **(facts.presets[preset] if preset else {})}
+        for key, rate in rates(name, preset).items():
+            assert rate.under(rate.lr) == pytest.approx(usual[key], rel=1e-5)
+
+
+def test_what_hist_s_small_studies_set_by_hand_follows_from_the_rule() -> None:
+    for preset, distribution, hgnn in (
+        ("lim2022/cub", 33.3333, 0.2),
+        ("lim2022/cars", 33.3333, 0.333333),
+        ("lim2022/cub/bn_inception", 16.6667, 0.166667),
+    ):
+        found = multipliers("hist", {"preset": preset}, 0.003)
+        assert found == {"distribution_lr_multiplier": distribution, "hgnn_lr_multiplier": hgnn}
+    assert multipliers("margin", {"preset": "fehervari2019"}, 0.003) == {"beta_lr_multiplier": 33.3333}  # SGD at 0.1
+
+
+def test_a_multiplier_that_is_set_is_used_as_it_is() -> None:
+    assert multipliers("proxy_anchor", {"proxy_lr_multiplier": 100}, 0.003) == {}
+    assert multipliers("hist", {"hgnn_lr_multiplier": 10}, 0.01) == {"distribution_lr_multiplier": 1.0}
+    assert multipliers("proxy_anchor", {"preset": "kim2020", "proxy_lr_multiplier": 7}, 0.003) == {}
+
+
+def test_a_parameter_with_the_rate_of_the_network_keeps_it() -> None:
+    for name in ("softmax", "normalized_softmax", "group_loss", "message_passing", "proxy_triplet", "triplet"):
+        assert multipliers(name, {}, 0.003) == {}
+    assert multipliers("soft_triple", {"preset": "roth2020"}, 0.003) == {}  # 1e-5 for both
+
+
+def test_rates_published_with_a_large_eps_of_adam_give_way_to_the_default() -> None:
+    assert objectives.describe("proxy_nca_pp").presets["teh2020"]["proxy_lr_multiplier"] == 1e5
+    assert preset_lr("proxy_nca_pp", "teh2020") is None
+    assert rates("proxy_nca_pp", "teh2020") == rates("proxy_nca_pp", None)
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_every_multiplier_is_of_a_known_rate(name: str) -> None:
+    facts = objectives.describe(name)
+    own = {key for key, value in facts.defaults.items() if key.endswith("_lr_multiplier") and value != 1}
+    assert bool(own) == (facts.published_lr is not None)
+    for preset, settings in facts.presets.items():
+        if any(key.endswith("_lr_multiplier") and value != 1 for key, value in settings.items()):
+            assert preset_lr(name, preset) is not None or preset.startswith("teh2020")
+
+
+def test_a_loss_of_somebody_else_has_no_published_rates() -> None:
+    assert published_rates("pml:ProxyAnchorLoss", {}) == {}

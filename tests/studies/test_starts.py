@@ -1,0 +1,80 @@
+"""Own parameters start from the first embeddings where the conditions say so; the ledger lists those that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_world import prepare, run_one, small_study
+
+from levelfield.objectives._start import StartRows, linear_classifier
+from levelfield.progress import SILENT
+from levelfield.studies.runs.folder.store import read_result
+from levelfield.studies.runs.inputs import inputs_for
+from levelfield.studies.runs.setup import Setup, set_up
+
+MESSAGES = {"message_passing": {"heads": 1}}
+HIST = {"hist": {"hidden": 6}}
+
+
+def started(photos: Path, method: Any, **conditions: Any) -> tuple[Setup, StartRows]:
+    """A run before its first step, and the embeddings that it starts from."""
+    run = prepare(small_study(photos, [method], overrides=("seeds=1",), **conditions))[0]
+    inputs = inputs_for(run.spec, None, "cpu")
+    setup = set_up(run.spec, inputs, "cpu", SILENT)
+    rows = inputs.embed(setup.embedder.eval(), inputs.fold.train, SILENT, coded=False)
+    return setup, StartRows(torch.from_numpy(rows), torch.from_numpy(inputs.train_labels))
+
+
+@pytest.mark.parametrize(
+    ("method", "parts"),
+    [
+        (HIST, ["hgnn"]),
+        ({"hist": {"relations": "linear"}}, []),
+        (MESSAGES, ["head_weight", "network"]),
+        ({"message_passing": {"message_weight": 0}}, []),
+        *((name, []) for name in ("softmax", "group_loss", "soft_triple", "proxy_anchor", "margin", "triplet")),
+        ({"margin": {"beta_per_class": True}}, []),
+        ({"drml": {"objective": "softmax"}}, []),
+        ({"dreml": {"members": 2, "meta_classes": 3, "proxies": "learned"}}, []),
+        ("pml:ProxyAnchorLoss", []),
+        ("pml:ArcFaceLoss", ["loss"]),
+    ],
+    ids=str,
+)
+def test_the_ledger_names_what_does_not_start_from_the_images(photos: Path, method: Any, parts: list[str]) -> None:
+    assert started(photos, method, proxies="class_means", head_init="pca")[0].measured.own_starts == parts
+    assert started(photos, method, proxies="random")[0].measured.own_starts == []
+
+
+def test_a_start_of_its_own_is_printed_beside_the_common_one(photos: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(photos, [HIST], head_init="pca", proxies="class_means"), tmp_path)
+    assert "start of hgnn its own (class_means)" in read_result(folder).deviation_texts
+
+
+def test_softmax_starts_at_the_class_means_of_raw_rows(photos: Path) -> None:
+    setup, start = started(photos, "softmax", proxies="class_means", head_init="pca")
+    weight, bias = linear_classifier(start)
+    torch.testing.assert_close(setup.method.objective.weight.data, weight)
+    torch.testing.assert_close(setup.method.objective.bias.data, bias)
+
+
+def test_a_branch_of_drml_starts_at_its_own_nodes(photos: Path) -> None:
+    drml = {"drml": {"objective": "softmax", "branches": 2}}
+    setup, start = started(photos, drml, proxies="class_means", head_init="pca")
+    for branch, block in zip(setup.method.branches, start.blocks(2), strict=True):
+        torch.testing.assert_close(block.rows.norm(dim=1), torch.ones(len(block.rows)))
+        torch.testing.assert_close(branch.weight.data, linear_classifier(block)[0])
+
+
+def test_runs_with_an_earlier_start_are_not_reused(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def identity(name: str, proxies: str) -> str:
+        return prepare(small_study(photos, [name], proxies=proxies))[0].spec.identity
+
+    cases = [(name, proxies) for name in ("softmax", "cosface") for proxies in ("class_means", "random")]
+    now = [identity(*case) for case in cases]
+    monkeypatch.setattr("levelfield.methods.start_revision", lambda name, settings: 1)
+    earlier = [identity(*case) for case in cases]
+    assert [a == b for a, b in zip(now, earlier, strict=True)] == [False, True, True, True]
