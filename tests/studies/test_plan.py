@@ -33,6 +33,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "head_init": {"head_init": "pca"},
     "layer_norm": {"layer_norm": "plain"},
     "dropout": {"dropout": 0.1},
+    "rates": {"rates": "published"},
     "proxies": {"proxies": "class_means"},
     "codes": {"codes": "binary"},
     "image": {"image": 64},

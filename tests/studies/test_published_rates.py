@@ -31,7 +31,8 @@ def rates_of(photos: Path, method: Any, **conditions: Any) -> dict[str, float]:
         ("proxy_anchor", {"head": 0.002, "proxies": 0.01}),
         ({"proxy_anchor": {"proxy_lr_multiplier": 100}}, {"head": 0.002, "proxies": 0.2}),
         ({"proxy_anchor": {"lr": 1e-3}}, {"head": 1e-3, "proxies": 0.01}),
-        ({"margin": {"preset": "mlrc/cub"}}, {"head": 0.002, "beta": 0.00131}),
+        ({"margin": {"preset": "fehervari2019"}}, {"head": 0.002, "beta": 0.1}),
+        ({"margin": {"preset": "mlrc/cub"}}, {"head": 0.002, "beta": 0.002}),  # 0.00131 would be below the head's
         ("normalized_softmax", {"head": 0.002, "proxies": 0.002}),
         ("drml", {"head": 0.002, "proxies": 0.01, "branch_proxies": 0.01}),
         (
@@ -57,14 +58,24 @@ def test_the_ledger_prints_the_multiple_and_where_it_comes_from(photos: Path, tm
     assert "lr of proxies x3.33333 (x1; x100 of 0.0001 as published)" in texts
 
 
+def test_a_run_is_identified_by_the_rates_it_had(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def identity() -> str:
+        return prepare(small_study(photos, ["proxy_anchor"], rates="published"))[0].spec.identity
+
+    now = identity()
+    assert identity() == now
+    monkeypatch.setattr("levelfield.methods.rates.LEAST", 50.0)
+    assert identity() != now
+
+
 def test_the_recipe_for_photos_uses_published_rates() -> None:
     study = parse_study(photos_content())
     filled = {method.name: settings_under(method, study.conditions) for method in study.methods}
-    assert filled["margin"] == {"beta_lr_multiplier": 0.5}
+    assert filled["margin"] == {"beta_lr_multiplier": 1.0}
     assert filled["proxy_anchor"] == {"proxy_lr_multiplier": 10.0}
 
 
 def test_the_first_trial_has_the_rates_of_the_study(photos: Path) -> None:
     study = small_study(photos, ["margin"], rates="published", lr=0.001)
     (method,) = study.methods
-    assert own_values(study, method, space_of(study, method))["beta_lr_multiplier"] == 0.5
+    assert own_values(study, method, space_of(study, method))["beta_lr_multiplier"] == 1.0

@@ -80,6 +80,10 @@ class RunSpec(BaseModel):
         content = {key: value for key, value in content.items() if not silent.get(key, False)}
         if (revision := methods.revision(self.method.name, self.method.settings)) > 1:
             content["revision"] = revision
+        if self.conditions.rates == "published":
+            content["method"]["settings"] = (
+                self.settings
+            )  # with the multipliers, which follow from presets and defaults
         if self.conditions.proxies == "class_means":
             start = methods.start_revision(self.method.name, self.method.settings)
             content |= {"start": start} if start > 1 else {}

@@ -18,8 +18,8 @@ from levelfield.training import Conditions
 def settings_under(method: MethodSpec, conditions: Conditions) -> dict[str, Any]:
     """The settings, with rescaled multipliers instead of those that a preset or the defaults give.
 
-    >>> settings_under(MethodSpec(name="margin", settings={"beta": 0.6}), Conditions(rates="published", lr=0.001))
-    {'beta': 0.6, 'beta_lr_multiplier': 0.5}
+    >>> settings_under(MethodSpec(name="margin", settings={"beta": 0.6}), Conditions(rates="published", lr=1e-4))
+    {'beta': 0.6, 'beta_lr_multiplier': 5.0}
     """
     found = dict(method.settings)
     for key, (objective, own) in _objectives_of(method, conditions).items():
@@ -31,8 +31,8 @@ def settings_under(method: MethodSpec, conditions: Conditions) -> dict[str, Any]
 def rate_notes(method: MethodSpec, conditions: Conditions) -> dict[float, str]:
     """The origin of each multiplier that `settings_under` fills in.
 
-    >>> rate_notes(MethodSpec(name="margin"), Conditions(rates="published", lr=0.001))
-    {0.5: 'x50 of 1e-05 as published'}
+    >>> rate_notes(MethodSpec(name="margin"), Conditions(rates="published", lr=1e-4))
+    {5.0: 'x50 of 1e-05 as published'}
     """
     found = [published_rates(*inner) for inner in _objectives_of(method, conditions).values()]
     lr = _head_lr(method, conditions)
