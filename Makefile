@@ -79,5 +79,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing into .venv; the first time this takes a few minutes."
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo,dev,tensorboard]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo,dev,mobilenetv2,tensorboard]'
 	@touch $@
