@@ -30,6 +30,7 @@ from levelfield.wording import duration
 
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
+FEW, LONG = 16, 2.0  # images of the first probes; if a whole batch would take more seconds, none is timed
 OVERHEAD = 2.0  # seconds per run besides its steps: building, embedding, evaluating, writing
 
 
@@ -206,7 +207,10 @@ class RandomFeatures:
 
 
 def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting) -> float:
-    """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few."""
+    """Seconds of one forward and backward pass on random inputs of the right shape; the best of a few.
+
+    Of a long step, as of a deep network on a CPU, only a part is timed: a table of a paper has dozens of methods.
+    """
     common = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
     own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
     embedder = Embedder(inputs.new_trunk(), common if own is None else own).to(inputs.device).train()
@@ -214,25 +218,29 @@ def _step_seconds(method: Method, layout: Layout, inputs: RunInputs, classes: in
     if method.wants is not None:  # the teacher is not trained yet
         method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
     shapes = embedder.trunk.stored_shapes(inputs.conditions.image)
-    each = max(1, layout.per_class)
-    affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes)) // each * each
-    size = min(layout.batch_size, max(2 * each, affordable))
-    stored = tuple(torch.rand(size, *shape, device=inputs.device) for shape in shapes)
-    classes_of = torch.arange(size) // each % classes
-    known = method.labels(np.arange(classes), 0, 0)  # the member's label of each class
-    labels = torch.from_numpy(known)[classes_of]
-    batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
+    each, known = max(1, layout.per_class), method.labels(np.arange(classes), 0, 0)  # the member's label of each class
     parameters: list[nn.Parameter] = [
         p for module in (embedder, method) for p in module.parameters() if p.requires_grad
     ]
     optimiser = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0, fused=True)
-    times = []
-    for _ in range(PROBES):
+
+    def timed(most: int) -> float:
+        """Seconds of a whole batch, from a batch with at most so many images, or two classes."""
+        size = min(layout.batch_size, max(2 * each, most // each * each))
+        stored = tuple(torch.rand(size, *shape, device=inputs.device) for shape in shapes)
+        classes_of = torch.arange(size) // each % classes
+        labels = torch.from_numpy(known)[classes_of]
+        batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
         began = time.perf_counter()
         sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
         optimiser.step()
-        times.append(time.perf_counter() - began)
-    return min(times) * layout.batch_size / size
+        return (time.perf_counter() - began) * layout.batch_size / size
+
+    timed(FEW)  # the first step prepares kernels and imports modules
+    if (long := timed(FEW)) > LONG:
+        return long
+    affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes))
+    return min(timed(affordable) for _ in range(PROBES))
 
 
 def _planning_seconds(drawn: Choice, layout: Layout, inputs: RunInputs, dim: int) -> float:
