@@ -30,7 +30,7 @@ from levelfield.wording import duration
 
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
-FEW, LONG = 16, 2.0  # images of the first probes; if a whole batch would take more seconds, none is timed
+FEW, LONG = 16, 0.5  # images of the first probes; if a whole batch would take more seconds, none is timed
 OVERHEAD = 2.0  # seconds per run besides its steps: building, embedding, evaluating, writing
 
 
