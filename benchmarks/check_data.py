@@ -65,6 +65,7 @@ class Check:
 
     @property
     def runs(self) -> int:
+        """About how many: joined runs and members are not counted."""
         return self.rows * self.short.protocol.folds * len(self.short.seeds)
 
     def all(self) -> None:
@@ -90,17 +91,17 @@ class Check:
     def _train(self) -> None:
         before: dict[Path, int] = {}
         if self.kill:
-            killed_when(self._training, lambda: bool(self._finished()))
-            before = self._finished()
+            killed_when(self._training, lambda: bool(self.finished()))
+            before = self.finished()
         self._well(self._training)
-        if any(self._finished().get(file) != when for file, when in before.items()):
+        if any(self.finished().get(file) != when for file, when in before.items()):
             raise Wrong(f"what was finished when it was killed was run again: {_command(self._training)}")
         self.done += [f"killed after {len(before)}", "continued"] if self.kill else ["trained"]
 
     def _train_again(self) -> None:
-        before = self._finished()
+        before = self.finished()
         self._well(self._training)
-        if self._finished() != before:
+        if self.finished() != before:
             raise Wrong(f"the same command again trained again: {_command(self._training)}")
         self.done.append("nothing twice")
 
@@ -124,7 +125,7 @@ class Check:
             raise Wrong(f"exit code {ended.code}: {_command(words)}\n{ended.error}")
         return ended.out
 
-    def _finished(self) -> dict[Path, int]:
+    def finished(self) -> dict[Path, int]:
         return {file: file.stat().st_mtime_ns for file in self.folder.glob(FINISHED)}
 
 
@@ -142,7 +143,7 @@ def line_of(check: Check) -> tuple[str, bool]:
         end = "good"
     except Wrong as wrong:
         end = f"FAILED: {wrong}"
-    size = f"{len(check.short.methods):2} methods, {check.runs:2} runs"
+    size = f"{len(check.short.methods):2} methods, {len(check.finished()):2} runs"
     took = duration(time.monotonic() - began)
     return f"{check.name:26} {size}: {', '.join(check.done)} ({took}): {end}", end == "good"
 

@@ -20,26 +20,37 @@ def network(study: Study, chosen: str | None) -> list[str]:
     if chosen == "paper":
         return ["conditions.weights=random"]
     key = "conditions.backbone"
-    if key not in study.vary:
-        return ["conditions.weights=random", f"{key}={chosen or SMALL[study.conditions.backbone]}"]
-    names = {old: chosen or SMALL[old] for old in study.vary[key]}
+    if key in study.vary:
+        changed = varied(study, {key: {name: chosen or SMALL[name] for name in study.vary[key]}})
+    else:
+        changed = [f"{key}={chosen or SMALL[study.conditions.backbone]}"]
+    return ["conditions.weights=random", *changed]
+
+
+def varied(study: Study, instead: dict[str, dict[Any, Any]]) -> list[str]:
+    """Other values of what varies; claims name their rows after the values."""
     claims = json.dumps([claim.model_dump(mode="json") for claim in study.claims])
-    for old, new in names.items():  # a row is called after its variation
-        claims = claims.replace(f"[backbone={old}]", f"[backbone={new}]")
-    vary = {**study.vary, key: list(dict.fromkeys(names.values()))}
-    return ["conditions.weights=random", f"vary={json.dumps(vary)}", f"claims={claims}"]
+    for key, values in instead.items():
+        for old, new in values.items():
+            claims = claims.replace(f"[{key.split('.')[-1]}={old}]", f"[{key.split('.')[-1]}={new}]")
+    vary = {key: list(dict.fromkeys(values.values())) for key, values in instead.items()}
+    return [f"vary={json.dumps(vary)}", f"claims={claims}"]
 
 
-def few_values(study: Study) -> dict[str, list[Any]]:
-    """Of what varies the first and the last value, and those that a claim names.
+def few_values(study: Study) -> dict[str, dict[Any, Any]]:
+    """Of what varies the first and the last value, and those that a claim names; for each the one to use instead.
 
     >>> from levelfield.studies.specification.yaml_file import read_study
-    >>> few_values(read_study("fehervari2019/fig1"))
-    {'conditions.batch': [2, 128]}
+    >>> few_values(read_study("fehervari2019/fig1")), few_values(read_study("fehervari2019/fig2"))
+    ({'conditions.batch': {2: 2, 128: 20}}, {'conditions.dim': {16: 16, 512: 512}})
     """
     claims = " ".join(claim.claim for claim in study.claims)
     return {
-        key: [value for value in values if value in (values[0], values[-1]) or f"={value}]" in claims]
+        key: {
+            value: int(fitting(str(value))) if key == "conditions.batch" else value
+            for value in values
+            if value in (values[0], values[-1]) or f"={value}]" in claims
+        }
         for key, values in study.vary.items()
     }
 
@@ -53,15 +64,14 @@ def shortened(study: Study) -> list[str]:
         "conditions.validate_every": EVALUATED,
         "conditions.batch": fitting(conditions.batch),
     }
-    if study.vary and "conditions.backbone" not in study.vary:
-        changes["vary"] = few_values(study)
     changes |= {f"conditions.{key}": WARM for key in ("warmup", "trunk_warmup") if getattr(conditions, key)}
     changes |= {"conditions.step_at": [DROP]} if conditions.step_at else {}
     changes |= {"conditions.patience": f"{STEPS} steps"} if conditions.patience else {}
     for method in study.methods:
         own = _own(method.settings) | ({"conditions.step_at": [DROP]} if "step_at" in method.conditions else {})
         changes |= {f"methods.{method.label}.{key}": value for key, value in own.items()}
-    return [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+    short = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+    return short if not study.vary or "conditions.backbone" in study.vary else short + varied(study, few_values(study))
 
 
 def fitting(batch: str) -> str:

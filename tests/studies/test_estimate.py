@@ -93,3 +93,12 @@ def test_of_a_long_step_only_a_few_images_are_timed(
     [row] = estimate(study, prepare(study), options=Options(), jobs=1).rows
     assert seen == sizes
     assert row.seconds > cost_measured.OVERHEAD
+
+
+def test_a_finished_run_takes_the_room_that_was_estimated(photos: Path, tmp_path: Path) -> None:
+    """Its checkpoint among it, which holds more than the model."""
+    study = small_study(photos, ["contrastive"], cut="tuned", image=32)
+    [run], outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    taken = sum(file.stat().st_size for file in run.folder(tmp_path).iterdir())
+    assert estimate(study, prepare(study), options=Options(), jobs=1).run_bytes == pytest.approx(taken, rel=0.1)

@@ -31,6 +31,7 @@ from levelfield.wording import duration
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
 FEW, LONG = 16, 0.5  # images of the first probes; if a whole batch would take more seconds, none is timed
+IN_CHECKPOINT = 3  # numbers per trained parameter: the weight and two moments
 OVERHEAD = 2.0  # seconds per run besides its steps: building, embedding, evaluating, writing
 
 
@@ -97,8 +98,8 @@ def estimate(
         if run.row not in rows:
             rows[run.row] = _method(run, inputs, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
-        # a checkpoint holds three numbers per trained parameter: the weight and two moments
-        numbers, weights = conditions.dim, look.parameters + 4 * (look.trainable + inputs.width * conditions.dim)
+        head = inputs.width * conditions.dim
+        numbers, weights = conditions.dim, look.parameters + head + IN_CHECKPOINT * (look.trainable + head)
         if run.spec.joined:  # concatenated members; their weights are hard links, which take no space
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
