@@ -8,8 +8,8 @@ from pathlib import Path
 from levelfield.data.files.roots import Place
 from levelfield.data.sources.cub import FACTS
 
-TRAINING = (10, 10, *(4,) * 10)  # photographs of each class
-TEST = (4,) * 5
+TRAINING = (10, 10, *(2,) * 10)  # photographs of each class
+TEST = (3,) * 6
 _FIRST_TEST_CLASS = 101
 
 
